@@ -1,0 +1,41 @@
+# Every target sets itself up: `make demo` and `make test` are all a fresh machine needs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint format golden bench clean
+
+demo: $(READY)
+	$(BIN)/attnviz run "I am learning this"
+
+test: $(READY)
+	$(BIN)/pytest -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Rewrites the expected outputs; read the difference before committing it.
+golden: $(READY)
+	$(BIN)/pytest -q tests/test_golden.py --update-golden
+	git diff --stat -- tests/golden
+
+bench: $(READY)
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/pictures.py
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "attnviz needs Python 3.10 or newer: make PYTHON=python3.12 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@

@@ -1,0 +1,349 @@
+"""The options that commands share, declared once, in groups.
+
+A command takes a group as one value: `accepts(Source, Attention)` turns the fields of the groups
+into options and hands the command a Source and an Attention.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from attnviz.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.exports import EXPORTS
+from attnviz.renderers import RENDERERS
+from attnviz.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.tokenizers import TOKENIZERS
+from attnviz.variants import VARIANTS
+
+SUFFIXES = (*RENDERERS, *EXPORTS)
+_VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
+
+
+def _option(panel: str, *names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the sentence comes from, and how it is cut into tokens."""
+
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="The sentence, in quotes; - reads it from standard input.",
+            rich_help_panel="Text",
+            show_default=False,
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        _option("Text", "--file", metavar="PATH", help="Read the text from a UTF-8 file."),
+    ] = None
+    tokenizer: Annotated[
+        str,
+        _option(
+            "Text",
+            "--tokenizer",
+            "-t",
+            metavar="NAME",
+            help=f"How the text is cut up: {', '.join(TOKENIZERS)}, or an encoding that tiktoken "
+            "knows, such as o200k_base.",
+        ),
+    ] = Settings.tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """The fields of Settings that say what attention does; None leaves it to the variant."""
+
+    variant: Annotated[
+        str,
+        _option("Attention", "--variant", "-v", metavar="NAME", help=f"The kind: {_VARIANTS}."),
+    ] = Settings.variant
+    dim: Annotated[
+        int | None,
+        _option(
+            "Attention",
+            "--dim",
+            "-d",
+            metavar="N",
+            help=f"How many numbers stand for a token.  [default: {DEFAULT_DIM}]",
+        ),
+    ] = None
+    heads: Annotated[
+        int | None,
+        _option(
+            "Attention",
+            "--heads",
+            "-H",
+            metavar="N",
+            help="How many times attention is done side by side.  [default: the variant's]",
+        ),
+    ] = None
+    head_dim: Annotated[
+        int | None,
+        _option(
+            "Attention",
+            "--head-dim",
+            metavar="N",
+            help="The width of one head.  [default: dim over heads]",
+        ),
+    ] = None
+    scale: Annotated[
+        bool | None,
+        _option(
+            "Attention",
+            "--scale/--no-scale",
+            help="Divide scores by the square root of a head's width.  [default: the variant's]",
+        ),
+    ] = None
+    causal: Annotated[
+        bool | None,
+        _option(
+            "Attention",
+            "--causal/--no-causal",
+            help="Hide from each token the ones after it.  [default: the variant's]",
+        ),
+    ] = None
+    window: Annotated[
+        int | None,
+        _option(
+            "Attention",
+            "--window",
+            metavar="N",
+            help="Show a token only the N nearest: itself, N-1 before it and, unless causal, "
+            "N-1 after it.",
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        _option(
+            "Attention",
+            "--temperature",
+            metavar="X",
+            help="Divide scores by X, too: below 1 sharper, above 1 flatter.",
+        ),
+    ] = None
+    dropout: Annotated[
+        float | None,
+        _option(
+            "Attention",
+            "--dropout",
+            metavar="P",
+            help="Zero this share of the weights, and raise the rest, as in training.",
+        ),
+    ] = None
+    positions: Annotated[
+        str,
+        _option(
+            "Numbers",
+            "--positions",
+            metavar="KIND",
+            help=f"Tell tokens where they stand: {', '.join(POSITIONS)}.",
+        ),
+    ] = Settings.positions
+    embeddings: Annotated[
+        str | None,
+        _option(
+            "Numbers",
+            "--embeddings",
+            metavar="FILE",
+            help="Vectors of your own: .npy or .safetensors with a row for each token id, or text "
+            "with a word and its numbers on each line (GloVe, word2vec).",
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        _option("Numbers", "--seed", "-s", metavar="N", help="Another seed draws other numbers."),
+    ] = Settings.seed
+    device: Annotated[
+        str,
+        _option(
+            "Numbers",
+            "--device",
+            metavar="NAME",
+            help="Where to compute: auto, cpu, cuda, cuda:1, mps, …",
+        ),
+    ] = Settings.device
+    dtype: Annotated[
+        str,
+        _option("Numbers", "--dtype", metavar="NAME", help=f"How precisely: {', '.join(DTYPES)}."),
+    ] = Settings.dtype
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What is shown, and where it goes."""
+
+    show: Annotated[
+        str | None,
+        _option(
+            "Output",
+            "--show",
+            metavar="NAMES",
+            help="What to show, with commas: tokens, embeddings, queries, keys, values, scores, "
+            "weights, context.  [default: weights,context; in a picture weights]",
+        ),
+    ] = None
+    query: Annotated[
+        str | None,
+        _option(
+            "Output",
+            "--query",
+            metavar="TOKEN",
+            help="Show what one token reads; name it by its word or its number.",
+        ),
+    ] = None
+    out: Annotated[
+        list[Path],
+        _option(
+            "Output",
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"Write a file: {', '.join(SUFFIXES)}. May be given several times.",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)
+    json: Annotated[
+        bool,
+        _option("Output", "--json", help="Print everything that happened, as JSON."),
+    ] = False
+    full: Annotated[
+        bool,
+        _option("Output", "--full", help="Show all of wide vectors and long lists."),
+    ] = False
+    verify: Annotated[
+        bool,
+        _option(
+            "Output",
+            "--verify",
+            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
+            "agrees.",
+        ),
+    ] = False
+    quiet: Annotated[
+        bool,
+        _option("Output", "--quiet", "-q", help="Print no notes, only results."),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """How pictures look; theme, colors and numbers hold for the terminal, too."""
+
+    theme: Annotated[
+        str | None,
+        _option(
+            "Looks",
+            "--theme",
+            metavar="NAME",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        _option(
+            "Looks",
+            "--size",
+            metavar="SIZE",
+            help="16:9, 4:3, square, or inches such as 8x5.  [default: what the panels need]",
+        ),
+    ] = None
+    dpi: Annotated[
+        int, _option("Looks", "--dpi", metavar="N", help="Pixels to an inch, in PNG.")
+    ] = 200
+    transparent: Annotated[
+        bool, _option("Looks", "--transparent", help="Leave out the background.")
+    ] = False
+    colors: Annotated[
+        str, _option("Looks", "--colors", metavar="NAME", help=f"{', '.join(PALETTES)}.")
+    ] = DEFAULT_PALETTE
+    title: Annotated[
+        str | None, _option("Looks", "--title", metavar="TEXT", help="A title of your own.")
+    ] = None
+    numbers: Annotated[
+        bool | None,
+        _option(
+            "Looks",
+            "--numbers/--no-numbers",
+            help="Write numbers into cells.  [default: while they fit]",
+        ),
+    ] = None
+
+
+def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of the groups as its options, and call it with the groups."""
+    parameters = [_parameter(group, each) for group in groups for each in fields(group)]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def call(**given: Any) -> None:
+            command(
+                *(
+                    group(**{each.name: given[each.name] for each in fields(group)})
+                    for group in groups
+                )
+            )
+
+        call.__doc__ = command.__doc__
+        call.__name__ = command.__name__
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _parameter(group: type, declared: Field[Any]) -> inspect.Parameter:
+    factory = declared.default_factory
+    return inspect.Parameter(
+        declared.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=declared.default if factory is MISSING else factory(),
+        annotation=get_type_hints(group, include_extras=True)[declared.name],
+    )
+
+
+def settings(source: Source, attention: Attention) -> Settings:
+    """What was chosen on the command line."""
+    chosen = {each.name: getattr(attention, each.name) for each in fields(attention)}
+    return Settings(tokenizer=source.tokenizer, **chosen)
+
+
+def command_line(name: str, *groups: Any) -> str:
+    """The command that these options make, for provenance: no defaults, no folders of a machine.
+
+    >>> command_line("run", Source(text="I am", file=None), Attention(causal=False, heads=2))
+    "attnviz run 'I am' --heads 2 --no-causal"
+    """
+    words = ["attnviz", name]
+    for group in groups:
+        hints = get_type_hints(type(group), include_extras=True)
+        for each in fields(group):
+            words += _spelled(hints[each.name].__metadata__[0], each, getattr(group, each.name))
+    return shlex.join(words)
+
+
+def _spelled(declared: Any, each: Field[Any], value: Any) -> list[str]:
+    if value == each.default or value == []:
+        return []
+    if not declared.param_decls:
+        return [str(value)]
+    option = declared.param_decls[0]
+    if isinstance(value, bool):
+        yes, _, no = option.partition("/")
+        return [yes if value else no]
+    values = value if isinstance(value, list) else [value]
+    return [word for one in values for word in (option, _without_folders(str(one)))]
+
+
+def _without_folders(value: str) -> str:
+    return Path(value).name if Path(value).is_absolute() else value

@@ -1,0 +1,29 @@
+"""The one kind of error that is meant for people: what is wrong, and what to try.
+
+Any other exception is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AttnvizError(Exception):
+    """A problem that the reader of the message can mend."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> AttnvizError:
+    """A name that is in no table, with the nearest one that is.
+
+    >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
+    did you mean 'causal'? known: causal, plain
+    """
+    names = list(known)
+    nearest = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    question = f"did you mean '{nearest[0]}'? " if nearest else ""
+    return AttnvizError(f"there is no {kind} '{name}'", f"{question}known: {', '.join(names)}")

@@ -1,0 +1,31 @@
+"""A Trace as data: a table of suffixes to import paths. An export yields bytes, chunk by chunk.
+
+In chunks, because the weights of a few thousand tokens are hundreds of megabytes of digits.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from attnviz.errors import unknown
+
+if TYPE_CHECKING:
+    from attnviz.tracing import Trace
+
+    Export = Callable[[Trace], Iterator[bytes]]
+
+EXPORTS = {
+    ".json": "attnviz.exports.document:json",
+    ".npz": "attnviz.exports.document:npz",
+    ".csv": "attnviz.exports.rows:csv",
+}
+
+
+def named(suffix: str) -> Export:
+    """The export for a suffix, imported only now that it is wanted."""
+    if suffix not in EXPORTS:
+        raise unknown("export for", suffix, EXPORTS)
+    made: Export = pkgutil.resolve_name(EXPORTS[suffix])
+    return made

@@ -1,0 +1,97 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from attnviz.errors import AttnvizError
+
+
+def check(path: Path) -> None:
+    """Refuse a path that cannot be written, before anything is computed for it."""
+    if path.is_dir():
+        raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
+    folder = next(parent for parent in path.resolve().parents if parent.exists())
+    if not folder.is_dir():
+        raise AttnvizError(
+            f"'{folder}' is a file, so '{path}' cannot be in it", "choose another folder"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise AttnvizError(
+            f"'{path}' cannot be written: no permission in '{folder}'", "choose another folder"
+        )
+
+
+class Together:
+    """Several files that appear together when the block ends, or not at all if it fails.
+
+    Each is written beside its place under another name and renamed at the end, so that whoever
+    interrupts, or runs out of disk, keeps the files that were there before.
+    """
+
+    def __init__(self) -> None:
+        self._written: list[tuple[Path, Path]] = []
+        self._made_folders: list[Path] = []
+
+    def __enter__(self) -> Together:
+        return self
+
+    def write(self, path: Path, chunks: Iterable[bytes]) -> None:
+        place = path.resolve()
+        try:
+            self._make_folders(place.parent)
+            number, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+            self._written.append((Path(name), place))
+            with os.fdopen(number, "wb") as file:
+                file.writelines(chunks)
+            Path(name).chmod(_mode(place))
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._rename()
+            return
+        for temporary, _ in self._written:
+            temporary.unlink(missing_ok=True)
+        for folder in reversed(self._made_folders):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _rename(self) -> None:
+        for temporary, place in self._written:
+            try:
+                temporary.replace(place)
+            except OSError as error:
+                temporary.unlink(missing_ok=True)
+                raise _unwritable(place, error) from None
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            parent.mkdir()
+            self._made_folders.append(parent)
+
+
+def _mode(place: Path) -> int:
+    """What the file had before, or what a new file gets from this user's umask."""
+    if place.exists():
+        return place.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _unwritable(path: Path, error: OSError) -> AttnvizError:
+    reason = (error.strerror or str(error)).lower()
+    return AttnvizError(f"'{path}' cannot be written: {reason}", "choose another file or folder")

@@ -1,0 +1,438 @@
+"""A Trace, as labelled Grids: what can be shown, with nothing left of tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+
+from attnviz.errors import AttnvizError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnviz.tokens import Tokens
+    from attnviz.tracing import Layer, Trace
+
+Values = Shaped[np.ndarray, "row column"]
+Hidden = Bool[np.ndarray, "row column"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a grid: what it counts, a name for each place, and where in a text it stood.
+
+    `labels` are empty where the number says all, as for the dimensions of a vector.
+    """
+
+    title: str
+    counts: str  # "token", "dimension", "head": what one place on this side is
+    labels: tuple[str, ...]
+    numbers: tuple[str, ...]
+    spaced: tuple[bool, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Number and label: `3 learning`."""
+        return tuple(
+            f"{number} {label}".strip()
+            for number, label in zip(self.numbers, self.labels, strict=True)
+        )
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What stands over narrow columns: the number, or the label where there is none."""
+        return tuple(
+            number or label for number, label in zip(self.numbers, self.labels, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the colours of a grid stand for, from `low` to `high`.
+
+    `kind` is "sequential", "diverging" (centred on 0) or "none" (nothing to colour); `beyond`
+    says that some values lie above `high` and are drawn as if they were there.
+    """
+
+    label: str
+    low: float
+    high: float
+    kind: str = "sequential"
+    beyond: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A labelled matrix: everything that can be shown is one."""
+
+    title: str
+    rows: Axis
+    columns: Axis
+    values: Values
+    hidden: Hidden
+    scale: Scale
+    note: str = ""  # one line on how to read it
+    share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
+    pooled: str = ""  # what one cell stands for, if several were put together
+
+
+WEIGHTS_NOTE = "row = query (reads) · column = key (is read) · each row sums to 1"
+# Up to this many keys colours run from 0 to 1. Among more, weights are so small that all of them
+# would look like 0, so colours run to a stated maximum.
+KEYS_ON_FULL_SCALE = 16
+
+
+def draw(trace: Trace, show: Sequence[str] = ("weights", "context")) -> list[Grid]:
+    """The grids of what is to be shown, in the order it happened."""
+    check_shown(show)
+    wanted = [SHOWN[name] for name in SHOWN if name in show]
+    return same_scale(
+        [grid for layer in trace.layers for made in wanted for grid in made(trace, layer)]
+    )
+
+
+def check_shown(show: Sequence[str]) -> None:
+    """Refuse names that stand for nothing."""
+    for name in show:
+        if name not in SHOWN:
+            raise unknown("thing to show", name, SHOWN)
+    if not show:
+        raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
+
+
+def headline(trace: Trace) -> str:
+    return f"{trace.variant.name} attention"
+
+
+def settings_line(trace: Trace) -> str:
+    """What the numbers hang on: `4 tokens (gpt2) · width 8 · 1 head of width 8 · seed 42 · cpu`."""
+    made = trace.provenance.settings
+    heads = f"{made['heads']} head{'s' if made['heads'] > 1 else ''} of width {made['head_dim']}"
+    overrides = [
+        f"window {made['window']}" if made["window"] else "",
+        f"temperature {made['temperature']:g}" if made["temperature"] != 1 else "",
+        f"dropout {made['dropout']:g}" if made["dropout"] else "",
+        f"{made['positions']} positions" if made["positions"] != "none" else "",
+        f"embeddings of {made['embeddings']}" if made["embeddings"] else "",
+    ]
+    parts = [
+        f"{len(trace.tokens):,} token{'s' if len(trace.tokens) > 1 else ''} ({made['tokenizer']})",
+        f"width {made['dim']}",
+        heads,
+        "scaled" if made["scale"] else "not scaled",
+        "causal" if made["causal"] else "all tokens visible",
+        *(part for part in overrides if part),
+        f"seed {made['seed']}",
+        f"{made['device']} {made['dtype']}",
+    ]
+    return " · ".join(parts)
+
+
+def caption(trace: Trace, grids: Sequence[Grid]) -> str:
+    """The small print of a picture: how to read its panels, and its settings."""
+    notes = dict.fromkeys(grid.note for grid in grids if grid.note)
+    masked = ["hatched = hidden by the mask"] if any(grid.hidden.any() for grid in grids) else []
+    return " · ".join([*notes, *masked, settings_line(trace)])
+
+
+def describe(grids: Sequence[Grid]) -> str:
+    """A picture in words, for those who do not see it."""
+    return " ".join(_described(grid) for grid in grids)
+
+
+def _described(grid: Grid) -> str:
+    size = f"{len(grid.rows):,} × {len(grid.columns):,}"
+    start = f"{grid.title}: {size} ({grid.rows.title} × {grid.columns.title})."
+    if not grid.share or not grid.values.size:
+        return start
+    strongest = grid.values.argmax(axis=1)
+    order = (
+        range(len(grid.rows)) if len(grid.rows) <= 16 else np.argsort(-grid.values.max(axis=1))[:8]
+    )
+    most = [
+        f"{grid.rows.names[row]} reads {grid.columns.names[strongest[row]]} most "
+        f"({grid.values[row, strongest[row]]:.2f})"
+        for row in order
+    ]
+    return f"{start} {'; '.join(most)}."
+
+
+def reading(trace: Trace, query: int) -> Grid:
+    """What one token reads: a row for each head, a column for each token that is read."""
+    heads = [
+        (f"L{layer.layer}H{head}", layer.attended.mixing[head, query], ~layer.visible[query])
+        for layer in trace.layers
+        for head in range(layer.heads)
+    ]
+    label = trace.tokens.labels[query]
+    values = np.stack([array(weights) for _, weights, _ in heads])
+    return Grid(
+        f"what {query + 1} {label} reads",
+        Axis("head", "head", tuple(name for name, _, _ in heads), ("",) * len(heads)),
+        token_axis("key (is read)", trace.keys),
+        values,
+        np.stack([hidden.cpu().numpy() for _, _, hidden in heads]),
+        weight_scale(values),
+        note=f"each row sums to 1 · query = {query + 1} {label}",
+        share=True,
+    )
+
+
+def find_query(tokens: Tokens, wanted: str) -> int:
+    """The position, from 0, of the token that is meant by a word or by a number from 1."""
+    found = tokens.find(wanted)
+    if len(found) == 1:
+        return found[0]
+    if not found and wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
+        return int(wanted) - 1
+    if found:
+        numbers = [str(position + 1) for position in found]
+        raise AttnvizError(
+            f"'{wanted}' is in the sentence {len(found)} times",
+            f"say which by its number: --query {' or '.join(numbers[:8])}",
+        )
+    listed = ", ".join(f"{number} {label}" for number, label in enumerate(tokens.labels[:40], 1))
+    rest = f", … {len(tokens)} in all" if len(tokens) > 40 else ""
+    raise AttnvizError(f"no token of the sentence is '{wanted}'", f"the tokens are: {listed}{rest}")
+
+
+def token_axis(title: str, tokens: Tokens) -> Axis:
+    numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
+    return Axis(title, "token", tokens.labels, numbers, tokens.spaced)
+
+
+def dimension_axis(count: int) -> Axis:
+    numbers = tuple(str(number) for number in range(1, count + 1))
+    return Axis("dimension", "dimension", ("",) * count, numbers)
+
+
+def weight_scale(values: Values) -> Scale:
+    """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
+    largest = float(values.max(initial=0.0))
+    if values.shape[1] <= KEYS_ON_FULL_SCALE:
+        return Scale("weight", 0.0, max(1.0, largest))
+    drawn = values[values > 0]
+    high = min(
+        _rounded_up(float(np.quantile(drawn, 0.98))) if drawn.size else 1.0, max(1.0, largest)
+    )
+    return Scale("weight", 0.0, high, beyond=largest > high)
+
+
+def same_scale(grids: Sequence[Grid]) -> list[Grid]:
+    """Grids of one kind share the widest of their scales, so that a colour means one number."""
+    labels = {grid.scale.label for grid in grids}
+    widest = {
+        label: _widest([g.scale for g in grids if g.scale.label == label]) for label in labels
+    }
+    return [replace(grid, scale=widest[grid.scale.label]) for grid in grids]
+
+
+def pool(grid: Grid, rows: int, columns: int) -> Grid:
+    """The grid in blocks of `rows` by `columns` cells, each drawn as one; the last may be smaller.
+
+    A row that is divided up stays so: weights are added over the keys of a block and averaged
+    over its queries, so that a row of the pooled grid still sums to 1. Anything else is averaged.
+    """
+    if rows == columns == 1:
+        return grid
+    values = grid.values.astype(np.float64)
+    summed = _added(_added(values, rows, 0), columns, 1)
+    heights, widths = _sizes(len(grid.rows), rows), _sizes(len(grid.columns), columns)
+    divisor = heights[:, None] * (1 if grid.share else widths[None, :])
+    seen = _added(_added((~grid.hidden).astype(np.int64), rows, 0), columns, 1)
+    made = replace(
+        grid,
+        rows=_pool_axis(grid.rows, rows),
+        columns=_pool_axis(grid.columns, columns),
+        values=summed / divisor,
+        hidden=seen == 0,
+        pooled=_what_was_pooled(grid, rows, columns),
+    )
+    return replace(made, scale=weight_scale(made.values)) if grid.share else made
+
+
+def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
+    """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
+    if grid.scale.kind == "none":
+        return str
+    if grid.share:
+        return _share if decimals == 2 else f"{{:.{decimals}f}}".format
+    reach = float(np.abs(grid.values).max(initial=0.0))
+    if 0 < reach < 0.1:
+        return f"{{:.{decimals - 1}e}}".format
+    left = max(0, decimals - max(0, len(str(int(reach))) - 2))  # fewer behind 100, none behind 1000
+    return lambda value: f"{round(value, left) + 0.0:.{left}f}"  # + 0.0, for there is no -0.00
+
+
+def _share(value: float) -> str:
+    """In three columns.
+
+    >>> _share(0.312), _share(0.999), _share(0.0), _share(2.0)
+    ('.31', '1.0', '.00', '2.0')
+    """
+    return f"{value:.2f}"[1:] if value < 0.995 else f"{value:.1f}"[:3]
+
+
+def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
+    """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
+    plain = tensor.detach().cpu()
+    return plain.numpy() if plain.dtype.itemsize > 2 else plain.float().numpy()
+
+
+def _tokens(trace: Trace, layer: Layer) -> list[Grid]:
+    ids = np.asarray(trace.tokens.ids)[:, None]
+    columns = Axis("", "dimension", ("id",), ("",))
+    return [Grid("tokens", _queries(trace), columns, ids, _nothing(ids), Scale("id", 0, 1, "none"))]
+
+
+def _embeddings(trace: Trace, layer: Layer) -> list[Grid]:
+    return [_vectors("embeddings", trace.embeddings, token_axis("token", trace.tokens))]
+
+
+def _queries_of(trace: Trace, layer: Layer) -> list[Grid]:
+    return _each_head("queries", layer, layer.queries, token_axis("query", trace.tokens))
+
+
+def _keys_of(trace: Trace, layer: Layer) -> list[Grid]:
+    return _each_head("keys", layer, layer.keys, token_axis("key", trace.keys))
+
+
+def _values_of(trace: Trace, layer: Layer) -> list[Grid]:
+    return _each_head("values", layer, layer.values, token_axis("key", trace.keys))
+
+
+def _scores(trace: Trace, layer: Layer) -> list[Grid]:
+    return [
+        Grid(
+            _titled("scores", layer, head),
+            _queries(trace),
+            token_axis("key (is read)", trace.keys),
+            values := array(scores),
+            _nothing(values),
+            _centred("score", values),
+            note="query · key, before scaling and mask",
+        )
+        for head, scores in enumerate(layer.attended.scores)
+    ]
+
+
+def _weights(trace: Trace, layer: Layer) -> list[Grid]:
+    dropped = layer.attended.mixing is not layer.attended.weights
+    name = "weights after dropout" if dropped else "weights"
+    hidden = ~layer.visible.cpu().numpy()
+    return [
+        Grid(
+            _titled(name, layer, head),
+            _queries(trace),
+            token_axis("key (is read)", trace.keys),
+            values := array(weights),
+            hidden,
+            weight_scale(values),
+            note=WEIGHTS_NOTE.replace(" · each row sums to 1", "") if dropped else WEIGHTS_NOTE,
+            share=True,
+        )
+        for head, weights in enumerate(layer.attended.mixing)
+    ]
+
+
+def _context(trace: Trace, layer: Layer) -> list[Grid]:
+    return [_vectors("context vectors", layer.context, _queries(trace))]
+
+
+SHOWN: dict[str, Callable[[Trace, Layer], list[Grid]]] = {  # in the order of the path
+    "tokens": _tokens,
+    "embeddings": _embeddings,
+    "queries": _queries_of,
+    "keys": _keys_of,
+    "values": _values_of,
+    "scores": _scores,
+    "weights": _weights,
+    "context": _context,
+}
+
+
+def _queries(trace: Trace) -> Axis:
+    return token_axis("query (reads)", trace.tokens)
+
+
+def _each_head(name: str, layer: Layer, vectors: Tensor, rows: Axis) -> list[Grid]:
+    return [_vectors(_titled(name, layer, head), each, rows) for head, each in enumerate(vectors)]
+
+
+def _vectors(title: str, vectors: Tensor, rows: Axis) -> Grid:
+    values = array(vectors)
+    columns = dimension_axis(values.shape[1])
+    return Grid(title, rows, columns, values, _nothing(values), _centred("value", values))
+
+
+def _titled(name: str, layer: Layer, head: int) -> str:
+    return name if layer.heads == 1 else f"{name} L{layer.layer}H{head}"
+
+
+def _nothing(values: Values) -> Hidden:
+    return np.zeros(values.shape, dtype=bool)
+
+
+def _centred(label: str, values: Values) -> Scale:
+    """A diverging scale that reaches as far on either side of 0 as the largest value does."""
+    reach = _rounded_up(float(np.abs(values).max(initial=0.0)))
+    return Scale(label, -reach, reach, "diverging")
+
+
+def _rounded_up(value: float) -> float:
+    """The next number that looks well at the end of a scale: 1, 1.5, 2, 3, 4, 5, 6, 8 times 10ⁿ.
+
+    >>> _rounded_up(0.0123), _rounded_up(2.2), _rounded_up(0.0)
+    (0.015, 3.0, 1.0)
+    """
+    if value <= 0 or not math.isfinite(value):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    steps = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
+    return round(next(step for step in steps if step * power >= value * (1 - 1e-9)) * power, 12)
+
+
+def _widest(scales: Sequence[Scale]) -> Scale:
+    widest = max(scales, key=lambda scale: scale.high)
+    return replace(
+        widest, beyond=any(scale.beyond for scale in scales if scale.high == widest.high)
+    )
+
+
+def _added(values: Shaped[np.ndarray, "row column"], size: int, axis: int) -> Values:
+    return np.add.reduceat(values, np.arange(0, values.shape[axis], size), axis=axis)
+
+
+def _sizes(count: int, size: int) -> Shaped[np.ndarray, "block"]:
+    return np.diff(np.append(np.arange(0, count, size), count))
+
+
+def _pool_axis(axis: Axis, size: int) -> Axis:
+    """Blocks are named by the numbers that they span and by their first label."""
+    if size == 1:
+        return axis
+    starts = range(0, len(axis), size)
+    spans = [
+        (axis.numbers[start], axis.numbers[min(start + size, len(axis)) - 1]) for start in starts
+    ]
+    return replace(
+        axis,
+        labels=tuple(axis.labels[start] for start in starts),
+        numbers=tuple(first if first == last else f"{first}–{last}" for first, last in spans),
+        spaced=(),
+    )
+
+
+def _what_was_pooled(grid: Grid, rows: int, columns: int) -> str:
+    block = f"{rows} × {columns} {grid.rows.counts}s"
+    if grid.share:
+        return f"one cell = {block}: weights added over the keys, averaged over the queries"
+    return f"one cell = {block}, averaged"

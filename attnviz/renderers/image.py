@@ -1,0 +1,284 @@
+"""Grids as pictures: PNG, SVG and PDF, ready for a slide as they come out.
+
+`layout.py` decides how large everything is and where it stands; here it is drawn.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from attnviz.colors import Theme, gradient, needs_dark_ink, shade, theme
+from attnviz.grids import Grid, Scale, pool, same_scale
+from attnviz.renderers import Look, fonts
+from attnviz.renderers.layout import Layout, Panel, Ticks, lay_out
+
+VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
+SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
+
+
+def png(grids: Sequence[Grid], look: Look) -> bytes:
+    texts = {
+        "Title": look.title,
+        "Description": look.description,
+        "Software": "attnviz",
+        "attnviz": look.provenance,
+    }
+    return _saved(grids, look, "png", {key: text for key, text in texts.items() if text})
+
+
+def svg(grids: Sequence[Grid], look: Look) -> bytes:
+    """Text stays text, and a title and a description say what is to be seen."""
+    metadata = {"Date": None, "Creator": "attnviz", "Description": look.provenance or None}
+    drawn = _saved(grids, look, "svg", metadata).decode()
+    start = drawn.index("<svg ")
+    words = (
+        f'<title id="title">{html.escape(look.title)}</title>\n'
+        f'<desc id="description">{html.escape(look.description)}</desc>\n'
+    )
+    opened = drawn[start:].replace(
+        "<svg ", '<svg role="img" aria-labelledby="title description" ', 1
+    )
+    head, end, body = opened.partition(">\n")
+    return f"{drawn[:start]}{head}{end} {words}{body}".encode()
+
+
+def pdf(grids: Sequence[Grid], look: Look) -> bytes:
+    texts = {
+        "Title": look.title,
+        "Subject": look.description,
+        "Keywords": look.provenance,
+        "Creator": "attnviz",
+    }
+    metadata = {key: text for key, text in texts.items() if text}
+    return _saved(grids, look, "pdf", {**metadata, "CreationDate": None})
+
+
+def _saved(grids: Sequence[Grid], look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    texts = [*_texts(grids), look.title, look.caption]
+    fonts.warn_of_missing(texts)
+    with _hermetic(fonts.families(texts)):
+        figure = draw([_with_glyphs(grid) for grid in grids], look)
+        figure.savefig(
+            file, format=kind, dpi=look.dpi, transparent=look.transparent, metadata=metadata
+        )
+    return file.getvalue()
+
+
+def draw(grids: Sequence[Grid], look: Look) -> Figure:
+    """A figure with a panel for each grid, and a colour bar for each scale."""
+    layout = lay_out(_pooled(grids, look), look)
+    colors = theme(look.theme)
+    figure = Figure(figsize=layout.size, facecolor=colors.paper)
+    for panel in layout.panels:
+        _draw_panel(figure, layout, panel, look)
+    for place, scale in zip(layout.bars, layout.scales, strict=True):
+        _draw_bar(figure, layout, place, scale, look)
+    _draw_words(figure, layout, look, colors)
+    return figure
+
+
+@contextmanager
+def _hermetic(families: list[str]) -> Iterator[None]:
+    """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
+    ours = {
+        "font.family": families,
+        "text.parse_math": False,  # a token such as $x$ is text
+        "svg.fonttype": "none",
+        "svg.hashsalt": "attnviz",
+        # TrueType, as publishers want it; fonts for other scripts are often not, and are outlines.
+        "pdf.fonttype": 42 if families == [fonts.FIRST] else 3,
+        "hatch.linewidth": 0.6,
+    }
+    # It would tell that a font for Chinese has no bold.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(ours)
+        yield
+
+
+def _texts(grids: Sequence[Grid]) -> Iterator[str]:
+    for grid in grids:
+        yield grid.title
+        for axis in (grid.rows, grid.columns):
+            yield from (axis.title, *axis.labels)
+
+
+def _with_glyphs(grid: Grid) -> Grid:
+    rows = replace(grid.rows, labels=tuple(map(fonts.drawable, grid.rows.labels)))
+    columns = replace(grid.columns, labels=tuple(map(fonts.drawable, grid.columns.labels)))
+    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
+
+
+def _pooled(grids: Sequence[Grid], look: Look) -> list[Grid]:
+    """Grids with more cells than there are pixels, in blocks of cells; no cell is left out."""
+    pixels = int(4 * look.dpi)
+    return same_scale([_pooled_to(grid, pixels) for grid in grids])
+
+
+def _pooled_to(grid: Grid, pixels: int) -> Grid:
+    return pool(grid, -(-len(grid.rows) // pixels), -(-len(grid.columns) // pixels))
+
+
+def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
+    grid, colors = panel.grid, theme(look.theme)
+    axes = figure.add_axes(layout.fraction(panel.box), facecolor=colors.paper)
+    rgb = _cell_colors(grid, look)
+    _draw_cells(axes, grid, rgb, colors)
+    _draw_hidden(axes, grid, colors)
+    if panel.number_size and look.numbers is not False:
+        _draw_numbers(axes, panel, rgb)
+    axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
+    _label(axes, "y", panel.row_ticks, colors)
+    _label(axes, "x", panel.column_ticks, colors)
+    for spine in axes.spines.values():
+        spine.set(color=colors.faint, linewidth=0.5)
+
+
+def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
+    scale, colors = grid.scale, theme(look.theme)
+    if scale.kind == "none":
+        return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
+    rgb = shade(grid.values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    rgb[grid.hidden] = _rgb(colors.hidden)
+    return rgb
+
+
+def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, colors: Theme) -> None:
+    rows, columns = grid.values.shape
+    if rows * columns > VECTOR_CELLS:
+        axes.imshow(
+            rgb,
+            extent=(0, columns, rows, 0),
+            aspect="auto",
+            interpolation="antialiased",
+            interpolation_stage="rgba",
+        )
+        return
+    separated = max(rows, columns) <= SEPARATED_CELLS
+    axes.pcolormesh(
+        np.arange(columns + 1),
+        np.arange(rows + 1),
+        rgb,
+        edgecolors=colors.paper if separated else "face",
+        linewidth=0.8 if separated else 0.1,
+        antialiased=True,
+    )
+
+
+def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
+    """Lines across what is masked, over all of it at once."""
+    if not grid.hidden.any():
+        return
+    rectangles = [Path.unit_rectangle().transformed(_placed(*run)) for run in _runs(grid.hidden)]
+    axes.add_patch(
+        PathPatch(
+            Path.make_compound_path(*rectangles),
+            facecolor="none",
+            edgecolor=colors.hatch,
+            hatch="////",
+            linewidth=0,
+        )
+    )
+
+
+def _placed(row: int, start: int, stop: int) -> Any:
+    return matplotlib.transforms.Affine2D().scale(stop - start, 1).translate(start, row)
+
+
+def _runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Row, first column and end of every stretch of hidden cells."""
+    for row, cells in enumerate(hidden):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], cells, [False]]).astype(int)))
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            yield row, int(start), int(stop)
+
+
+def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
+    dark = needs_dark_ink(rgb)
+    for (row, column), text in np.ndenumerate(panel.numbers):
+        if not panel.grid.hidden[row, column]:
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                text,
+                size=panel.number_size,
+                color="black" if dark[row, column] else "white",
+                ha="center",
+                va="center_baseline",
+            )
+
+
+def _label(axes: Axes, side: str, ticks: Ticks, colors: Theme) -> None:
+    axis = axes.yaxis if side == "y" else axes.xaxis
+    axis.set_ticks([place + 0.5 for place in ticks.places], ticks.labels)
+    thinned = len(ticks.places) < ticks.count
+    axis.set_tick_params(
+        length=2.5 if thinned else 0, pad=2.5, labelsize=ticks.size, colors=colors.faint,
+        labelcolor=colors.ink,
+    )  # fmt: skip
+    for label in axis.get_ticklabels() if ticks.angle else ():
+        label.set(rotation=ticks.angle, rotation_mode="anchor", va="center", ha="right")
+        if ticks.angle != 90:
+            label.set(va="top")
+    if ticks.title:
+        axis.set_label_text(ticks.title, size=9, color=colors.faint)
+        axis.labelpad = 5
+
+
+def _draw_bar(
+    figure: Figure,
+    layout: Layout,
+    place: tuple[float, float, float, float],
+    scale: Scale,
+    look: Look,
+) -> None:
+    """The scale from one end to the other, with its ends and middle numbered."""
+    colors = theme(look.theme)
+    axes = figure.add_axes(layout.fraction(place))
+    steps = np.linspace(scale.high, scale.low, 256)[:, None]
+    rgb = shade(steps, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    axes.imshow(rgb, extent=(0, 1, scale.low, scale.high), aspect="auto", interpolation="nearest")
+    numbers = [scale.low, (scale.low + scale.high) / 2, scale.high]
+    names = [f"{number:g}" for number in numbers]
+    names[-1] = f"≥ {names[-1]}" if scale.beyond else names[-1]
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.set_yticks(numbers, names)
+    axes.tick_params(length=2, pad=2, labelsize=8, colors=colors.faint, labelcolor=colors.ink)
+    axes.set_title(scale.label, size=8, color=colors.ink, loc="left", pad=5)
+    for spine in axes.spines.values():
+        spine.set(color=colors.faint, linewidth=0.5)
+
+
+def _draw_words(figure: Figure, layout: Layout, look: Look, colors: Theme) -> None:
+    width, height = layout.size
+    for text in layout.words:
+        figure.text(
+            text.x / width,
+            text.y / height,
+            text.text,
+            size=text.size,
+            color=colors.faint if text.faint else colors.ink,
+            weight="bold" if text.bold else "normal",
+            ha="left",
+            va="baseline",
+        )
+
+
+def _rgb(color: str) -> list[int]:
+    return list(bytes.fromhex(color.removeprefix("#")))

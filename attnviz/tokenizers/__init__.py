@@ -1,0 +1,54 @@
+"""Text to Tokens: a table of names to import paths, one file for each family.
+
+Any name that is not in the table is looked up among tiktoken's encodings.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens import Tokens
+
+Tokenizer = Callable[[str], Tokens]
+
+TOKENIZERS = {  # named, not imported: tiktoken and its vocabularies are loaded when asked for
+    "gpt2": "attnviz.tokenizers.gpt2:gpt2",
+    "words": "attnviz.tokenizers.words:words",
+    "spaces": "attnviz.tokenizers.words:spaces",
+    "chars": "attnviz.tokenizers.characters:chars",
+    "bytes": "attnviz.tokenizers.characters:utf8_bytes",
+}
+
+
+def tokenize(text: str, tokenizer: str) -> Tokens:
+    """The text in the pieces that this tokenizer makes of it."""
+    check(text)
+    return named(tokenizer)(text)
+
+
+def named(tokenizer: str) -> Tokenizer:
+    """The tokenizer of this name, imported only now that it is wanted."""
+    if tokenizer in TOKENIZERS:
+        made: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer])
+        return made
+    from attnviz.tokenizers.encodings import encoding
+
+    return encoding(tokenizer)
+
+
+def check(text: str) -> None:
+    """Refuse a text in which there is nothing to look at, or that is no text."""
+    if not text.strip():
+        raise AttnvizError(
+            "the text is empty" if not text else "the text is blank",
+            'give a sentence, such as: attnviz run "I am learning this"',
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise AttnvizError(
+            f"the text is not UTF-8 (its character {error.start + 1} is half of one)",
+            "give UTF-8 text, or a UTF-8 file with --file",
+        ) from None

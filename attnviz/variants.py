@@ -1,0 +1,72 @@
+"""The kinds of attention, as rows of data over one arithmetic; masks are predicates on positions.
+
+A variant is added by adding a row. Every option of the command line that changes what attention
+does replaces one property of a row, see `settings.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of attending."""
+
+    name: str
+    about: str
+    projected: bool = True  # queries, keys and values are x W; else x itself
+    compared: bool = True  # queries are compared with keys; else every score is 0
+    scaled: bool = True  # scores are divided by the square root of a head's width
+    causal: bool = False  # a token sees itself and the ones before it
+    window: int | None = None  # a token sees the N nearest
+    heads: int = 1
+    joined: bool = False  # the heads' context vectors are joined and multiplied by W_o
+    temperature: float = 1.0  # scores are divided by it, too
+    dropout: float = 0.0  # the share of weights that is zeroed
+
+    def sees(self, query: Tensor, key: Tensor) -> Tensor:
+        """May the token at position `query` look at the one at position `key`?"""
+        nearby = everything(query, key) if self.window is None else near(query, key, self.window)
+        return nearby & before(query, key) if self.causal else nearby
+
+
+def everything(query: Tensor, key: Tensor) -> Tensor:
+    return (query == query) & (key == key)
+
+
+def before(query: Tensor, key: Tensor) -> Tensor:
+    return key <= query
+
+
+def near(query: Tensor, key: Tensor, window: int) -> Tensor:
+    return (query - key).abs() < window
+
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant("plain", "raw dot products of the embeddings", projected=False, scaled=False),
+        Variant("scaled", "queries, keys and values; scores divided by √d_k"),
+        Variant("causal", "scaled, and no token sees the ones after it", causal=True),
+        Variant(
+            "multi-head",
+            "causal, in several smaller heads, joined",
+            causal=True,
+            heads=2,
+            joined=True,
+        ),
+        Variant(
+            "average",
+            "no comparison: the mean of a token and those before it",
+            projected=False,
+            compared=False,
+            scaled=False,
+            causal=True,
+        ),
+    )
+}

@@ -1,0 +1,152 @@
+"""Vectors of one's own, from a file: a matrix by token id, or words with their numbers."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens import Tokens
+
+Matrix = Shaped[np.ndarray, "row dim"]
+
+MATRICES = (".npy", ".npz", ".safetensors")
+
+
+def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
+    """The vector of each token: its row in a matrix, or its word's line in a text.
+
+    `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
+    """
+    path, _, tensor = name.partition("#")
+    if not Path(path).is_file():
+        raise AttnvizError(f"there is no file '{path}' to take embeddings from", "check its path")
+    if Path(path).suffix in MATRICES:
+        found = _rows(_matrix(Path(path), tensor), tokens, path)
+    else:
+        found = _lines(Path(path), tokens)
+    _refuse_bad_numbers(found, tokens, path)
+    return torch.from_numpy(found)
+
+
+def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Matrix:
+    for label, number in zip(tokens.labels, tokens.ids, strict=True):
+        if number >= len(matrix):
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}': its id is {number}, and the file has "
+                f"{len(matrix)} rows",
+                "use the --tokenizer that the vectors were made for",
+            )
+    return np.asarray(matrix[np.asarray(tokens.ids)], dtype=np.float64)
+
+
+def _matrix(path: Path, tensor: str) -> Matrix:
+    """The matrix in a file, without ever unpickling anything."""
+    arrays = _safetensors(path) if path.suffix == ".safetensors" else _numpy(path)
+    matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
+    if tensor in matrices:
+        return matrices[tensor]
+    if len(matrices) == 1 and not tensor:
+        return next(iter(matrices.values()))
+    if not matrices:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays.values())
+        raise AttnvizError(
+            f"'{path}' holds no matrix of embeddings (shapes found: {shapes or 'none'})",
+            "one row for each token id is wanted: [ids, width]",
+        )
+    raise AttnvizError(
+        f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
+        f"name one: {path}#{next(iter(matrices))} (there are: {', '.join(matrices)})",
+    )
+
+
+def _numpy(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+    try:
+        loaded = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
+        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        pickled = "pickle" in str(error) or "Object arrays" in str(error)
+        raise AttnvizError(
+            f"'{path}' holds pickled data, which could run code, and is refused"
+            if pickled
+            else f"'{path}' is no NumPy file",
+            "save plain numbers: numpy.save(path, matrix)",
+        ) from None
+    for array in arrays.values():
+        if array.dtype.kind not in "fiu":
+            raise AttnvizError(
+                f"'{path}' holds {array.dtype} where numbers are wanted",
+                "save plain numbers: numpy.save(path, matrix)",
+            )
+    return arrays
+
+
+def _safetensors(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise AttnvizError(
+            "reading .safetensors needs the package safetensors",
+            "pip install 'attnviz[models]'",
+        ) from None
+    try:
+        return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError):
+        raise AttnvizError(f"'{path}' is no safetensors file", "check how it was saved") from None
+
+
+def _lines(path: Path, tokens: Tokens) -> Matrix:
+    """GloVe's and word2vec's text: a word, then its numbers; a first line of counts is skipped."""
+    words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
+    found = dict(_wanted(path, {*words, *(word.lower() for word in words)}))
+    for word, label in zip(words, tokens.labels, strict=True):
+        if word not in found and word.lower() not in found:
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}'",
+                "use --tokenizer words, or a file that has all the words of the text",
+            )
+    vectors = [found[word] if word in found else found[word.lower()] for word in words]
+    for word, vector in zip(words, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise AttnvizError(
+                f"'{path}' gives '{word}' {len(vector)} numbers and '{words[0]}' {len(vectors[0])}",
+                "every word needs as many numbers as the others",
+            )
+    return np.asarray(vectors, dtype=np.float64)
+
+
+def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                word, *numbers = line.rstrip().split(" ")
+                if word in words and not (number == 1 and len(numbers) == 1):
+                    yield word, [float(text) for text in numbers]
+    except UnicodeDecodeError:
+        raise AttnvizError(
+            f"'{path}' is neither text nor one of {', '.join(MATRICES)}",
+            "give text with a word and its numbers on each line, or a matrix",
+        ) from None
+    except ValueError:
+        raise AttnvizError(
+            f"line {number} of '{path}' is not a word and its numbers",
+            "separate the word and the numbers by single spaces",
+        ) from None
+
+
+def _refuse_bad_numbers(found: Matrix, tokens: Tokens, path: str) -> None:
+    if found.shape[1] == 0:
+        raise AttnvizError(f"'{path}' has vectors of width 0", "give each token some numbers")
+    for label, vector in zip(tokens.labels, found, strict=True):
+        if not np.isfinite(vector).all():
+            raise AttnvizError(
+                f"'{path}' has a number that is not finite (NaN or infinity) for '{label}'",
+                "mend the file: every number must be finite",
+            )
