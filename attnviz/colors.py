@@ -141,7 +141,8 @@ def shade(
     share = np.clip((values.astype(float) - low) / (high - low), 0, 1)
     place, at = share * (len(anchors) - 1), np.arange(len(anchors))
     channels = [np.interp(place, at, anchors[:, channel]) for channel in range(3)]
-    return np.stack(channels, axis=-1).round().astype(np.uint8)
+    colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
+    return colors
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
@@ -154,5 +155,6 @@ def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
 
     part = colors / 255
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    luminance: Shaped[ndarray, "*shape"] = linear @ np.array([0.2126, 0.7152, 0.0722])
-    return luminance > 0.2
+    luminance: Float[ndarray, "*shape"] = linear @ np.array([0.2126, 0.7152, 0.0722])
+    dark: Shaped[ndarray, "*shape"] = np.greater(luminance, 0.2)
+    return dark

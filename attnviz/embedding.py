@@ -49,13 +49,14 @@ def kept(
     """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
     drawn = uniform(seed, "dropout", range(heads * queries), keys)
     scaled = np.where(drawn < dropout, 0.0, 1 / (1 - dropout))
-    return torch.from_numpy(scaled).unflatten(0, (heads, queries))
+    return torch.from_numpy(scaled.reshape(heads, queries, keys))
 
 
 def normal(seed: int, stream: str, rows: Sequence[int], columns: int) -> Drawn:
     """Rows of N(0, 1), two uniform numbers for each (Box and Muller)."""
     radius = np.sqrt(-2 * np.log(uniform(seed, f"{stream}: radius", rows, columns)))
-    return radius * np.cos(2 * np.pi * uniform(seed, f"{stream}: angle", rows, columns))
+    drawn: Drawn = radius * np.cos(2 * np.pi * uniform(seed, f"{stream}: angle", rows, columns))
+    return drawn
 
 
 def uniform(seed: int, stream: str, rows: Sequence[int], columns: int) -> Drawn:
@@ -63,14 +64,17 @@ def uniform(seed: int, stream: str, rows: Sequence[int], columns: int) -> Drawn:
     start = np.frombuffer(blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), np.uint64)
     row = _mixed(start + np.asarray(rows, dtype=np.uint64) * _ODD)
     cell = _mixed(row[:, None] + np.arange(columns, dtype=np.uint64) * _ODD)
-    return ((cell >> np.uint64(11)) + 0.5) / 2.0**53
+    drawn: Drawn = ((cell >> np.uint64(11)) + 0.5) / 2.0**53
+    return drawn
 
 
+Bits = UInt64[np.ndarray, "..."]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mixed(state: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
+def _mixed(state: Bits) -> Bits:
     """SplitMix64's last step: every bit of what comes out hangs on every bit that goes in."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
+    mixed: Bits = state ^ (state >> np.uint64(31))
+    return mixed

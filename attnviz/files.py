@@ -12,10 +12,13 @@ from types import TracebackType
 from attnviz.errors import AttnvizError
 
 
-def check(path: Path) -> None:
-    """Refuse a path that cannot be written, before anything is computed for it."""
+def refuse_folder(path: Path) -> None:
     if path.is_dir():
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
+
+
+def check(path: Path) -> None:
+    """Refuse a path that cannot be written, before anything is computed for it."""
     folder = next(parent for parent in path.resolve().parents if parent.exists())
     if not folder.is_dir():
         raise AttnvizError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.variants import VARIANTS, Variant
@@ -71,7 +72,7 @@ class Settings:
 def chosen_variant(settings: Settings) -> Variant:
     """The row of the variant, with what the settings override."""
     row = VARIANTS[settings.variant]
-    overrides = {
+    overrides: dict[str, Any] = {
         "scaled": settings.scale,
         "causal": settings.causal,
         "window": settings.window,
@@ -121,6 +122,6 @@ def _nearest_multiple(dim: int, heads: int) -> int:
 def _check_range(option: str, value: int | None, lowest: int, highest: int | None) -> None:
     if value is None or (lowest <= value and (highest is None or value <= highest)):
         return
-    bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest}"
+    bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
     nearest = lowest if value < lowest else highest
     raise AttnvizError(f"{option} is {value}, and must be {bounds}", f"try {option} {nearest}")

@@ -41,6 +41,7 @@ def check(wanted: Output, pictures: Pictures) -> None:
     from attnviz import files
 
     for path in wanted.out:
+        files.refuse_folder(path)
         if path.suffix.lower() not in SUFFIXES:
             raise unknown("format for", str(path.suffix or path), SUFFIXES)
         files.check(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -29,6 +29,8 @@ TITLE, PANEL_TITLE, CAPTION = 13.0, 10.0, 7.0
 MARGIN = 0.22
 AXIS_TITLE = 0.26  # what the title of an axis takes beside its labels
 PANEL_GAP = 0.3
+AXIS_TITLE_SIZE, BAR_LABEL = 9.0, 8.0
+BAR_PLACES = (0.0, 0.5, 1.0)
 BAR_WIDTH, BAR_SPACE = 0.13, 0.85  # a colour bar, and all that belongs to it
 THINNING = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
@@ -50,8 +52,6 @@ class Ticks:
 class Panel:
     grid: Grid
     box: Box
-    row_ticks: Ticks
-    column_ticks: Ticks
     numbers: np.ndarray  # what stands in the cells,
     number_size: float  # in points; 0 if it does not fit
 
@@ -66,15 +66,29 @@ class Words:
     size: float
     bold: bool = False
     faint: bool = False
+    angle: int = 0
+    across: str = "left"  # which end of the text stands at x,
+    along: str = "baseline"  # and which height of it at y
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A colour bar: a scale from one end to the other."""
+
+    scale: Scale
+    box: Box
+
+
+Mark = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     size: tuple[float, float]
     panels: tuple[Panel, ...]
-    scales: tuple[Scale, ...]
-    bars: tuple[Box, ...]
+    bars: tuple[Bar, ...]
     words: tuple[Words, ...]
+    marks: tuple[Mark, ...]
 
     def fraction(self, box: Box) -> Box:
         """A box as matplotlib wants it: in parts of the figure."""
@@ -113,9 +127,21 @@ def lay_out(grids: Sequence[Grid], look: Look) -> Layout:
     room = _room(size, look, len(caption), scales)
     tried = [_arranged(tuple(grids), columns, room) for columns in range(1, len(grids) + 1)]
     best = max(tried, key=_smallest_panel)
-    panels, bars = _placed(best, room, scales)
-    words = (*_titles(panels, size, look), *_caption(caption, size))
-    return Layout(size, panels, scales, bars, words)
+    boxes, right = _boxes(best, room)
+    panels = tuple(_panel(grid, box) for grid, box in zip(best.grids, boxes, strict=True))
+    bars = tuple(_bars(boxes, scales, right))
+    ticks = list(zip(best.row_ticks, best.column_ticks, boxes, strict=True))
+    words = (
+        *_titles(panels, size, look),
+        *(words for rows, columns, box in ticks for words in _labels_at(rows, columns, box)),
+        *(words for bar in bars for words in _bar_labels(bar)),
+        *_caption(caption, size),
+    )
+    marks = (
+        *(mark for rows, columns, box in ticks for mark in _marks(rows, columns, box)),
+        *(mark for bar in bars for mark in _bar_marks(bar)),
+    )
+    return Layout(size, panels, bars, words, marks)
 
 
 def text_width(text: str, size: float) -> float:
@@ -126,13 +152,13 @@ def text_width(text: str, size: float) -> float:
 @lru_cache(maxsize=8192)
 def _width_in_points(text: str, families: tuple[str, ...]) -> float:
     font = FontProperties(family=list(families), size=10)
-    width: float = _ruler().get_text_width_height_descent(text, font, ismath=False)[0]
-    return width
+    measure: Callable[..., tuple[float, float, float]] = _ruler().get_text_width_height_descent
+    return measure(text, font, ismath=False)[0]
 
 
 @lru_cache(maxsize=1)
 def _ruler() -> RendererAgg:
-    return RendererAgg(1, 1, 72)
+    return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
 
 
 def _natural_size(
@@ -161,7 +187,9 @@ def _natural_height(grid: Grid) -> float:
 
 
 def _longest_label(axis: Axis) -> float:
-    return max((text_width(label, LABEL) for label in _labels(axis)), default=0.1)
+    """The width of the widest label, which is among those with the most characters."""
+    longest = sorted(_labels(axis), key=len)[-8:]
+    return max((text_width(label, LABEL) for label in longest), default=0.1)
 
 
 def _room(
@@ -264,8 +292,8 @@ def _thinned(axis: Axis, pitch: float) -> tuple[tuple[int, ...], tuple[str, ...]
     size = SMALLEST_LABEL + 1
     step = next((n for n in THINNING if n * largest >= size), len(axis))
     start = 0 if step == 2 else step - 1
-    places = tuple(range(start, len(axis), step))
-    return places, tuple(_shortened(axis.names[place]) for place in places), size
+    places, names = tuple(range(start, len(axis), step)), axis.names
+    return places, tuple(_shortened(names[place]) for place in places), size
 
 
 def _labels(axis: Axis) -> tuple[str, ...]:
@@ -281,55 +309,121 @@ def _shortened(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 
-def _placed(
-    made: Arrangement, room: Box, scales: Sequence[Scale]
-) -> tuple[tuple[Panel, ...], tuple[Box, ...]]:
-    """Panels from the top left, bars at their right; all of it in the middle of the room."""
+def _boxes(made: Arrangement, room: Box) -> tuple[list[Box], float]:
+    """Panels from the top left, all of them in the middle of the room; and where they end."""
     shapes = [_cells(grid, made.width, made.height) for grid in made.grids]
-    wide = max(cell[0] * len(grid.columns) for cell, grid in zip(shapes, made.grids, strict=True))
-    high = max(cell[1] * len(grid.rows) for cell, grid in zip(shapes, made.grids, strict=True))
-    lefts, right = _edges([made.label_width(column) for column in range(made.columns)], wide)
+    sizes = [
+        (wide * len(grid.columns), high * len(grid.rows))
+        for grid, (wide, high) in zip(made.grids, shapes, strict=True)
+    ]
     heading = PANEL_TITLE * POINT * 1.7
-    tops, bottom = _edges(
-        [heading] * made.rows, high, [made.label_height(r) for r in range(made.rows)]
+    lefts, right = _edges(
+        [made.label_width(column) for column in range(made.columns)],
+        max(width for width, _ in sizes),
+        [0.0] * made.columns,
     )
-    shift = room[0] + max(0.0, (room[2] - right) / 2)
+    tops, bottom = _edges(
+        [heading] * made.rows,
+        max(height for _, height in sizes),
+        [made.label_height(row) for row in range(made.rows)],
+    )
+    start = room[0] + max(0.0, (room[2] - right) / 2)
     top = room[1] + room[3] - max(0.0, (room[3] - bottom) / 2)
-    panels = []
-    for place, (grid, (cell_wide, cell_high)) in enumerate(zip(made.grids, shapes, strict=True)):
-        row, column = divmod(place, made.columns)
-        width, height = cell_wide * len(grid.columns), cell_high * len(grid.rows)
-        box = (shift + lefts[column], top - tops[row] - height, width, height)
-        panels.append(_panel(grid, box, made.row_ticks[place], made.column_ticks[place]))
-    return tuple(panels), tuple(_bars(panels, scales, shift + right))
+    boxes = [
+        (
+            start + lefts[place % made.columns],
+            top - tops[place // made.columns] - height,
+            width,
+            height,
+        )
+        for place, (width, height) in enumerate(sizes)
+    ]
+    return boxes, start + right
 
 
 def _edges(
-    before: Sequence[float], size: float, after: Sequence[float] | None = None
+    before: Sequence[float], size: float, after: Sequence[float]
 ) -> tuple[list[float], float]:
     """Where each of a row of boxes begins, and where the last one and its labels end."""
     starts, place = [], 0.0
-    for number, room in enumerate(before):
+    for room, room_behind in zip(before, after, strict=True):
         starts.append(place + room)
-        place += room + size + (after[number] if after else 0.0) + PANEL_GAP
+        place += room + size + room_behind + PANEL_GAP
     return starts, place - PANEL_GAP
 
 
-def _panel(grid: Grid, box: Box, row_ticks: Ticks, column_ticks: Ticks) -> Panel:
+def _labels_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Words]:
+    """The labels on the left of a panel and below it, and the titles of its two axes."""
+    left, bottom, width, height = box
+    for place, label in zip(rows.places, rows.labels, strict=True):
+        y = bottom + height * (1 - (place + 0.5) / rows.count)
+        yield Words(label, left - 0.05, y, rows.size, across="right", along="center_baseline")
+    across, along = {0: ("center", "top"), 45: ("right", "top"), 90: ("right", "center")}[
+        columns.angle
+    ]
+    for place, label in zip(columns.places, columns.labels, strict=True):
+        x = left + width * (place + 0.5) / columns.count
+        yield Words(
+            label, x, bottom - 0.05, columns.size, angle=columns.angle, across=across, along=along
+        )
+    if rows.title:
+        yield Words(
+            rows.title, left - rows.extent - 0.08, bottom + height / 2, AXIS_TITLE_SIZE,
+            faint=True, angle=90, across="center", along="bottom",
+        )  # fmt: skip
+    if columns.title:
+        yield Words(
+            columns.title, left + width / 2, bottom - columns.extent - 0.06, AXIS_TITLE_SIZE,
+            faint=True, across="center", along="top",
+        )  # fmt: skip
+
+
+def _marks(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Mark]:
+    """Where not every place has a label, a short line shows which place a label belongs to."""
+    left, bottom, width, height = box
+    if len(rows.places) < rows.count:
+        for place in rows.places:
+            y = bottom + height * (1 - (place + 0.5) / rows.count)
+            yield (left - 0.035, y), (left, y)
+    if len(columns.places) < columns.count:
+        for place in columns.places:
+            x = left + width * (place + 0.5) / columns.count
+            yield (x, bottom - 0.035), (x, bottom)
+
+
+def _bar_labels(bar: Bar) -> Iterator[Words]:
+    """The name of a scale above its bar, and its ends and its middle beside it."""
+    left, bottom, width, height = bar.box
+    yield Words(bar.scale.label, left, bottom + height + 0.09, BAR_LABEL)
+    for share in BAR_PLACES:
+        number = bar.scale.low + share * (bar.scale.high - bar.scale.low)
+        text = f"≥ {number:g}" if bar.scale.beyond and share == 1 else f"{number:g}"
+        y = bottom + height * share
+        yield Words(text, left + width + 0.06, y, BAR_LABEL, along="center_baseline")
+
+
+def _bar_marks(bar: Bar) -> Iterator[Mark]:
+    left, bottom, width, height = bar.box
+    for share in BAR_PLACES:
+        y = bottom + height * share
+        yield (left + width, y), (left + width + 0.03, y)
+
+
+def _panel(grid: Grid, box: Box) -> Panel:
     numbers = _numbers(grid)
     longest = max((text_width(text, 10) for text in _longest(numbers)), default=0.0)
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
     size = min(NUMBER, 10 * wide * 0.74 / longest if longest else 0, high / POINT * 0.62)
-    return Panel(
-        grid, box, row_ticks, column_ticks, numbers, size if size >= SMALLEST_NUMBER else 0
-    )
+    return Panel(grid, box, numbers, size if size >= SMALLEST_NUMBER else 0)
 
 
 def _numbers(grid: Grid) -> np.ndarray:
     """What stands in the cells, if there are few enough for it ever to fit."""
     if grid.values.size > 2500:
         return np.empty((0, 0), dtype=object)
-    return np.vectorize(cell_format(grid, 2), otypes=[object])(grid.values.astype(object))
+    written = np.vectorize(cell_format(grid, 2), otypes=[object])
+    numbers: np.ndarray = written(grid.values.astype(object))
+    return numbers
 
 
 def _longest(numbers: np.ndarray) -> Iterator[str]:
@@ -337,14 +431,13 @@ def _longest(numbers: np.ndarray) -> Iterator[str]:
     return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)
 
 
-def _bars(panels: Sequence[Panel], scales: Sequence[Scale], right: float) -> Iterator[Box]:
+def _bars(boxes: Sequence[Box], scales: Sequence[Scale], right: float) -> Iterator[Bar]:
     """One colour bar below the other, beside the panels."""
-    top = max(panel.box[1] + panel.box[3] for panel in panels)
-    bottom = min(panel.box[1] for panel in panels)
-    each = (top - bottom) / max(len(scales), 1)
-    for number in range(len(scales)):
-        height = max(min(each - 0.45, 2.4), 0.4)
-        yield right + 0.2, top - number * each - height - 0.1, BAR_WIDTH, height
+    top = max(bottom + height for _, bottom, _, height in boxes)
+    each = (top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1)
+    height = max(min(each - 0.45, 2.4), 0.4)
+    for number, scale in enumerate(scales):
+        yield Bar(scale, (right + 0.2, top - number * each - height - 0.1, BAR_WIDTH, height))
 
 
 def _titles(panels: Sequence[Panel], size: tuple[float, float], look: Look) -> Iterator[Words]:
@@ -353,7 +446,8 @@ def _titles(panels: Sequence[Panel], size: tuple[float, float], look: Look) -> I
         yield Words(text, MARGIN, size[1] - MARGIN - TITLE * POINT, points, bold=True)
     for panel in panels:
         left, bottom, width, height = panel.box
-        text, points = _fitted(panel.grid.title, PANEL_TITLE, 6.0, width + PANEL_GAP * 0.8)
+        heading = " · ".join(part for part in (panel.grid.title, panel.grid.pooled) if part)
+        text, points = _fitted(heading, PANEL_TITLE, 6.0, width + PANEL_GAP * 0.8)
         yield Words(text, left, bottom + height + 0.07, points)
 
 
