@@ -47,8 +47,8 @@ THEMES = {
         paper="#ffffff",
         ink="#1a1c20",
         faint="#5c626b",
-        hidden="#ececec",
-        hatch="#c4c4c4",
+        hidden="#e0e0e0",
+        hatch="#bcbcbc",
         diverging=(
             "004396 1858ab 346ebe 4f84cf 6c9bdc 8bb1e7 acc7ef cedef3 f3f3f3 f6d6cb f3baa7 "
             "ec9f84 e28463 d46a44 c45124 b13800 9d1f00"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 SPACE = "␣"
-_VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "␍"}
+_VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}

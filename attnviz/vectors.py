@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens import Tokens
 
 Matrix = Shaped[np.ndarray, "row dim"]
+Vectors = Float64[np.ndarray, "token dim"]
 
 MATRICES = (".npy", ".npz", ".safetensors")
 
@@ -24,7 +25,7 @@ def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
 
     `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
     """
-    path, _, tensor = name.partition("#")
+    path, _, tensor = (name, "", "") if Path(name).is_file() else name.partition("#")
     if not Path(path).is_file():
         raise AttnvizError(f"there is no file '{path}' to take embeddings from", "check its path")
     if Path(path).suffix in MATRICES:
@@ -35,7 +36,7 @@ def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
     return torch.from_numpy(found)
 
 
-def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Matrix:
+def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
     for label, number in zip(tokens.labels, tokens.ids, strict=True):
         if number >= len(matrix):
             raise AttnvizError(
@@ -71,13 +72,7 @@ def _numpy(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
         loaded = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
         arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        pickled = "pickle" in str(error) or "Object arrays" in str(error)
-        raise AttnvizError(
-            f"'{path}' holds pickled data, which could run code, and is refused"
-            if pickled
-            else f"'{path}' is no NumPy file",
-            "save plain numbers: numpy.save(path, matrix)",
-        ) from None
+        raise _no_numbers(path, str(error)) from None
     for array in arrays.values():
         if array.dtype.kind not in "fiu":
             raise AttnvizError(
@@ -85,6 +80,18 @@ def _numpy(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
                 "save plain numbers: numpy.save(path, matrix)",
             )
     return arrays
+
+
+def _no_numbers(path: Path, reason: str) -> AttnvizError:
+    """NumPy takes any file that it does not know for a pickle; a pickle begins with \\x80."""
+    with path.open("rb") as file:
+        known = file.read(6)[:1] in (b"\x93", b"P", b"\x80")
+    pickled = any(word in reason for word in ("pickle", "Object arrays", "Python objects"))
+    problem = "holds pickled data, which could run code, and is refused"
+    return AttnvizError(
+        f"'{path}' {problem if known and pickled else 'is no NumPy file'}",
+        "save plain numbers: numpy.save(path, matrix)",
+    )
 
 
 def _safetensors(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -102,7 +109,7 @@ def _safetensors(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
         raise AttnvizError(f"'{path}' is no safetensors file", "check how it was saved") from None
 
 
-def _lines(path: Path, tokens: Tokens) -> Matrix:
+def _lines(path: Path, tokens: Tokens) -> Vectors:
     """GloVe's and word2vec's text: a word, then its numbers; a first line of counts is skipped."""
     words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
     found = dict(_wanted(path, {*words, *(word.lower() for word in words)}))
@@ -141,7 +148,7 @@ def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
         ) from None
 
 
-def _refuse_bad_numbers(found: Matrix, tokens: Tokens, path: str) -> None:
+def _refuse_bad_numbers(found: Vectors, tokens: Tokens, path: str) -> None:
     if found.shape[1] == 0:
         raise AttnvizError(f"'{path}' has vectors of width 0", "give each token some numbers")
     for label, vector in zip(tokens.labels, found, strict=True):

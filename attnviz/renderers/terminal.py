@@ -164,7 +164,7 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield from _bars(grid, row, screen)
     yield Text()
     if screen.width is not None:
-        yield _legend(grid, screen)
+        yield from _legend(grid, screen)
 
 
 def _fit_tokens(grid: Grid, screen: Screen) -> Table:
@@ -230,7 +230,7 @@ def _number_width(grid: Grid, screen: Screen) -> int:
 def _label_width(axis: Axis, screen: Screen) -> int:
     """As wide as the longest name, at most a third of the screen, and a space behind it."""
     widest = max((cell_len(name) for name in _row_names(axis)), default=0)
-    return min(widest, max(screen.room // 3, 8)) + 1
+    return min(widest, max(screen.room // 3, 15)) + 1
 
 
 def _row_names(axis: Axis) -> list[str]:
@@ -303,7 +303,7 @@ def _footer(grid: Grid, table: Table) -> Iterator[Text]:
     yield from _wrapped(grid.note, screen)
     yield from _wrapped(table.grid.pooled, screen)
     if not table.numbers:
-        yield _legend(table.grid, screen)
+        yield from _legend(table.grid, screen)
     elif grid.hidden.any():
         yield Text(f"{HIDDEN} = hidden by the mask", DIM)
     missing = _missing(grid, table)
@@ -325,23 +325,27 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number > 1 else ''}"
 
 
-def _legend(grid: Grid, screen: Screen) -> Text:
+def _legend(grid: Grid, screen: Screen) -> Iterator[Text]:
     """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`."""
     scale = grid.scale
     line = Text(f"{scale.label} {scale.low:g} ", DIM, end="")
-    if screen.colored:
-        steps = np.linspace(scale.low, scale.high, 16)
-        colors = shade(
-            steps, scale.low, scale.high, gradient(screen.palette, screen.theme, scale.kind)
-        )
-        for red, green, blue in colors.tolist():
-            line.append(" ", _cell_style(red, green, blue, True))
+    line.append_text(_ramp(scale, screen))
+    line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+    masked = Text(f"{HIDDEN} hidden", DIM, end="") if grid.hidden.any() else Text(end="")
+    if masked and line.cell_len + GAP + masked.cell_len > screen.room:
+        yield line
+        yield masked
     else:
-        line.append(RAMP)
-    line.append(f" {scale.high:g}{' and more' if scale.beyond else ''}", DIM)
-    if grid.hidden.any():
-        line.append(f"   {HIDDEN} hidden", DIM)
-    return line
+        yield line.append(" " * GAP).append_text(masked) if masked else line
+
+
+def _ramp(scale: Scale, screen: Screen) -> Text:
+    if not screen.colored:
+        return Text(RAMP, end="")
+    steps = np.linspace(scale.low, scale.high, 16 if screen.room >= 40 else 8)
+    colors = shade(steps, scale.low, scale.high, gradient(screen.palette, screen.theme, scale.kind))
+    styles = [_cell_style(*color, True) for color in colors.tolist()]
+    return Text.assemble(*((" ", style) for style in styles), end="")
 
 
 def _sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:

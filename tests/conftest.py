@@ -1,0 +1,80 @@
+"""What every test starts from: checked shapes, no colours by chance, and a command line to call."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before anything imports them: every call in these modules is checked against its shapes.
+SHAPED = ("attnviz.attention", "attnviz.embedding", "attnviz.tracing", "attnviz.vectors")
+install_import_hook(SHAPED, "beartype.beartype")
+
+from attnviz.cli.app import main  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+
+settings.register_profile("attnviz", deadline=None)
+settings.load_profile("attnviz")
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+Attnviz = Callable[..., Result]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "COLORFGBG", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def attnviz(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Attnviz:
+    """Call the command line in this process: `attnviz("run", "I am", stdin=b"")`."""
+
+    def call(*arguments: str, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        status = main(list(arguments))
+        captured = capfd.readouterr()
+        return Result(status, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Hold a text against tests/golden/NAME, or write it there with --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
+
+
+@pytest.fixture
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own to work in, with the sample texts in it."""
+    shutil.copytree(ROOT / "sample_texts", tmp_path / "sample_texts")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,166 @@
+"""The arithmetic: numbers from paper, agreement with torch, and properties of all inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+from attnviz import attention, trace
+from attnviz.checks import TOLERANCE
+from attnviz.settings import DTYPES
+from attnviz.variants import VARIANTS, Variant
+
+CPU = torch.device("cpu")
+SIZES = st.tuples(*(st.integers(1, high) for high in (3, 9, 6, 5)))
+
+
+def everything(tokens: int) -> Tensor:
+    return torch.ones(tokens, tokens, dtype=torch.bool)
+
+
+def test_scores_that_are_logarithms_give_fractions() -> None:
+    scores = torch.tensor([[[log(1.0), log(3.0)], [log(2.0), log(2.0)]]])
+
+    weights = attention.attention_weights(scores, everything(2))
+
+    assert_close(weights, torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
+
+
+def test_causal_hides_the_future_and_shares_the_rest() -> None:
+    scores = torch.tensor([[[log(1.0), log(3.0)], [log(1.0), log(3.0)]]])
+
+    visible = attention.visible_cells(VARIANTS["causal"], 2, CPU)
+
+    weights = attention.attention_weights(scores, visible)
+    assert_close(weights, torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]))
+    assert weights[0, 0, 1].item() == 0  # exactly
+
+
+def test_a_context_vector_is_the_weighted_mean_of_the_values() -> None:
+    weights = torch.tensor([[[0.25, 0.75]]])
+    values = torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
+
+    assert attention.mix(weights, values).tolist() == [[[7.0, 3.0]]]
+
+
+def test_scores_are_dot_products_and_scaling_divides_by_the_root_of_the_width() -> None:
+    queries, keys = torch.tensor([[[1.0, 2.0, 3.0, 4.0]]]), torch.tensor([[[4.0, 3.0, 2.0, 1.0]]])
+
+    assert attention.similarity(queries, keys).item() == 20
+    assert attention.scale_of(VARIANTS["scaled"], 4) == 0.5
+    assert attention.scale_of(VARIANTS["plain"], 4) == 1
+    assert attention.scale_of(Variant("hot", "", temperature=2.0), 4) == 0.25
+
+
+def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
+    both = attention.visible_cells(Variant("window", "", window=2), 4, CPU)
+    past = attention.visible_cells(Variant("window", "", window=2, causal=True), 4, CPU)
+
+    assert both.int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+    assert past.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+
+
+@given(name=st.sampled_from([*VARIANTS]), tokens=st.integers(1, 30), window=st.integers(1, 40))
+def test_every_token_sees_itself(name: str, tokens: int, window: int) -> None:
+    variant = replace(VARIANTS[name], window=window)
+
+    assert attention.visible_cells(variant, tokens, CPU).diagonal().all()
+
+
+@given(heads=st.integers(1, 5), tokens=st.integers(1, 5), width=st.integers(1, 5))
+def test_joining_heads_undoes_splitting_them(heads: int, tokens: int, width: int) -> None:
+    vectors = torch.arange(float(tokens * heads * width)).reshape(tokens, heads * width)
+
+    split = attention.split_heads(vectors, heads)
+
+    assert split.shape == (heads, tokens, width)
+    assert torch.equal(attention.join_heads(split), vectors)
+    assert torch.equal(split[0], vectors[:, :width])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=60)
+@given(sizes=SIZES, seed=st.integers(0, 10**6), causal=st.booleans(), scale=st.floats(0.1, 2))
+def test_attention_agrees_with_torch(
+    dtype: str, sizes: tuple[int, int, int, int], seed: int, causal: bool, scale: float
+) -> None:
+    heads, tokens, width, value_width = sizes
+    random = torch.Generator().manual_seed(seed)
+    queries, keys, values = (
+        torch.randn(heads, tokens, size, generator=random).to(getattr(torch, dtype))
+        for size in (width, width, value_width)
+    )
+    visible = attention.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
+
+    ours = attention.attend(queries, keys, values, visible, scale=scale)
+    theirs = scaled_dot_product_attention(queries, keys, values, attn_mask=visible, scale=scale)
+
+    tolerance = TOLERANCE[queries.dtype] * 4
+    assert_close(ours.contexts, theirs, rtol=tolerance, atol=tolerance)
+    assert_close(
+        ours.weights.double().sum(-1),
+        torch.ones(heads, tokens).double(),
+        atol=tolerance * 4,
+        rtol=0,
+    )
+    assert (ours.weights.masked_select(~visible) == 0).all()
+
+
+@pytest.mark.parametrize("name", ["scaled", "causal", "multi-head"])
+@settings(max_examples=25)
+@given(heads=st.sampled_from([1, 2, 4]), width=st.integers(1, 4), seed=st.integers(0, 10**6))
+def test_a_whole_run_agrees_with_torchs_multi_head_attention(
+    name: str, heads: int, width: int, seed: int
+) -> None:
+    made = trace(
+        "words of a sentence",
+        tokenizer="words",
+        variant=name,
+        heads=heads,
+        dim=heads * width,
+        seed=seed,
+    )
+    (layer,) = made.layers
+    matrices = layer.projections
+    assert matrices is not None
+    out = torch.eye(heads * width) if matrices.w_out is None else matrices.w_out
+    theirs = torch.nn.MultiheadAttention(heads * width, heads, bias=False, batch_first=True)
+    theirs.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([matrices.w_query.T, matrices.w_key.T, matrices.w_value.T]),
+            "out_proj.weight": out.T,
+        }
+    )
+
+    x = layer.inputs[None]
+    context, weights = theirs(x, x, x, attn_mask=~layer.visible, average_attn_weights=False)
+
+    assert_close(layer.context, context[0], rtol=1e-5, atol=1e-5)
+    assert_close(layer.attended.weights, weights[0], rtol=1e-5, atol=1e-5)
+
+
+def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None:
+    kept = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
+    values = torch.tensor([[[4.0], [8.0]]])
+
+    made = attention.attend(
+        torch.zeros(1, 2, 1), torch.zeros(1, 2, 1), values, everything(2), scale=1.0, kept=kept
+    )
+
+    assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert made.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
+    assert made.contexts.tolist() == [[[4.0], [8.0]]]
+
+
+def test_a_shape_that_does_not_fit_is_noticed_during_the_tests() -> None:
+    with pytest.raises(jaxtyping.TypeCheckError):
+        attention.similarity(torch.zeros(1, 2, 3), torch.zeros(1, 2, 4))

@@ -1,0 +1,128 @@
+"""Drawn numbers: the same for the same, different for the different, and as random as promised."""
+
+from __future__ import annotations
+
+from math import cos, sin
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attnviz import devices, embedding, trace
+
+
+def test_the_first_numbers_of_a_seed_never_change() -> None:
+    """Pinned: a picture from last year must come out of the same command today."""
+    drawn = embedding.embed([40, 716], 3, seed=42)
+
+    assert_close(
+        drawn.float(),
+        torch.tensor([[-0.034146, 0.654741, -0.475152], [0.543621, 0.159246, 0.652919]]),
+        atol=1e-6,
+        rtol=0,
+    )
+
+
+@given(
+    st.lists(st.integers(0, 2**32), min_size=1, max_size=20), st.integers(1, 9), st.integers(0, 99)
+)
+def test_an_id_has_the_same_vector_wherever_it_stands(ids: list[int], dim: int, seed: int) -> None:
+    together = embedding.embed(ids, dim, seed)
+
+    for place, number in enumerate(ids):
+        assert torch.equal(together[place], embedding.embed([number], dim, seed)[0])
+
+
+def test_embeddings_are_standard_normal_and_independent() -> None:
+    drawn = embedding.embed(range(5000), 20, seed=1).numpy()
+
+    assert abs(drawn.mean()) < 0.01
+    assert abs(drawn.var() - 1) < 0.02
+    assert abs((drawn**4).mean() - 3) < 0.1
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(20)).max() < 0.07
+    assert len(np.unique(drawn)) == drawn.size
+
+
+def test_seeds_and_uses_have_streams_of_their_own() -> None:
+    ones = [
+        embedding.embed(range(200), 8, seed=1),
+        embedding.embed(range(200), 8, seed=2),
+        embedding.learned(200, 8, seed=1),
+        embedding.projection("w_query", 200, 8, seed=1),
+        embedding.projection("w_key", 200, 8, seed=1),
+    ]
+    correlation = np.corrcoef([one.flatten().numpy() for one in ones])
+
+    assert np.abs(correlation - np.eye(len(ones))).max() < 0.1
+
+
+def test_a_projection_keeps_the_variance_of_what_it_projects() -> None:
+    matrix = embedding.projection("w_query", 256, 64, seed=3)
+
+    assert abs(float(matrix.var()) * 256 - 1) < 0.05
+
+
+def test_embeddings_stay_when_the_heads_change() -> None:
+    one, other = trace("the same words"), trace("the same words", variant="multi-head", heads=4)
+
+    assert torch.equal(one.embeddings, other.embeddings)
+
+
+def test_scaled_scores_have_a_variance_of_one_and_unscaled_ones_of_the_width() -> None:
+    layer = trace("".join(map(chr, range(97, 123))) * 8, tokenizer="bytes", dim=64).layers[0]
+    text = trace(" ".join(map(str, range(300))), tokenizer="words", dim=64).layers[0]
+
+    assert layer.attended.scores.shape == (1, 208, 208)
+    assert 0.7 < float(text.attended.scaled_scores.var()) < 1.4
+    assert 0.7 < float(text.attended.scores.var()) / 64 < 1.4
+
+
+def test_sinusoidal_positions_are_the_papers() -> None:
+    made = embedding.sinusoidal(3, 4)
+
+    assert made[0].tolist() == [0, 1, 0, 1]
+    assert_close(made[2].tolist(), [sin(2), cos(2), sin(2 / 100), cos(2 / 100)])
+    assert embedding.sinusoidal(3, 5).shape == (3, 5)
+
+
+def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
+    bare = trace("tap tap", tokenizer="words").layers[0]
+    placed = trace("tap tap", tokenizer="words", positions="learned").layers[0]
+
+    assert torch.equal(bare.inputs[0], bare.inputs[1])
+    assert not torch.equal(placed.inputs[0], placed.inputs[1])
+    assert_close(placed.inputs - bare.inputs, embedding.learned(2, 8, 42).float())
+
+
+def test_a_position_has_the_same_vector_at_every_length() -> None:
+    assert torch.equal(embedding.learned(3, 4, 1), embedding.learned(9, 4, 1)[:3])
+
+
+def test_dropout_keeps_the_share_it_promises_and_raises_the_rest() -> None:
+    kept = embedding.kept(2, 50, 60, 0.25, seed=5)
+
+    assert kept.shape == (2, 50, 60)
+    assert set(kept.unique().tolist()) == {0.0, 1 / 0.75}
+    assert abs(float((kept == 0).double().mean()) - 0.25) < 0.02
+
+
+@pytest.mark.parametrize("device", devices.available())
+def test_every_device_shows_the_same_numbers(device: str) -> None:
+    here, there = (
+        trace("I am learning this", device="cpu"),
+        trace("I am learning this", device=device),
+    )
+
+    assert torch.equal(here.embeddings, there.embeddings.cpu())
+    assert_close(here.layers[0].context, there.layers[0].context.cpu(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_every_dtype_shows_the_same_numbers_as_far_as_it_can(dtype: str) -> None:
+    exact, rounded = trace("I am learning this"), trace("I am learning this", dtype=dtype)
+
+    assert rounded.layers[0].context.dtype is getattr(torch, dtype)
+    assert_close(exact.layers[0].context, rounded.layers[0].context.float(), atol=5e-2, rtol=5e-2)

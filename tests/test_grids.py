@@ -1,0 +1,132 @@
+"""Traces as grids: what is shown, on which scale, and what pooling keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import grids, trace
+from attnviz.cli.options import Output
+from attnviz.errors import AttnvizError
+from attnviz.tokens import Tokens
+from tests.hand import causal_weights, many_words, vectors
+
+
+def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
+    made = grids.draw(trace("I am learning this", variant="multi-head"), ["weights"])
+
+    assert [grid.title for grid in made] == ["weights L0H0", "weights L0H1"]
+    assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
+    assert made[0].hidden.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
+    assert (made[0].rows.title, made[0].columns.title) == ("query (reads)", "key (is read)")
+
+
+def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
+    made = grids.draw(trace("I am", tokenizer="words"), [*reversed(grids.SHOWN)])
+
+    assert [grid.title for grid in made] == [
+        "tokens", "embeddings", "queries", "keys", "values", "scores", "weights", "context vectors",
+    ]  # fmt: skip
+
+
+def test_the_help_names_everything_that_can_be_shown() -> None:
+    from typing import get_type_hints
+
+    help_text = get_type_hints(Output, include_extras=True)["show"].__metadata__[0].help
+
+    assert all(name in help_text for name in grids.SHOWN)
+
+
+def test_weights_of_a_sentence_are_on_a_scale_from_0_to_1() -> None:
+    (grid,) = grids.draw(trace("I am learning this"), ["weights"])
+
+    assert (grid.scale.low, grid.scale.high, grid.scale.beyond) == (0, 1, False)
+
+
+def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() -> None:
+    (grid,) = grids.draw(trace("abcdefgh" * 20, tokenizer="chars"), ["weights"])
+
+    assert 0 < grid.scale.high < 0.1
+    assert (grid.values > grid.scale.high).mean() < 0.05
+    assert grid.scale.beyond == bool((grid.values > grid.scale.high).any())
+
+
+def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
+    made = grids.draw(trace("I am learning this", variant="multi-head"), ["queries", "weights"])
+
+    assert made[0].scale == made[1].scale
+    assert made[0].scale.low == -made[0].scale.high
+    assert made[2].scale == made[3].scale
+
+
+def test_dropped_weights_are_shown_as_dropped() -> None:
+    (grid,) = grids.draw(trace("I am learning this", dropout=0.9), ["weights"])
+
+    assert grid.title == "weights after dropout"
+    assert grid.scale.high > 1
+    assert "sums to 1" not in grid.note
+
+
+@given(count=st.integers(1, 40), rows=st.integers(1, 50), columns=st.integers(1, 50))
+def test_pooled_weights_still_sum_to_1(count: int, rows: int, columns: int) -> None:
+    pooled = grids.pool(many_words(count), rows, columns)
+
+    assert pooled.values.shape == (-(-count // rows), -(-count // columns))
+    assert np.allclose(pooled.values.sum(1), 1)
+    assert (pooled.values[pooled.hidden] == 0).all()
+    assert len(pooled.rows) == len(pooled.rows.labels) == pooled.values.shape[0]
+
+
+def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
+    pooled = grids.pool(causal_weights(), 2, 2)
+
+    assert pooled.hidden.tolist() == [[False, True], [False, False]]
+    assert pooled.rows.names == ("1–2 I", "3–4 learning")
+    assert (
+        pooled.pooled
+        == "one cell = 2 × 2 tokens: weights added over the keys, averaged over the queries"
+    )
+
+
+def test_anything_but_shares_is_averaged() -> None:
+    pooled = grids.pool(vectors(2, 4), 2, 2)
+
+    assert np.allclose(
+        pooled.values, [[vectors(2, 4).values[:, :2].mean(), vectors(2, 4).values[:, 2:].mean()]]
+    )
+
+
+def test_what_one_token_reads_is_a_row_for_each_head() -> None:
+    made = trace("I am learning this", variant="multi-head")
+    grid = grids.reading(made, 2)
+
+    assert grid.rows.labels == ("L0H0", "L0H1")
+    assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
+    assert grid.hidden[0].tolist() == [False, False, False, True]
+
+
+def test_a_query_is_named_by_its_word_or_its_number() -> None:
+    tokens = trace("the cat saw the dog", tokenizer="words").tokens
+
+    assert grids.find_query(tokens, "cat") == 1
+    assert grids.find_query(tokens, "5") == 4
+    with pytest.raises(AttnvizError) as twice:
+        grids.find_query(tokens, "the")
+    assert twice.value.hint == "say which by its number: --query 1 or 4"
+
+
+def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
+    tokens = Tokens("9 2 1", (b"9", b"2", b"1"), (9, 2, 1), (False, True, True))
+
+    assert grids.find_query(tokens, "1") == 2
+    assert grids.find_query(tokens, "3") == 2
+
+
+def test_a_picture_is_described_in_words() -> None:
+    assert grids.describe([causal_weights()]) == (
+        "weights: 4 × 4 (query (reads) × key (is read)). 1 I reads 1 I most (1.00); "
+        "2 am reads 2 am most (0.67); 3 learning reads 3 learning most (0.57); "
+        "4 this reads 4 this most (0.53)."
+    )

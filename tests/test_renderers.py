@@ -1,0 +1,244 @@
+"""What holds for every renderer, and for each kind of picture."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attnviz import colors
+from attnviz.grids import Grid
+from attnviz.renderers import RENDERERS, Look, fonts, image, render
+from attnviz.renderers.layout import LABEL, SMALLEST_LABEL, lay_out
+from tests.hand import HOSTILE, causal_weights, many_words, vectors
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(autouse=True)
+def quiet_fonts() -> None:
+    """Which glyphs are missing hangs on the machine; one test below asks for the warning."""
+    warnings.simplefilter("ignore", fonts.MissingGlyphs)
+
+
+def opened(grids: list[Grid], look: Look | None = None) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(render(grids, ".png", look))).convert("RGBA"))
+
+
+def texts(svg: bytes) -> list[str]:
+    return [
+        "".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")
+    ]
+
+
+@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("theme", colors.THEMES)
+def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
+    look = Look(theme=theme, title="<b>[red]$x$</b>", caption="a · $b$", description="]]></desc>")
+
+    drawn = render([causal_weights("weights $\\frac$", *HOSTILE)], suffix, look)
+
+    assert len(drawn) > 1000
+    if suffix == ".svg":
+        found = texts(drawn)
+        for label in (
+            "[red]",
+            "$x$",
+            "<b>",
+            "</script>",
+            "&amp;",
+            "]]>",
+            "\\u001b[31m",
+            "<|endoftext|>",
+        ):
+            assert label in found
+        assert b"<b>" not in drawn
+        assert b"</script>" not in drawn
+    if suffix == ".txt":
+        assert all(label in drawn.decode() for label in HOSTILE)
+
+
+@pytest.mark.parametrize("suffix", RENDERERS)
+def test_the_same_grids_give_the_same_bytes(suffix: str) -> None:
+    grids = [causal_weights(), vectors()]
+
+    assert render(grids, suffix) == render(grids, suffix)
+
+
+@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("count", [1, 2, 70, 300])
+def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:
+    assert render([many_words(count), vectors(count, 3)], suffix)
+
+
+def test_a_picture_has_the_colours_of_its_scale() -> None:
+    pixels = opened([causal_weights()])
+    found = {tuple(color) for color in pixels.reshape(-1, 4)[:, :3].tolist()}
+
+    anchors = colors.gradient("ocean", "light", "sequential")
+    for weight in (1.0, 2 / 3, 1 / 3):
+        assert tuple(colors.shade(np.array(weight), 0, 1, anchors).tolist()) in found
+    assert tuple(bytes.fromhex(colors.THEMES["light"].hidden[1:])) in found
+
+
+@pytest.mark.parametrize("theme", colors.THEMES)
+def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
+    hidden = np.array([*bytes.fromhex(colors.THEMES[theme].hidden[1:])])
+    for palette in colors.PALETTES:
+        if palette == "greys":
+            continue  # told apart by the lines across what is hidden
+        every = colors.shade(
+            np.linspace(0, 1, 500), 0, 1, colors.gradient(palette, theme, "sequential")
+        )
+        assert np.abs(every.astype(int) - hidden).max(axis=1).min() > 15
+
+
+@pytest.mark.parametrize("palette", colors.PALETTES)
+@pytest.mark.parametrize("theme", colors.THEMES)
+def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
+    every = colors.shade(
+        np.linspace(0, 1, 200), 0, 1, colors.gradient(palette, theme, "sequential")
+    )
+    steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
+
+    assert (steps >= -0.8).all() or (steps <= 0.8).all()
+
+
+def test_ink_is_chosen_by_contrast() -> None:
+    shades = np.array([[255, 255, 255], [0, 0, 0], [0, 128, 195], [113, 204, 228]], dtype=np.uint8)
+
+    assert colors.needs_dark_ink(shades).tolist() == [True, False, False, True]
+
+
+def test_size_dpi_and_transparency_are_obeyed() -> None:
+    pixels = opened([causal_weights()], Look(size=(8, 5), dpi=100, transparent=True))
+
+    assert pixels.shape == (500, 800, 4)
+    assert pixels[0, 0, 3] == 0
+    assert opened([causal_weights()], Look(theme="dark"))[0, 0].tolist() == [0x15, 0x17, 0x1C, 255]
+
+
+def test_a_png_says_what_made_it() -> None:
+    drawn = Image.open(
+        io.BytesIO(
+            render([causal_weights()], ".png", Look(title="日本", provenance='{"seed": 42}'))
+        )
+    )
+
+    assert drawn.info["attnviz"] == '{"seed": 42}'
+    assert drawn.info["Title"] == "日本"
+
+
+def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
+    drawn = render(
+        [causal_weights()],
+        ".svg",
+        Look(title="heads & tails", description="who reads <whom>", provenance="{}"),
+    )
+    root = ElementTree.fromstring(drawn)
+
+    assert root[0].tag == f"{SVG}title"
+    assert (root[0].text, root[1].text) == ("heads & tails", "who reads <whom>")
+    assert (root.get("role"), root.get("aria-labelledby")) == ("img", "title description")
+    assert {"I", "am", "learning", "this", "query (reads)", "key (is read)", ".67"} <= set(
+        texts(drawn)
+    )
+
+
+def test_a_pdf_embeds_its_fonts() -> None:
+    drawn = render([causal_weights()], ".pdf", Look(title="a title"))
+
+    assert drawn.startswith(b"%PDF")
+    assert b"/FontFile2" in drawn
+    assert b"DejaVuSans" in drawn
+
+
+def test_heads_share_one_colour_bar() -> None:
+    heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
+
+    layout = lay_out(heads, Look())
+    drawn = texts(render(heads, ".svg"))
+
+    assert len(layout.bars) == 1
+    assert drawn.count("weight") == 1
+    assert {"0", "0.5", "1"} <= set(drawn)
+
+
+@pytest.mark.parametrize("count", [4, 16, 64, 128, 512])
+@pytest.mark.parametrize("size", [None, (10.0, 5.625), (4.0, 3.0)])
+def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
+    count: int, size: tuple[float, float] | None
+) -> None:
+    layout = lay_out([many_words(count)], Look(size=size, title="title"))
+    labels = [
+        word
+        for word in layout.words
+        if "word" in word.text and word.angle == 0 and word.across == "right"
+    ]
+
+    assert all(SMALLEST_LABEL <= word.size <= LABEL for word in labels)
+    assert len(labels) <= count
+    gaps = np.abs(np.diff([word.y for word in labels]))
+    assert (gaps >= labels[0].size / 72 * 0.9).all()
+    for panel in layout.panels:
+        left, bottom, width, height = panel.box
+        assert left > 0
+        assert bottom > 0
+        assert left + width < layout.size[0]
+        assert bottom + height < layout.size[1]
+
+
+def test_a_word_that_stands_twice_has_its_numbers() -> None:
+    drawn = texts(render([causal_weights("weights", "the", "cat", "the")], ".svg"))
+
+    assert {"1 the", "3 the", "cat"} <= set(drawn)
+
+
+def test_numbers_are_written_while_they_fit_and_not_when_unwanted() -> None:
+    assert ".67" in texts(render([causal_weights()], ".svg"))
+    assert ".67" not in texts(render([causal_weights()], ".svg", Look(numbers=False)))
+    assert ".67" not in texts(render([many_words(64)], ".svg"))
+
+
+def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
+    drawn = texts(render([many_words(500)], ".svg", Look(dpi=30)))
+
+    assert any("one cell = 5 × 5 tokens" in text for text in drawn)
+
+
+def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
+    rgb = np.array([[[0] * 3, [200] * 3]], dtype=np.uint8)
+
+    assert image.scaled(rgb, 8, 4)[:, :, 0].tolist() == [[0] * 4 + [200] * 4] * 4
+    assert image.scaled(rgb, 1, 1)[0, 0].tolist() == [100] * 3
+
+
+def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
+
+    with pytest.warns(
+        fonts.MissingGlyphs, match="no installed font has ⵣ: drawn as code points"
+    ) as said:
+        drawn = render([causal_weights("weights", "a", "ⵣⵣ")], ".svg")
+
+    assert len(said) == 1
+    assert "U+2D63U+2D63" in texts(drawn)
+
+
+def test_fonts_are_searched_for_other_scripts(tmp_path: Path) -> None:
+    assert fonts.families(["plain"]) == [fonts.FIRST]
+    assert fonts.drawable("é") == "é"
+    for path in (found for found in [fonts._font_of("日")] if found):
+        assert fonts.families(["日"])[1:] == [fonts._family(path)]
+
+
+def test_no_label_needs_a_font_that_matplotlib_has_not() -> None:
+    assert not re.search("U\\+", "".join(map(fonts.drawable, "␣↵⇥⟨⟩◌·…≥×")))

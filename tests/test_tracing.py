@@ -1,0 +1,114 @@
+"""From text to Trace: variants and what overrides them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attnviz import Settings, trace
+from attnviz.checks import verify
+from attnviz.errors import AttnvizError
+from attnviz.settings import chosen_variant, head_width
+from attnviz.variants import VARIANTS
+
+
+def test_plain_attends_with_the_embeddings_themselves() -> None:
+    made = trace("I am learning this", variant="plain")
+    (layer,) = made.layers
+
+    x = made.embeddings
+    assert layer.projections is None
+    assert_close(layer.attended.scores[0], x @ x.T)
+    assert_close(layer.attended.weights[0], (x @ x.T).softmax(-1))
+    assert_close(layer.context, (x @ x.T).softmax(-1) @ x)
+
+
+def test_average_is_the_mean_of_a_token_and_those_before_it() -> None:
+    made = trace("I am learning this", variant="average")
+    (layer,) = made.layers
+
+    assert (layer.attended.scores == 0).all()
+    assert_close(layer.attended.weights[0, 2].tolist(), [1 / 3, 1 / 3, 1 / 3, 0.0])
+    assert_close(layer.context[2], made.embeddings[:3].mean(0))
+
+
+def test_multi_head_joins_two_heads_and_projects_them() -> None:
+    made = trace("I am learning this", variant="multi-head")
+    (layer,) = made.layers
+
+    assert (layer.heads, layer.head_dim, layer.scale) == (2, 4, 0.5)
+    assert layer.projections is not None
+    assert layer.projections.w_out is not None
+    joined = torch.cat([*layer.attended.contexts], dim=-1)
+    assert_close(layer.context, joined @ layer.projections.w_out)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@given(
+    text=st.text(min_size=1, max_size=30).filter(str.strip), window=st.integers(1, 9) | st.none()
+)
+def test_every_variant_passes_its_own_checks(name: str, text: str, window: int | None) -> None:
+    made = trace(text, variant=name, tokenizer="chars", window=window)
+
+    assert [check for check in verify(made) if not check.passed] == []
+
+
+def test_every_property_of_a_variant_can_be_overridden() -> None:
+    chosen = chosen_variant(
+        Settings(heads=2, scale=False, causal=True, window=3, temperature=0.5, dropout=0.1)
+    )
+
+    assert (chosen.heads, chosen.scaled, chosen.causal, chosen.window) == (2, False, True, 3)
+    assert (chosen.temperature, chosen.dropout, chosen.joined) == (0.5, 0.1, True)
+
+
+def test_a_head_may_be_wider_than_its_share() -> None:
+    layer = trace("I am", heads=3, head_dim=5, dim=4).layers[0]
+
+    assert layer.queries.shape == (3, 2, 5)
+    assert layer.context.shape == (2, 4)
+
+
+def test_plain_heads_share_out_the_embedding_without_a_projection() -> None:
+    made = trace("I am", variant="plain", heads=2)
+
+    assert torch.equal(made.layers[0].queries[1], made.embeddings[:, 4:])
+    assert made.layers[0].context.shape == (2, 8)
+
+
+@given(dim=st.integers(1, 60), heads=st.integers(1, 20))
+def test_the_hint_for_heads_that_do_not_fit_is_one_that_fits(dim: int, heads: int) -> None:
+    variant = chosen_variant(Settings(heads=heads))
+    if dim % heads == 0:
+        assert head_width(Settings(), variant, dim) == dim // heads
+        return
+
+    with pytest.raises(AttnvizError) as refused:
+        head_width(Settings(), variant, dim)
+
+    hint = refused.value.hint.split()
+    assert dim % int(hint[2].rstrip(",")) == 0
+    assert int(hint[4].rstrip(",")) % heads == 0
+
+
+def test_provenance_tells_what_was_decided_and_no_path() -> None:
+    made = trace("I am", variant="multi-head").provenance
+
+    assert made.settings["heads"] == 2
+    assert made.settings["head_dim"] == 4
+    assert made.settings["causal"] is True
+    assert made.seed == 42
+    assert set(made.versions) == {"python", "torch", "numpy"}
+
+
+def test_the_door_opens_to_a_function_whatever_was_imported_before() -> None:
+    import attnviz
+    import attnviz.tracing
+
+    assert attnviz.trace is attnviz.tracing.trace
+    assert "trace" in dir(attnviz)
+    with pytest.raises(AttributeError, match="no attribute 'traec'"):
+        attnviz.traec  # noqa: B018
