@@ -132,6 +132,7 @@ def attend(embeddings: Float[Tensor, "token dim"], variant: Variant, settings: S
     kept = _kept(variant, count, settings.seed, embeddings)
     attended = attention.attend(queries, keys, values, visible, scale=scale, kept=kept)
     context = _joined(attended.contexts, projections)
+    _refuse_overflow(attended.scaled_scores, context)
     return Layer(0, scale, inputs, projections, queries, keys, values, visible, attended, context)
 
 
@@ -193,6 +194,17 @@ def _joined(
     if projections is None or projections.w_out is None:
         return joined
     return attention.project(joined, projections.w_out)
+
+
+def _refuse_overflow(scores: Tensor, context: Tensor) -> None:
+    """A number too large for its dtype becomes infinite, and everything after it NaN."""
+    if not (scores.isfinite().all() and context.isfinite().all()):
+        dtype = str(scores.dtype).removeprefix("torch.")
+        raise AttnvizError(
+            f"the scores are too large for {dtype}, whose largest number is "
+            f"{torch.finfo(scores.dtype).max:.2g}",
+            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
+        )
 
 
 def _provenance(

@@ -15,6 +15,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens import Tokens
 
 Matrix = Shaped[np.ndarray, "row dim"]
+AnyArray = Shaped[np.ndarray, "..."]
 Vectors = Float64[np.ndarray, "token dim"]
 
 MATRICES = (".npy", ".npz", ".safetensors")
@@ -67,10 +68,9 @@ def _matrix(path: Path, tensor: str) -> Matrix:
     )
 
 
-def _numpy(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+def _numpy(path: Path) -> dict[str, AnyArray]:
     try:
-        loaded = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
-        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+        arrays = _npz(path) if path.suffix == ".npz" else {"": _npy(path)}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise _no_numbers(path, str(error)) from None
     for array in arrays.values():
@@ -82,8 +82,18 @@ def _numpy(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
     return arrays
 
 
+def _npy(path: Path) -> AnyArray:
+    array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def _npz(path: Path) -> dict[str, AnyArray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
 def _no_numbers(path: Path, reason: str) -> AttnvizError:
-    """NumPy takes any file that it does not know for a pickle; a pickle begins with \\x80."""
+    """NumPy takes any file that it does not know for a pickle; a pickle begins with 0x80."""
     with path.open("rb") as file:
         known = file.read(6)[:1] in (b"\x93", b"P", b"\x80")
     pickled = any(word in reason for word in ("pickle", "Object arrays", "Python objects"))
@@ -94,7 +104,7 @@ def _no_numbers(path: Path, reason: str) -> AttnvizError:
     )
 
 
-def _safetensors(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+def _safetensors(path: Path) -> dict[str, AnyArray]:
     try:
         from safetensors import SafetensorError
         from safetensors.torch import load_file

@@ -51,7 +51,8 @@ def test_scores_weights_and_context_can_be_recomputed_from_the_json(made: Trace)
     x = np.array(document["embeddings"])
 
     def heads(matrix: np.ndarray) -> np.ndarray:
-        return (x @ matrix).reshape(4, 2, 4).transpose(1, 0, 2)
+        vectors: np.ndarray = (x @ matrix).reshape(4, 2, 4).transpose(1, 0, 2)
+        return vectors
 
     scores = heads(layer["w_query"]) @ heads(layer["w_key"]).transpose(0, 2, 1)
     masked = np.where(layer["visible"], scores * layer["scale"], -np.inf)

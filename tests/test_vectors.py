@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from attnviz.errors import AttnvizError
 from attnviz.tracing import Trace
 
 
-def traced(path: Path | str, text: str = "the cat", **settings: object) -> Trace:
-    return trace(text, embeddings=str(path), **{"tokenizer": "words", **settings})
+def traced(path: Path | str, text: str = "the cat", **settings: Any) -> Trace:
+    return trace(text, embeddings=str(path), **({"tokenizer": "words"} | settings))
 
 
-def refusal(path: Path | str, text: str = "the cat", **settings: object) -> str:
+def refusal(path: Path | str, text: str = "the cat", **settings: Any) -> str:
     with pytest.raises(AttnvizError) as refused:
         traced(path, text, **settings)
     return str(refused.value).replace(str(path), path.name if isinstance(path, Path) else "")
@@ -39,7 +40,8 @@ def test_one_of_several_matrices_is_named(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"e{suffix}"
     tensors = {"wte": torch.ones(256, 2), "wpe": torch.zeros(256, 2), "bias": torch.zeros(3)}
     if suffix == ".npz":
-        np.savez(path, **{name: tensor.numpy() for name, tensor in tensors.items()})
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        np.savez(path, **arrays)
     else:
         save_file({name: tensor.bfloat16() for name, tensor in tensors.items()}, path)
 

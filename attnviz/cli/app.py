@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import attnviz
-from attnviz.cli import run
-from attnviz.cli.help import SectionedCommand, SectionedGroup
-from attnviz.errors import AttnvizError
+from attnviz.cli.help import SectionedCommand, write_sections
+from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens import printable
 
-app = typer.Typer(
-    name="attnviz",
-    cls=SectionedGroup,
-    add_completion=False,
-    rich_markup_mode=None,  # its help needs half as long again as all of ours
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
+    "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),
+}
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,  # typer's own boxes take longer than the rest of --help
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["--help", "-h"]},
+}
+
+
+class Commands(TyperGroup):
+    """The table above as a group: a command is imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            raise unknown("command", cmd_name, COMMANDS)
+        path, _ = COMMANDS[cmd_name]
+        alone = typer.Typer(**PLAIN)
+        alone.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
+        return typer.main.get_command(alone)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        write_sections(self, ctx, formatter)
+
+
+app = typer.Typer(name="attnviz", cls=Commands, **PLAIN)
 
 
 def _version(wanted: bool) -> None:
@@ -46,9 +71,6 @@ def attnviz_(
         typer.echo(context.get_help())
 
 
-app.command("run", cls=SectionedCommand)(run.run)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -63,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(_sentence(error.format_message()), "attnviz run --help lists the options")
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the latter is how typer answers to a closed pipe
         # The reader (`| head -1`) has gone: let Python's last flush find nobody to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
         return 0
     return status if isinstance(status, int) else 0
 

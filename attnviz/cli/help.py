@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 
 class SectionedCommand(TyperCommand):
     """A command whose help lists its options under the heading each was declared with."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        write_sections(self, ctx, formatter)
-
-
-class SectionedGroup(TyperGroup):
-    """The same for the command that holds the others, which come first."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        self.format_commands(ctx, formatter)
         write_sections(self, ctx, formatter)
 
 

@@ -282,7 +282,7 @@ class Pictures:
 
 def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups."""
-    parameters = [_parameter(group, each) for group in groups for each in fields(group)]
+    parameters = [each for group in groups for each in _parameters(group)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def call(**given: Any) -> None:
@@ -302,14 +302,17 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
     return decorate
 
 
-def _parameter(group: type, declared: Field[Any]) -> inspect.Parameter:
-    factory = declared.default_factory
-    return inspect.Parameter(
-        declared.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=declared.default if factory is MISSING else factory(),
-        annotation=get_type_hints(group, include_extras=True)[declared.name],
-    )
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default if each.default_factory is MISSING else each.default_factory(),
+            annotation=hints[each.name],
+        )
+        for each in fields(group)
+    ]
 
 
 def settings(source: Source, attention: Attention) -> Settings:
@@ -335,9 +338,11 @@ def command_line(name: str, *groups: Any) -> str:
 def _spelled(declared: Any, each: Field[Any], value: Any) -> list[str]:
     if value == each.default or value == []:
         return []
-    if not declared.param_decls:
+    # What is written first in typer.Option("--dim", "-d") is what it calls its default.
+    names = [declared.default, *(declared.param_decls or ())]
+    option = next((name for name in names if str(name).startswith("--")), None)
+    if option is None:
         return [str(value)]
-    option = declared.param_decls[0]
     if isinstance(value, bool):
         yes, _, no = option.partition("/")
         return [yes if value else no]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @accepts(Source, Attention, Output, Pictures)
 def run(text_source: Source, attention: Attention, wanted: Output, pictures: Pictures) -> None:
-    """Show which token of a sentence reads which, and what comes out.
+    """Show which token of a sentence reads which.
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.

@@ -7,7 +7,7 @@ column wide, else cells that stand for several, with a line that says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -60,7 +60,11 @@ class Table:
     screen: Screen
     label_width: int
     cell_width: int
-    numbers: bool
+    write: Callable[[float], str] | None  # how its numbers are written; None for blocks
+
+    @property
+    def numbers(self) -> bool:
+        return self.write is not None
 
     @property
     def width(self) -> int:
@@ -98,10 +102,8 @@ class Table:
 
     def _texts(self, row: int) -> list[str]:
         values, hidden = self.grid.values[row], self.grid.hidden[row]
-        if self.numbers:
-            form = cell_format(self.grid, self.screen.decimals)
-            texts = [form(value) for value in values.tolist()]
-            width = self.cell_width
+        if self.write is not None:
+            texts, width = [self.write(value) for value in values.tolist()], self.cell_width
             return [
                 f"{HIDDEN if masked else text:>{width}}"
                 for text, masked in zip(texts, hidden.tolist(), strict=True)
@@ -172,10 +174,10 @@ def _fit_tokens(grid: Grid, screen: Screen) -> Table:
     room = screen.room - label_width
     width = _number_width(grid, screen)
     if screen.numbers and len(grid.columns) * width <= room:
-        return Table(grid, screen, label_width, width, numbers=True)
+        return Table(grid, screen, label_width, width, cell_format(grid, screen.decimals))
     for width in (2, 1):
         if len(grid.columns) * width <= room:
-            return Table(grid, screen, label_width, width, numbers=False)
+            return Table(grid, screen, label_width, width, None)
     return _fit_pooled(grid, replace(screen, numbers=False), math.ceil(len(grid.columns) / room))
 
 
@@ -193,8 +195,9 @@ def _fit_vectors(grid: Grid, screen: Screen) -> list[Table]:
     at_once = max(1, (screen.room - label_width) // width)
     shown = grid if screen.full or screen.width is None else _cut_rows(grid, ROWS_AT_ONCE)
     starts = range(0, len(grid.columns), at_once) if screen.full else range(1)
+    write = cell_format(grid, screen.decimals)  # of all columns, whichever are shown together
     return [
-        Table(_columns(shown, start, start + at_once), screen, label_width, width, numbers=True)
+        Table(_columns(shown, start, start + at_once), screen, label_width, width, write)
         for start in starts
     ]
 
@@ -221,9 +224,9 @@ def _cut_rows(grid: Grid, count: int) -> Grid:
 
 def _number_width(grid: Grid, screen: Screen) -> int:
     """The widest number, or the widest name of a column, and a space before it."""
-    form = cell_format(grid, screen.decimals)
-    extremes = (grid.values.min(initial=0), grid.values.max(initial=0))
-    widest = max(len(form(value.item())) for value in extremes)
+    lowest, highest = grid.values.min(initial=0).item(), grid.values.max(initial=0).item()
+    extreme = -max(-lowest, highest) if lowest < 0 else highest
+    widest = len(cell_format(grid, screen.decimals)(extreme))
     return 1 + max(widest, *(len(head) for head in grid.columns.heads[-1:]), 2)
 
 

@@ -1,0 +1,284 @@
+"""Every mistake a user can make gets two lines, word for word, and exit status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import tiktoken
+
+from attnviz import devices
+from tests.conftest import Attnviz
+
+SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
+SUFFIXES = ".png, .svg, .pdf, .txt, .json, .npz, .csv"
+OPTIONS = "attnviz run --help lists the options"
+
+REFUSED: dict[str, tuple[list[str], str, str]] = {
+    "empty": ([""], "the text is empty", SENTENCE),
+    "blank": ([" \n"], "the text is blank", SENTENCE),
+    "half a character": (
+        ["a\udcff"],
+        "the text is not UTF-8 (its character 2 is half of one)",
+        "give UTF-8 text, or a UTF-8 file with --file",
+    ),
+    "text and file": (["a", "--file", "b"], "a text and --file are both given", "give one of them"),
+    "missing file": (
+        ["--file", "no.txt"],
+        "there is no file 'no.txt'",
+        "check its name and folder",
+    ),
+    "folder": (["--file", "."], "'.' is a folder", "give the name of a file in it"),
+    "not UTF-8": (
+        ["--file", "latin.txt"],
+        "'latin.txt' is not UTF-8: byte 4 is 0xe9",
+        "save it as UTF-8, for example with: iconv -f latin1 -t utf-8",
+    ),
+    "variant": (
+        ["a", "-v", "casual"],
+        "there is no variant 'casual'",
+        "did you mean 'causal'? known: plain, scaled, causal, multi-head, average",
+    ),
+    "dtype": (
+        ["a", "--dtype", "float31"],
+        "there is no dtype 'float31'",
+        "did you mean 'float32'? known: float32, float64, bfloat16, float16",
+    ),
+    "device": (
+        ["a", "--device", "cuda:"],
+        "there is no device 'cuda:'",
+        "did you mean 'cuda'? known: auto, cpu, cuda, mps, xpu",
+    ),
+    "positions": (
+        ["a", "--positions", "sinus"],
+        "there is no kind of positions 'sinus'",
+        "did you mean 'sinusoidal'? known: none, sinusoidal, learned",
+    ),
+    "suffix": (
+        ["a", "-o", "a.pgn"],
+        "there is no format for '.pgn'",
+        f"did you mean '.png'? known: {SUFFIXES}",
+    ),
+    "no suffix": (["a", "-o", "heat"], "there is no format for 'heat'", f"known: {SUFFIXES}"),
+    "output folder": (["a", "-o", "."], "'.' is a folder", "give the name of a file in it"),
+    "output in a file": (
+        ["a", "-o", "latin.txt/a.png"],
+        "'HERE/latin.txt' is a file, so 'latin.txt/a.png' cannot be in it",
+        "choose another folder",
+    ),
+    "colours": (
+        ["a", "--colors", "virids"],
+        "there is no colour map 'virids'",
+        "did you mean 'viridis'? known: ocean, greys, viridis, cividis, magma",
+    ),
+    "theme": (
+        ["a", "--theme", "drak"],
+        "there is no theme 'drak'",
+        "did you mean 'dark'? known: light, dark",
+    ),
+    "show": (
+        ["a", "--show", "wieghts"],
+        "there is no thing to show 'wieghts'",
+        "did you mean 'weights'? known: tokens, embeddings, queries, keys, values, scores, "
+        "weights, context",
+    ),
+    "show nothing": (
+        ["a", "--show", ","],
+        "there is nothing to show",
+        "name some of: tokens, embeddings, queries, keys, values, scores, weights, context",
+    ),
+    "heads": (
+        ["a", "-H", "3"],
+        "a width of 8 does not split into 3 equal heads",
+        "try --heads 2, --dim 9, or give --head-dim",
+    ),
+    "head width of plain": (
+        ["a", "-v", "plain", "--head-dim", "3"],
+        "'plain' attends with the embeddings themselves, so its heads share out their width of 8; "
+        "1 × 3 is not 8",
+        "try --head-dim 8, or --variant scaled",
+    ),
+    "width": (["a", "-d", "0"], "--dim is 0, and must be from 1 to 65,536", "try --dim 1"),
+    "too wide": (
+        ["a", "-d", "65537"],
+        "--dim is 65537, and must be from 1 to 65,536",
+        "try --dim 65536",
+    ),
+    "seed": (
+        ["a", "-s", "-1"],
+        "--seed is -1, and must be from 0 to 9,223,372,036,854,775,807",
+        "try --seed 0",
+    ),
+    "window": (["a", "--window", "0"], "--window is 0, and must be at least 1", "try --window 1"),
+    "temperature": (
+        ["a", "--temperature", "nan"],
+        "--temperature is nan, and must be above 0",
+        "try --temperature 0.5 (sharper) or --temperature 2 (flatter)",
+    ),
+    "dropout": (
+        ["a", "--dropout", "1"],
+        "--dropout is 1, and must be at least 0 and below 1",
+        "try --dropout 0.1",
+    ),
+    "overflow": (
+        ["a", "--temperature", "1e-300"],
+        "the scores are too large for float32, whose largest number is 3.4e+38",
+        "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
+    ),
+    "dpi": (["a", "--dpi", "5"], "--dpi is 5, and must be from 30 to 1200", "try --dpi 30"),
+    "size": (
+        ["a", "--size", "16:10"],
+        "there is no size '16:10'",
+        "try 16:9, 4:3, square, or inches such as 8x5",
+    ),
+    "huge": (
+        ["a", "--size", "90x5"],
+        "--size is 90 by 5 inches, and each must be from 1 to 40",
+        "try --size 8x5",
+    ),
+    "too many pixels": (
+        ["a", "--size", "40x5", "--dpi", "1000"],
+        "40 inches at 1000 dpi are 40,000 pixels, and at most 20,000 can be drawn",
+        "try --dpi 500",
+    ),
+    "query": (
+        ["the cat", "--query", "dog"],
+        "no token of the sentence is 'dog'",
+        "the tokens are: 1 the, 2 cat",
+    ),
+    "query twice": (
+        ["a cat, a dog", "--query", "a"],
+        "'a' is in the sentence 2 times",
+        "say which by its number: --query 1 or 4",
+    ),
+    "query beyond": (
+        ["the cat", "--query", "3"],
+        "no token of the sentence is '3'",
+        "the tokens are: 1 the, 2 cat",
+    ),
+    "embeddings": (
+        ["a", "--embeddings", "no.npy"],
+        "there is no file 'no.npy' to take embeddings from",
+        "check its path",
+    ),
+    "shape": (
+        ["a", "--embeddings", "flat.npy"],
+        "'flat.npy' holds no matrix of embeddings (shapes found: [5])",
+        "one row for each token id is wanted: [ids, width]",
+    ),
+    "pickle": (
+        ["a", "--embeddings", "pickle.npy"],
+        "'pickle.npy' holds pickled data, which could run code, and is refused",
+        "save plain numbers: numpy.save(path, matrix)",
+    ),
+    "number": (
+        ["a", "--dim", "x"],
+        "invalid value for '--dim' / '-d': Input should be a valid integer, unable to parse string "
+        "as an integer",
+        OPTIONS,
+    ),
+    "two texts": (["a", "b"], "got unexpected extra argument(s) (b)", OPTIONS),
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("latin.txt").write_bytes("né? né".encode("latin-1").replace(b"n\xe9?", b"n\xc3\xa9\xe9"))
+    np.save("flat.npy", np.zeros(5))
+    np.save("pickle.npy", np.array([{}]), allow_pickle=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_gets_two_lines_and_exit_2_and_nothing_is_written(
+    attnviz: Attnviz, here: Path, name: str
+) -> None:
+    arguments, problem, hint = REFUSED[name]
+    before = sorted(here.rglob("*"))
+
+    result = attnviz("run", *arguments, *(["-o", "out.png"] if "-o" not in arguments else []))
+
+    assert result.err.replace(str(here), "HERE") == f"error: {problem}\n hint: {hint}\n"
+    assert (result.status, result.out) == (2, "")
+    assert sorted(here.rglob("*")) == before
+
+
+def test_an_unknown_tokenizer_is_refused_with_the_nearest(attnviz: Attnviz) -> None:
+    result = attnviz("run", "a", "-t", "gtp2")
+
+    assert result.status == 2
+    assert result.err.startswith(
+        "error: there is no tokenizer 'gtp2'\n hint: did you mean 'gpt2'? "
+    )
+
+
+def test_an_unknown_option_is_refused(attnviz: Attnviz) -> None:
+    result = attnviz("run", "a", "--varient", "x")
+
+    assert result.status == 2
+    assert result.err.startswith("error: no such option: --varient")
+    assert result.err.count("\n") == 2
+
+
+def test_a_device_that_this_machine_has_not_is_refused_with_those_it_has(attnviz: Attnviz) -> None:
+    result = attnviz("run", "a", "--device", "cuda:77")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: this machine has no device 'cuda:77'\n"
+        f" hint: it has: {', '.join(devices.available())}\n"
+    )
+
+
+def test_an_encoding_that_is_not_here_says_what_to_do(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(name: str) -> None:
+        raise requests.exceptions.ConnectionError("no network")
+
+    monkeypatch.setattr(tiktoken, "get_encoding", offline)
+
+    assert attnviz("run", "a", "-t", "cl100k_base").err == (
+        "error: tiktoken has no copy of 'cl100k_base' on this machine and could not download it\n"
+        " hint: go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2\n"
+    )
+
+
+def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_take(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
+
+    result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
+
+    assert result.err == (
+        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 33.0 MB, and cpu has "
+        "8.0 MB free\n"
+        " hint: give at most about 492 tokens, fewer heads, or --dtype bfloat16\n"
+    )
+
+
+def test_a_length_that_the_hint_allows_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
+
+    devices.refuse_what_does_not_fit(492, 2, torch.float32, torch.device("cpu"))
+
+
+def test_this_machine_knows_its_free_memory() -> None:
+    import torch
+
+    free = devices.free_memory(torch.device("cpu"))
+
+    assert free is None or free > 10**7
+
+
+def test_an_output_that_cannot_be_written_is_refused(attnviz: Attnviz, here: Path) -> None:
+    result = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
+
+    assert result.status == 2
+    assert result.err.startswith("error: '/proc/nowhere/a.png' cannot be written: ")

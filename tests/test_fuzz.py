@@ -1,0 +1,93 @@
+"""Any text with any options gives a result or two lines, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from attnviz.cli.app import main
+from attnviz.colors import PALETTES
+from attnviz.exports import EXPORTS
+from attnviz.grids import SHOWN
+from attnviz.settings import DTYPES, POSITIONS
+from attnviz.tokenizers import TOKENIZERS
+from attnviz.variants import VARIANTS
+
+
+def option(name: str, values: st.SearchStrategy[object]) -> st.SearchStrategy[str]:
+    return values.map(lambda value: f"{name}={value}")
+
+
+LETTERS = st.characters(categories=["Cs", "Cc", "Cf", "Mn", "Zs", "So", "L"])
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.text(alphabet=LETTERS, min_size=1, max_size=30),
+    st.sampled_from(
+        ["I am learning this", "the cat the dog", "日本語 🎉", "a" * 300, "x y " * 60, "-x"]
+    ),
+)
+OPTION = st.one_of(
+    option("--tokenizer", st.sampled_from([*TOKENIZERS, "nonsense"])),
+    option("--variant", st.sampled_from([*VARIANTS, "Plain"])),
+    option("--dim", st.integers(0, 40)),
+    option("--heads", st.sampled_from([1, 2, 4, 3])),
+    option("--head-dim", st.integers(0, 9)),
+    option("--window", st.integers(0, 9)),
+    option("--temperature", st.floats(0.01, 100) | st.floats()),
+    option("--dropout", st.floats(0, 0.99) | st.floats(-0.5, 1.5)),
+    option("--positions", st.sampled_from(POSITIONS)),
+    option("--seed", st.integers(0, 2**64)),
+    option("--dtype", st.sampled_from(DTYPES)),
+    option("--show", st.lists(st.sampled_from([*SHOWN]), max_size=3).map(",".join)),
+    option("--query", st.integers(0, 9) | st.sampled_from("Ia") | st.text(max_size=3)),
+    option("--theme", st.sampled_from(["light", "dark", "blue"])),
+    option("--colors", st.sampled_from([*PALETTES])),
+    option("--size", st.sampled_from(["16:9", "4:3", "1x1", "0x0"])),
+    st.sampled_from(["--scale", "--no-scale", "--causal", "--no-causal", "--no-numbers"]),
+    st.sampled_from(["--json", "--full", "--verify", "--quiet"]),
+)
+OPTIONS = st.lists(OPTION, max_size=5)
+SCREENS = st.sampled_from(
+    [{}, {"COLUMNS": "40"}, {"COLUMNS": "80", "FORCE_COLOR": "1"}, {"COLUMNS": "1"}]
+)
+FILES = st.sampled_from([None] * 12 + [*EXPORTS, ".txt", ".svg"])
+
+
+@settings(max_examples=2000, suppress_health_check=list(HealthCheck))
+@given(text=TEXTS, options=OPTIONS, screen=SCREENS, suffix=FILES)
+def test_anything_gives_exit_0_or_2(
+    text: str, options: list[str], screen: dict[str, str], suffix: str | None
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        out = stack.enter_context(contextlib.redirect_stdout(_stream()))
+        err = stack.enter_context(contextlib.redirect_stderr(_stream()))
+        stack.enter_context(mock.patch.dict(os.environ, screen))
+        stack.enter_context(mock.patch("sys.stdin", _stream(b"typed")))
+        written = [] if suffix is None else ["-o", f"{folder}/a{suffix}"]
+
+        status = main(["run", *options, *written, "--", text])
+
+        assert status in (0, 2), _text(err)
+        assert len(_text(err).splitlines()) == 2 or status == 0
+        assert "Traceback" not in _text(err)
+        assert not list(Path(folder).iterdir()) or status == 0
+        if "--json" not in options:
+            assert "\x1b" not in _text(out).replace("\x1b[", "")
+
+
+def _stream(content: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode(errors="replace")

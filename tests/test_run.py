@@ -1,0 +1,270 @@
+"""`attnviz run` as its user meets it: what it prints where, and with which exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.cells import cell_len
+
+from attnviz.cli.app import COMMANDS
+from tests.conftest import ROOT, Attnviz
+
+COMMAND = [sys.executable, "-m", "attnviz"]
+
+
+def test_a_sentence_is_shown_as_tables(attnviz: Attnviz) -> None:
+    result = attnviz("run", "I am learning this")
+
+    assert (result.status, result.err) == (0, "")
+    assert result.out.startswith("scaled attention\n4 tokens (gpt2) · width 8 · ")
+    assert "3 learning" in result.out
+    assert "context vectors" in result.out
+
+
+def test_results_into_a_pipe_are_plain_and_whole(attnviz: Attnviz) -> None:
+    result = attnviz("run", " ".join(["word"] * 60), "--show", "weights")
+
+    assert "\x1b" not in result.out
+    assert max(map(len, result.out.splitlines())) > 400
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("tokens", [1, 8, 16, 24, 40, 80, 200])
+def test_no_line_is_wider_than_columns(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, columns: int, tokens: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = " ".join(["pneumonia", "日本語", "a"][place % 3] for place in range(tokens))
+
+    for more in ([], ["--full"], ["--query", "1"], ["--show", "scores,queries", "--dim", "24"]):
+        result = attnviz("run", text, "-t", "words", "-v", "multi-head", *more)
+        assert max(map(cell_len, result.out.splitlines())) <= columns
+
+
+def test_force_color_colours_a_pipe_and_no_color_wins(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[38;5;" in attnviz("run", "I am").out
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "38;5;" not in attnviz("run", "I am").out
+
+
+def test_json_is_all_there_is_on_standard_output(attnviz: Attnviz) -> None:
+    result = attnviz("run", "I am learning this", "--variant", "multi-head", "--json", "--verify")
+    document = json.loads(result.out)
+
+    assert document["attnviz"]["command"] == (
+        "attnviz run 'I am learning this' --variant multi-head --json --verify"
+    )
+    assert "rows sum to 1" in result.err
+
+
+def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path) -> None:
+    names = ["deep/a.png", "a.svg", "a.pdf", "a.txt", "a.json", "a.npz", "a.csv"]
+    result = attnviz("run", "I am", *(word for name in names for word in ("-o", name)))
+
+    assert (result.status, result.out) == (0, "")
+    assert result.err.splitlines() == [f"wrote {name}" for name in names]
+    assert all((samples / name).stat().st_size > 100 for name in names)
+
+
+def test_the_same_command_writes_the_same_bytes(attnviz: Attnviz, samples: Path) -> None:
+    for suffix in ("png", "svg", "pdf", "txt", "json", "npz", "csv"):
+        written = []
+        for folder in ("one", "other"):
+            attnviz("run", "I am", "-o", str(samples / folder / f"a.{suffix}"))
+            written.append((samples / folder / f"a.{suffix}").read_bytes())
+        assert written[0] == written[1]
+
+
+def test_artefacts_say_what_made_them_and_nothing_of_the_machine(
+    attnviz: Attnviz, samples: Path
+) -> None:
+    (samples / "text.txt").write_text("I am\n")
+    for name in ("a.png", "a.svg", "a.pdf", "a.json", "a.npz"):
+        attnviz("run", "--file", str(samples / "text.txt"), "-o", str(samples / name))
+        content = (samples / name).read_bytes()
+        assert str(samples).encode() not in content
+        assert os.fsencode(Path.home().name) not in content or Path.home().name == "root"
+
+    with Image.open(samples / "a.png") as picture:
+        made = json.loads(picture.info["attnviz"])
+    assert made["command"] == "attnviz run --file text.txt --out a.png"
+    assert made["settings"]["variant"] == "scaled"
+    assert made["seed"] == 42
+
+
+def test_quiet_writes_files_without_a_word(attnviz: Attnviz, samples: Path) -> None:
+    result = attnviz("run", "I am", "-o", "a.png", "-q")
+
+    assert (result.out, result.err) == ("", "")
+
+
+def test_text_comes_from_standard_input_and_from_a_file(attnviz: Attnviz, samples: Path) -> None:
+    (samples / "text.txt").write_bytes("\ufeffI am\r\n".encode())
+
+    from_pipe = attnviz("run", stdin=b"I am\n")
+    assert from_pipe == attnviz("run", "-", stdin=b"I am")
+    assert from_pipe == attnviz("run", "I am")
+    assert from_pipe == attnviz("run", "--file", "text.txt")
+
+
+def test_a_query_is_shown_as_a_sentence(attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = attnviz("run", "I am learning this", "--query", "learning")
+
+    assert "what 3 learning reads" in result.out
+    assert re.search(r"^3 learning \.37 █+", result.out, re.MULTILINE)
+
+
+def test_the_checks_are_printed(attnviz: Attnviz) -> None:
+    result = attnviz("run", "I am", "--verify", "--dropout", "0.5")
+
+    assert re.findall(r"^(.) (.*):", result.out, re.MULTILINE) == [
+        ("✓", "rows sum to 1"),
+        ("✓", "hidden weights are 0"),
+        ("✓", "torch's own attention agrees"),
+    ]
+
+
+def test_a_failed_check_is_a_bug_and_exits_1(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnviz import checks
+
+    monkeypatch.setattr(checks, "_against_torch", lambda layer: layer.values + 1)
+
+    result = attnviz("run", "I am", "--verify")
+
+    assert result.status == 1
+    assert "✗ torch's own attention agrees" in result.out
+
+
+def test_help_is_grouped_and_says_everything(attnviz: Attnviz) -> None:
+    result = attnviz("run", "--help")
+
+    assert result.status == 0
+    for heading in ("Text:", "Attention:", "Numbers:", "Output:", "Looks:"):
+        assert f"\n{heading}\n" in result.out
+    assert re.search(r"--window N +Show a token only the N nearest", result.out)
+
+
+def test_the_commands_are_listed_with_what_their_own_help_begins_with(attnviz: Attnviz) -> None:
+    listed = attnviz("--help").out
+    assert listed == attnviz().out
+    for name, (_, about) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(about)}$", listed, re.MULTILINE)
+        assert f"\n  {about}\n" in attnviz(name, "--help").out
+
+
+def test_an_unknown_command_is_refused_with_the_nearest(attnviz: Attnviz) -> None:
+    result = attnviz("runn", "I am")
+
+    assert result.status == 2
+    assert result.err.startswith("error: there is no command 'runn'\n hint: did you mean 'run'? ")
+
+
+def test_the_version_is_printed(attnviz: Attnviz) -> None:
+    assert re.fullmatch(r"attnviz \d+\.\d+\.\d+\n", attnviz("--version").out)
+
+
+def test_a_story_goes_into_every_format(attnviz: Attnviz, samples: Path) -> None:
+    names = ["a.png", "a.svg", "a.pdf", "a.npz"]
+    result = attnviz(
+        "run",
+        "--file",
+        "sample_texts/story.txt",
+        *(word for name in names for word in ("-o", name)),
+    )
+
+    assert result.status == 0
+    with np.load(samples / "a.npz") as arrays:
+        assert arrays["layers.0.weights"].shape[1] > 2000
+
+
+def test_no_token_puts_an_escape_sequence_on_the_terminal(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = "\x1b]0;title\x07 \x1b[2J [bold]x[/bold] \u202e \x9b31m"
+    assert "\x1b" not in attnviz("run", evil).out
+    for wrong in (["--query", evil], ["-v", evil], ["-o", evil], ["--embeddings", evil], [evil]):
+        result = attnviz("run", evil, *wrong)
+        assert result.status == 2
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.err)
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    line = f"'{sys.executable}' -m attnviz run --file {ROOT}/sample_texts/paragraph.txt | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout == "scaled attention\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "run", "--tokenizer", "words"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, cwd=tmp_path,
+    )  # fmt: skip
+    time.sleep(1.5)  # it waits for its text now
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=20)
+
+    assert (running.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize(
+    ("background", "cell"), [("15;0", "48;2;22;30;78"), ("0;15", "48;2;232;251;250")]
+)
+def test_on_a_terminal_cells_are_coloured_to_its_background(background: str, cell: str) -> None:
+    """A weight of 0 is near the paper, which is dark on most terminals."""
+    shown = on_terminal("run", "a b", "-t", "words", "--temperature", "0.001", COLORFGBG=background)
+
+    assert cell in shown
+    assert "error" not in shown
+
+
+@pytest.mark.terminal
+def test_without_a_text_on_a_terminal_nothing_waits() -> None:
+    assert "there is no text" in on_terminal("run", NO_COLOR="1")
+
+
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """What a command shows on a pseudo-terminal of 80 columns with 24-bit colour."""
+    ours, theirs = pty.openpty()
+    more = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
+    running = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, **more},
+    )
+    os.close(theirs)
+    shown = b""
+    while select.select([ours], [], [], 30)[0]:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+    running.wait(timeout=30)
+    os.close(ours)
+    return shown.decode()
