@@ -24,8 +24,8 @@ format: $(READY)
 
 # Rewrites the expected outputs; read the difference before committing it.
 golden: $(READY)
-	$(BIN)/pytest -q tests/test_golden.py --update-golden
-	git diff --stat -- tests/golden
+	$(BIN)/pytest -q tests/test_golden.py tests/test_readme.py --update-golden
+	git diff --stat -- tests/golden README.md
 
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py

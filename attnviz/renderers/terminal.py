@@ -92,7 +92,7 @@ class Table:
         return _ruler(self.grid.columns, self.cell_width)
 
     def _row(self, row: int, name: str) -> Text:
-        line = Text(set_cell_size(name, self.label_width - 1) + " ", end="")
+        line = Text(_sized(name, self.label_width - 1) + " ", end="")
         texts = self._texts(row)
         if not self.screen.colored or self.grid.scale.kind == "none":
             return line.append("".join(texts))
@@ -123,11 +123,13 @@ class Table:
 
 def lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
     """The grids one below the other, or side by side while they are alike and fit."""
-    for alike in _alike(grids):
-        for tables in _packed([table for grid in alike for table in fit(grid, screen)], screen):
-            yield from _beside(tables)
-        yield from _footer(alike[0], fit(alike[0], screen)[0])
-        yield Text()
+    for number, alike in enumerate(_alike(grids)):
+        if number:
+            yield Text()
+        fitted = [table for grid in alike for table in fit(grid, screen)]
+        blocks = [list(_beside(tables)) for tables in _packed(fitted, screen)]
+        blocks.append(list(_footer(alike[0], fitted[0])))
+        yield from _apart([block for block in blocks if block])
 
 
 def txt(grids: Sequence[Grid], look: Look) -> bytes:
@@ -245,6 +247,13 @@ def _row_names(axis: Axis) -> list[str]:
     ]
 
 
+def _sized(text: str, width: int) -> str:
+    """The text in so many columns, filled up or, with a sign of it, cut."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, width - 1) + "…"
+
+
 def _ruler(axis: Axis, cell_width: int) -> str:
     """Numbers over blocks, each beginning above its own, as many as find room."""
     line = ""
@@ -297,7 +306,14 @@ def _beside(tables: Sequence[Table]) -> Iterator[Text]:
             if table is not tables[-1]:
                 line.append(" " * (table.width - part.cell_len))
         yield line
-    yield Text()
+
+
+def _apart(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
+    """Blocks of lines with an empty line between them."""
+    for number, block in enumerate(blocks):
+        if number:
+            yield Text()
+        yield from block
 
 
 def _footer(grid: Grid, table: Table) -> Iterator[Text]:
@@ -388,7 +404,7 @@ def _bars(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
     room = min(screen.room - label_width - 5, 40)
     for place in listed:
         value = float(values[place])
-        line = set_cell_size(names[place], label_width) + form(value)
+        line = _sized(names[place], label_width - 1) + " " + form(value)
         bar = "" if screen.width is None else " " + _bar(value / max(values.max(), 1e-9) * room)
         yield Text((line + bar).rstrip())
     if len(order) > len(listed):
