@@ -14,15 +14,15 @@ from hashlib import blake2b
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, UInt64
+from jaxtyping import Float, UInt64
 from torch import Tensor
 
-Drawn = Float64[np.ndarray, "row column"]
+Bits = UInt64[np.ndarray, "..."]
 
 
 def embed(ids: Sequence[int], dim: int, seed: int) -> Float[Tensor, "token dim"]:
     """A vector for each token, N(0, 1); the same id has the same vector everywhere."""
-    return torch.from_numpy(normal(seed, "embedding", ids, dim))
+    return _one_seed(normal([seed], "embedding", ids, dim))
 
 
 def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
@@ -35,46 +35,70 @@ def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
 
 def learned(tokens: int, dim: int, seed: int) -> Float[Tensor, "token dim"]:
     """A vector for each position as a model starts with before it learns: N(0, 1)."""
-    return torch.from_numpy(normal(seed, "position", range(tokens), dim))
+    return _one_seed(normal([seed], "position", range(tokens), dim))
 
 
 def projection(name: str, inputs: int, outputs: int, seed: int) -> Float[Tensor, "inputs outputs"]:
     """A matrix, N(0, 1/inputs), so that what it makes of N(0, 1) has a variance of about 1."""
-    return torch.from_numpy(normal(seed, name, range(inputs), outputs) / inputs**0.5)
+    return _one_seed(normal([seed], name, range(inputs), outputs)) / inputs**0.5
 
 
 def kept(
     heads: int, queries: int, keys: int, dropout: float, seed: int
 ) -> Float[Tensor, "head query key"]:
     """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
-    drawn = uniform(seed, "dropout", range(heads * queries), keys)
-    scaled = np.where(drawn < dropout, 0.0, 1 / (1 - dropout))
-    return torch.from_numpy(scaled.reshape(heads, queries, keys))
+    drawn = uniform([seed], "dropout", range(heads * queries), keys)[0]
+    scaled = (drawn >= dropout).double() / (1 - dropout)
+    return scaled.reshape(heads, queries, keys)
 
 
-def normal(seed: int, stream: str, rows: Sequence[int], columns: int) -> Drawn:
-    """Rows of N(0, 1), two uniform numbers for each (Box and Muller)."""
-    radius = np.sqrt(-2 * np.log(uniform(seed, f"{stream}: radius", rows, columns)))
-    drawn: Drawn = radius * np.cos(2 * np.pi * uniform(seed, f"{stream}: angle", rows, columns))
+def normal(
+    seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
+) -> Float[Tensor, "seed row columns"]:
+    """Rows of N(0, 1) for each seed: the normal distribution's quantiles of uniform numbers."""
+    drawn: Tensor = torch.special.ndtri(uniform(seeds, stream, rows, columns))
     return drawn
 
 
-def uniform(seed: int, stream: str, rows: Sequence[int], columns: int) -> Drawn:
-    """Rows of numbers between 0 and 1, neither of them included."""
-    start = np.frombuffer(blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), np.uint64)
-    row = _mixed(start + np.asarray(rows, dtype=np.uint64) * _ODD)
-    cell = _mixed(row[:, None] + np.arange(columns, dtype=np.uint64) * _ODD)
-    drawn: Drawn = ((cell >> np.uint64(11)) + 0.5) / 2.0**53
-    return drawn
+def uniform(
+    seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
+) -> Float[Tensor, "seed row columns"]:
+    """Rows of numbers between 0 and 1 for each seed, neither 0 nor 1 included."""
+    starts = np.array([_start(seed, stream) for seed in seeds], dtype=np.uint64)
+    states = starts[:, None] + np.asarray(rows, dtype=np.uint64) * _ODD
+    _mix(states, np.empty_like(states))
+    drawn = np.empty((states.size, columns))
+    # A few rows at a time: what is worked on stays in the processor's cache, ten times as fast.
+    together = max(1, 32_768 // columns)
+    for first in range(0, states.size, together):
+        part = slice(first, first + together)
+        _fill(drawn[part], states.reshape(-1, 1)[part])
+    return torch.from_numpy(drawn.reshape(len(seeds), len(rows), columns))
 
 
-Bits = UInt64[np.ndarray, "..."]
+def _one_seed(drawn: Float[Tensor, "1 row column"]) -> Float[Tensor, "row column"]:
+    return drawn.squeeze(0)
+
+
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mixed(state: Bits) -> Bits:
-    """SplitMix64's last step: every bit of what comes out hangs on every bit that goes in."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Bits = state ^ (state >> np.uint64(31))
-    return mixed
+def _start(seed: int, stream: str) -> int:
+    return int.from_bytes(blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), "little")
+
+
+def _fill(drawn: np.ndarray, states: Bits) -> None:
+    bits = states + np.arange(drawn.shape[1], dtype=np.uint64) * _ODD
+    _mix(bits, np.empty_like(bits))
+    np.add(bits >> np.uint64(11), 0.5, out=drawn)
+    drawn *= 2.0**-53
+
+
+def _mix(bits: Bits, scratch: Bits) -> None:
+    """SplitMix64's last step, in place: every bit that comes out hangs on all that went in."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        np.right_shift(bits, np.uint64(shift), out=scratch)
+        np.bitwise_xor(bits, scratch, out=bits)
+        np.multiply(bits, np.uint64(factor), out=bits)
+    np.right_shift(bits, np.uint64(31), out=scratch)
+    np.bitwise_xor(bits, scratch, out=bits)

