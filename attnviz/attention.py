@@ -46,17 +46,17 @@ def attend(
 
 
 def project(
-    inputs: Float[Tensor, "token dim"], matrix: Float[Tensor, "dim out"]
-) -> Float[Tensor, "token out"]:
+    inputs: Float[Tensor, "*batch token dim"], matrix: Float[Tensor, "*batch dim out"]
+) -> Float[Tensor, "*batch token out"]:
     """Each token's query, key or value: x W."""
     return inputs @ matrix
 
 
 def split_heads(
-    joined: Float[Tensor, "token out"], heads: int
-) -> Float[Tensor, "head token width"]:
+    joined: Float[Tensor, "*batch token out"], heads: int
+) -> Float[Tensor, "*batch {heads} token width"]:
     """Neighbouring columns go to one head."""
-    return rearrange(joined, "token (head width) -> head token width", head=heads)
+    return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
 def join_heads(split: Float[Tensor, "head token width"]) -> Float[Tensor, "token out"]:

@@ -28,6 +28,7 @@ class Theme:
     faint: str  # axis titles, rules, captions
     hidden: str  # a cell that is masked, and
     hatch: str  # the lines across it
+    series: tuple[str, ...]  # lines of a chart
     diverging: str  # anchors, as in a palette
 
 
@@ -49,6 +50,7 @@ THEMES = {
         faint="#5c626b",
         hidden="#e0e0e0",
         hatch="#bcbcbc",
+        series=("#b3390b", "#0b62b3", "#4a7d12"),
         diverging=(
             "004396 1858ab 346ebe 4f84cf 6c9bdc 8bb1e7 acc7ef cedef3 f3f3f3 f6d6cb f3baa7 "
             "ec9f84 e28463 d46a44 c45124 b13800 9d1f00"
@@ -60,6 +62,7 @@ THEMES = {
         faint="#a3abb8",
         hidden="#2a2c31",
         hatch="#4a4e57",
+        series=("#ff9d57", "#6cc0ff", "#a5d66f"),
         diverging=(
             "70c6ff 5cb0f4 4c9bda 4187be 3872a1 325f83 2e4b64 2a3946 262626 453226 633f25 "
             "804c25 9d5a26 b9692a d57a33 ee8d42 ffa156"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import sqrt
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ def learned(tokens: int, dim: int, seed: int) -> Float[Tensor, "token dim"]:
 
 def projection(name: str, inputs: int, outputs: int, seed: int) -> Float[Tensor, "inputs outputs"]:
     """A matrix, N(0, 1/inputs), so that what it makes of N(0, 1) has a variance of about 1."""
-    return _one_seed(normal([seed], name, range(inputs), outputs)) / inputs**0.5
+    return _one_seed(normal([seed], name, range(inputs), outputs)) / sqrt(inputs)
 
 
 def kept(
@@ -48,7 +49,7 @@ def kept(
 ) -> Float[Tensor, "head query key"]:
     """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
     drawn = uniform([seed], "dropout", range(heads * queries), keys)[0]
-    scaled = (drawn >= dropout).double() / (1 - dropout)
+    scaled: Tensor = (drawn >= dropout).double() / (1 - dropout)
     return scaled.reshape(heads, queries, keys)
 
 

@@ -70,6 +70,17 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
+class Line:
+    """One curve: a value for each place, and the band that it lies in."""
+
+    name: str
+    middle: Shaped[np.ndarray, "place"]
+    low: Shaped[np.ndarray, "place"]
+    high: Shaped[np.ndarray, "place"]
+    dashed: bool = False  # drawn from a formula, not measured
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
     """A labelled matrix: everything that can be shown is one."""
 
@@ -83,6 +94,34 @@ class Grid:
     share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
     pooled: str = ""  # what one cell stands for, if several were put together
 
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """What becomes of a number along another: the second thing that can be shown."""
+
+    title: str
+    across: str
+    places: tuple[float, ...]
+    lines: tuple[Line, ...]
+    note: str = ""
+
+    @property
+    def table(self) -> Grid:
+        """The same as numbers, a row for each place, a column for each measured line."""
+        measured = [line for line in self.lines if not line.dashed]
+        values = np.stack([line.middle for line in measured], axis=1)
+        return Grid(
+            f"{self.title} by {self.across}",
+            plain_axis("value", [f"{place:g}" for place in self.places]),
+            plain_axis("line", [line.name for line in measured]),
+            values,
+            none_hidden(values),
+            Scale(self.title, 0, 1, "none"),
+            note=self.note,
+        )
+
+
+Drawable = Grid | Curves | None  # None leaves a place among the panels empty
 
 WEIGHTS_NOTE = "row = query (reads) · column = key (is read) · each row sums to 1"
 # Up to this many keys colours run from 0 to 1. Among more, weights are so small that all of them
@@ -112,43 +151,48 @@ def headline(trace: Trace) -> str:
     return f"{trace.variant.name} attention"
 
 
-def settings_line(trace: Trace) -> str:
+def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """What the numbers hang on: `4 tokens (gpt2) · width 8 · 1 head of width 8 · seed 42 · cpu`."""
     made = trace.provenance.settings
-    heads = f"{made['heads']} head{'s' if made['heads'] > 1 else ''} of width {made['head_dim']}"
-    overrides = [
-        f"window {made['window']}" if made["window"] else "",
-        f"temperature {made['temperature']:g}" if made["temperature"] != 1 else "",
-        f"dropout {made['dropout']:g}" if made["dropout"] else "",
-        f"{made['positions']} positions" if made["positions"] != "none" else "",
-        f"embeddings of {made['embeddings']}" if made["embeddings"] else "",
-    ]
-    parts = [
-        f"{len(trace.tokens):,} token{'s' if len(trace.tokens) > 1 else ''} ({made['tokenizer']})",
-        f"width {made['dim']}",
-        heads,
-        "scaled" if made["scale"] else "not scaled",
-        "causal" if made["causal"] else "all tokens visible",
-        *(part for part in overrides if part),
-        f"seed {made['seed']}",
-        f"{made['device']} {made['dtype']}",
-    ]
-    return " · ".join(parts)
+    count, heads = len(trace.tokens), made["heads"]
+    parts = {
+        "tokens": f"{count:,} token{'s' if count > 1 else ''} ({made['tokenizer']})",
+        "dim": f"width {made['dim']}",
+        "heads": f"{heads} head{'s' if heads > 1 else ''} of width {made['head_dim']}",
+        "scale": "scaled" if made["scale"] else "not scaled",
+        "mask": "causal" if made["causal"] else "all tokens visible",
+        "window": f"window {made['window']}" if made["window"] else "",
+        "temperature": f"temperature {made['temperature']:g}" if made["temperature"] != 1 else "",
+        "dropout": f"dropout {made['dropout']:g}" if made["dropout"] else "",
+        "positions": f"{made['positions']} positions" if made["positions"] != "none" else "",
+        "embeddings": f"embeddings of {made['embeddings']}" if made["embeddings"] else "",
+        "seed": f"seed {made['seed']}",
+        "dtype": f"{made['device']} {made['dtype']}",
+    }
+    return " · ".join(part for name, part in parts.items() if part and name not in without)
 
 
-def caption(trace: Trace, grids: Sequence[Grid]) -> str:
+def caption(drawn: Sequence[Drawable], settings: str) -> str:
     """The small print of a picture: how to read its panels, and its settings."""
-    notes = dict.fromkeys(grid.note for grid in grids if grid.note)
-    masked = ["hatched = hidden by the mask"] if any(grid.hidden.any() for grid in grids) else []
-    return " · ".join([*notes, *masked, settings_line(trace)])
+    shown = [each for each in drawn if each]
+    notes = dict.fromkeys(each.note for each in shown if each.note)
+    hidden = any(isinstance(each, Grid) and each.hidden.any() for each in shown)
+    masked = ["hatched = hidden by the mask"] if hidden else []
+    return " · ".join([*notes, *masked, settings])
 
 
-def describe(grids: Sequence[Grid]) -> str:
+def describe(drawn: Sequence[Drawable]) -> str:
     """A picture in words, for those who do not see it."""
-    return " ".join(_described(grid) for grid in grids)
+    return " ".join(_described(each) for each in drawn if each)
 
 
-def _described(grid: Grid) -> str:
+def _described(grid: Grid | Curves) -> str:
+    if isinstance(grid, Curves):
+        ends = [
+            f"{line.name} from {line.middle[0]:.2g} to {line.middle[-1]:.2g}" for line in grid.lines
+        ]
+        reach = f"{grid.across} from {grid.places[0]:g} to {grid.places[-1]:g}"
+        return f"{grid.title} for {reach}: {', '.join(ends)}."
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
     start = f"{grid.title}: {size} ({grid.rows.title} × {grid.columns.title})."
     if not grid.share or not grid.values.size:
@@ -209,6 +253,11 @@ def token_axis(title: str, tokens: Tokens) -> Axis:
     return Axis(title, "token", tokens.labels, numbers, tokens.spaced)
 
 
+def plain_axis(counts: str, labels: Sequence[str]) -> Axis:
+    """Names without numbers, and without a title."""
+    return Axis("", counts, tuple(labels), ("",) * len(labels))
+
+
 def dimension_axis(count: int) -> Axis:
     numbers = tuple(str(number) for number in range(1, count + 1))
     return Axis("dimension", "dimension", ("",) * count, numbers)
@@ -256,15 +305,19 @@ def pool(grid: Grid, rows: int, columns: int) -> Grid:
         hidden=seen == 0,
         pooled=_what_was_pooled(grid, rows, columns),
     )
-    return replace(made, scale=weight_scale(made.values)) if grid.share else made
+    if not grid.share:
+        return made
+    differences = grid.scale.kind == "diverging"
+    scale = centred(grid.scale.label, made.values) if differences else weight_scale(made.values)
+    return replace(made, scale=scale)
 
 
 def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
     """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
     if grid.scale.kind == "none":
-        return str
+        return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
     if grid.share:
-        return _share if decimals == 2 else f"{{:.{decimals}f}}".format
+        return share_text if decimals == 2 else f"{{:.{decimals}f}}".format
     reach = float(np.abs(grid.values).max(initial=0.0))
     if 0 < reach < 0.1:
         return f"{{:.{decimals - 1}e}}".format
@@ -272,13 +325,30 @@ def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
     return lambda value: f"{round(value, left) + 0.0:.{left}f}"  # + 0.0, for there is no -0.00
 
 
-def _share(value: float) -> str:
-    """In three columns.
+def share_text(value: float) -> str:
+    """In three columns, and one more for a minus.
 
-    >>> _share(0.312), _share(0.999), _share(0.0), _share(2.0)
-    ('.31', '1.0', '.00', '2.0')
+    >>> [share_text(value) for value in (0.312, 0.999, 0.0, 2.0, -0.31, -0.001)]
+    ['.31', '1.0', '.00', '2.0', '-.31', '.00']
     """
-    return f"{value:.2f}"[1:] if value < 0.995 else f"{value:.1f}"[:3]
+    if value <= -0.005:
+        return "-" + share_text(-value)
+    return f"{abs(value):.2f}"[1:] if value < 0.995 else f"{value:.1f}"[:3]
+
+
+def only_row(grid: Grid, row: int) -> Grid:
+    """One row of a grid."""
+    part = slice(row, row + 1)
+    return replace(
+        grid, rows=only(grid.rows, part), values=grid.values[part], hidden=grid.hidden[part]
+    )
+
+
+def only(axis: Axis, part: slice) -> Axis:
+    """A part of an axis."""
+    return replace(
+        axis, labels=axis.labels[part], numbers=axis.numbers[part], spaced=axis.spaced[part]
+    )
 
 
 def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
@@ -289,8 +359,10 @@ def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
 
 def _tokens(trace: Trace, layer: Layer) -> list[Grid]:
     ids = np.asarray(trace.tokens.ids)[:, None]
-    columns = Axis("", "dimension", ("id",), ("",))
-    return [Grid("tokens", _queries(trace), columns, ids, _nothing(ids), Scale("id", 0, 1, "none"))]
+    columns = plain_axis("dimension", ["id"])
+    return [
+        Grid("tokens", _queries(trace), columns, ids, none_hidden(ids), Scale("id", 0, 1, "none"))
+    ]
 
 
 def _embeddings(trace: Trace, layer: Layer) -> list[Grid]:
@@ -316,8 +388,8 @@ def _scores(trace: Trace, layer: Layer) -> list[Grid]:
             _queries(trace),
             token_axis("key (is read)", trace.keys),
             values := array(scores),
-            _nothing(values),
-            _centred("score", values),
+            none_hidden(values),
+            centred("score", values),
             note="query · key, before scaling and mask",
         )
         for head, scores in enumerate(layer.attended.scores)
@@ -370,18 +442,18 @@ def _each_head(name: str, layer: Layer, vectors: Tensor, rows: Axis) -> list[Gri
 def _vectors(title: str, vectors: Tensor, rows: Axis) -> Grid:
     values = array(vectors)
     columns = dimension_axis(values.shape[1])
-    return Grid(title, rows, columns, values, _nothing(values), _centred("value", values))
+    return Grid(title, rows, columns, values, none_hidden(values), centred("value", values))
 
 
 def _titled(name: str, layer: Layer, head: int) -> str:
     return name if layer.heads == 1 else f"{name} L{layer.layer}H{head}"
 
 
-def _nothing(values: Values) -> Hidden:
+def none_hidden(values: Values) -> Hidden:
     return np.zeros(values.shape, dtype=bool)
 
 
-def _centred(label: str, values: Values) -> Scale:
+def centred(label: str, values: Values) -> Scale:
     """A diverging scale that reaches as far on either side of 0 as the largest value does."""
     reach = _rounded_up(float(np.abs(values).max(initial=0.0)))
     return Scale(label, -reach, reach, "diverging")

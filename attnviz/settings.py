@@ -48,6 +48,11 @@ class Settings:
         _check_range("--seed", self.seed, 0, LARGEST_SEED)
         self._check_temperature_and_dropout()
 
+    @property
+    def width(self) -> int:
+        """The width of an embedding that is drawn."""
+        return DEFAULT_DIM if self.dim is None else self.dim
+
     def _check_names(self) -> None:
         if self.variant not in VARIANTS:
             raise unknown("variant", self.variant, VARIANTS)

@@ -19,7 +19,7 @@ from torch import Tensor
 import attnviz
 from attnviz import attention, devices, embedding
 from attnviz.errors import AttnvizError
-from attnviz.settings import DEFAULT_DIM, Settings, chosen_variant, head_width
+from attnviz.settings import Settings, chosen_variant, head_width
 from attnviz.tokenizers import tokenize
 from attnviz.tokens import Tokens
 from attnviz.variants import Variant
@@ -108,7 +108,7 @@ def trace(
 def embed(tokens: Tokens, settings: Settings) -> Float[Tensor, "token dim"]:
     """A vector for each token: drawn, or from the file that the settings name."""
     if settings.embeddings is None:
-        return embedding.embed(tokens.ids, settings.dim or DEFAULT_DIM, settings.seed)
+        return embedding.embed(tokens.ids, settings.width, settings.seed)
     from attnviz import vectors
 
     found = vectors.from_file(settings.embeddings, tokens)

@@ -15,7 +15,8 @@ from PIL import Image
 from attnviz import colors
 from attnviz.grids import Grid
 from attnviz.renderers import RENDERERS, Look, fonts, image, render
-from attnviz.renderers.layout import LABEL, SMALLEST_LABEL, lay_out
+from attnviz.renderers.layout import lay_out
+from attnviz.renderers.ticks import LABEL, SMALLEST_LABEL
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
 SVG = "{http://www.w3.org/2000/svg}"

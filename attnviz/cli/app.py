@@ -18,6 +18,10 @@ from attnviz.tokens import printable
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),
+    "compare": (
+        "attnviz.cli.compare:compare",
+        "Show ways of attending side by side, their differences, and measures.",
+    ),
 }
 PLAIN: dict[str, Any] = {
     "add_completion": False,

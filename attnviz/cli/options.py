@@ -16,7 +16,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from attnviz.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.errors import AttnvizError
 from attnviz.exports import EXPORTS
+from attnviz.mistakes import MISTAKES
 from attnviz.renderers import RENDERERS
 from attnviz.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
 from attnviz.tokenizers import TOKENIZERS
@@ -180,8 +182,8 @@ class Attention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
-    """What is shown, and where it goes."""
+class Shown:
+    """Which part of a trace is shown."""
 
     show: Annotated[
         str | None,
@@ -193,6 +195,27 @@ class Output:
             "weights, context.  [default: weights,context; in a picture weights]",
         ),
     ] = None
+    verify: Annotated[
+        bool,
+        _option(
+            "Output",
+            "--verify",
+            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
+            "agrees.",
+        ),
+    ] = False
+
+    def names(self) -> tuple[str, ...] | None:
+        """The names after --show; None leaves it to the command."""
+        if self.show is None:
+            return None
+        return tuple(name.strip() for name in self.show.split(",") if name.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What is shown, and where it goes."""
+
     query: Annotated[
         str | None,
         _option(
@@ -220,15 +243,6 @@ class Output:
     full: Annotated[
         bool,
         _option("Output", "--full", help="Show all of wide vectors and long lists."),
-    ] = False
-    verify: Annotated[
-        bool,
-        _option(
-            "Output",
-            "--verify",
-            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
-            "agrees.",
-        ),
     ] = False
     quiet: Annotated[
         bool,
@@ -313,6 +327,15 @@ def _parameters(group: type) -> list[inspect.Parameter]:
         )
         for each in fields(group)
     ]
+
+
+def refuse_mistake(variant: str) -> None:
+    """A mistake is no variant: it is there to be looked at, beside what it gets wrong."""
+    if variant in MISTAKES:
+        raise AttnvizError(
+            f"'{variant}' is a mistake, not a variant ({MISTAKES[variant].about})",
+            f"look at it with: attnviz compare TEXT --by mask --values causal,{variant}",
+        )
 
 
 def settings(source: Source, attention: Attention) -> Settings:

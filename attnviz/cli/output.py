@@ -14,36 +14,33 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz import colors
-from attnviz.cli.options import SUFFIXES, Output, Pictures
+from attnviz.cli.options import Output, Pictures
+from attnviz.cli.result import Result
 from attnviz.errors import AttnvizError, unknown
-from attnviz.exports import EXPORTS
-from attnviz.renderers import Look
+from attnviz.renderers import RENDERERS, Look
 from attnviz.tokens import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from attnviz.grids import Grid
     from attnviz.renderers.terminal import Screen
-    from attnviz.tracing import Trace
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
 INCHES = (1.0, 40.0)
 DPI = (30, 1200)
 LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
-ON_SCREEN = ("weights", "context")
-IN_A_PICTURE = ("weights",)
 
 
-def check(wanted: Output, pictures: Pictures) -> None:
+def check(wanted: Output, pictures: Pictures, exports: Sequence[str]) -> None:
     """Refuse what cannot be delivered before anything is computed."""
     from attnviz import files
 
+    suffixes = [*RENDERERS, *exports]
     for path in wanted.out:
         files.refuse_folder(path)
-        if path.suffix.lower() not in SUFFIXES:
-            raise unknown("format for", str(path.suffix or path), SUFFIXES)
+        if path.suffix.lower() not in suffixes:
+            raise unknown("format for", str(path.suffix or path), suffixes)
         files.check(path)
     look(pictures)
 
@@ -107,87 +104,59 @@ def inches(size: str) -> tuple[float, float]:
     return width, height
 
 
-def shown(wanted: Output, default: Sequence[str]) -> list[str]:
-    """The names after --show; those of the default where it was not given."""
-    if wanted.show is None:
-        return list(default)
-    return [name.strip() for name in wanted.show.split(",") if name.strip()]
+def print_result(result: Result, wanted: Output, pictures: Pictures) -> None:
+    """The result where it was wanted: files, JSON, or tables."""
+    if wanted.out:
+        write(result, wanted, pictures)
+    if wanted.json:
+        for chunk in result.exports[".json"]():
+            sys.stdout.write(chunk.decode())
+    elif not wanted.out:
+        print_tables(result, wanted, pictures)
 
 
-def query_position(trace: Trace, wanted: Output) -> int | None:
-    from attnviz import grids
-
-    grids.check_shown(shown(wanted, ON_SCREEN))
-    return None if wanted.query is None else grids.find_query(trace.tokens, wanted.query)
-
-
-def print_tables(trace: Trace, query: int | None, wanted: Output, pictures: Pictures) -> None:
+def print_tables(result: Result, wanted: Output, pictures: Pictures) -> None:
     from rich.console import Console
 
-    from attnviz import grids
     from attnviz.renderers import terminal
 
     console = Console(highlight=False, markup=False, emoji=False)
     screen = _screen(console, wanted, pictures)
     if not wanted.quiet:
-        _print(console, terminal.heading(grids.headline(trace), grids.settings_line(trace), screen))
-    if query is not None:
-        _print(console, terminal.reading(grids.reading(trace, query), screen))
+        _print(console, terminal.heading(result.title, result.settings, screen))
+    if result.reading is not None:
+        _print(console, terminal.reading(result.reading, screen))
     else:
-        _print(console, terminal.lines(grids.draw(trace, shown(wanted, ON_SCREEN)), screen))
+        _print(console, terminal.lines(result.screen(), screen))
+    _print(console, terminal.closing(result.closing, screen))
 
 
-def print_json(trace: Trace) -> None:
-    from attnviz.exports.document import json as chunks
-
-    for chunk in chunks(trace):
-        sys.stdout.write(chunk.decode())
-
-
-def print_checks(trace: Trace, wanted: Output) -> None:
-    """The self-checks; a check that fails is a bug of ours, and the exit status says so."""
-    from attnviz.checks import verify
-
-    checks = verify(trace)
-    for each in checks:
-        typer.echo(f"{'✓' if each.passed else '✗'} {each.claim}: {each.found}", err=wanted.json)
-    if not all(each.passed for each in checks):
-        raise typer.Exit(1)
-
-
-def write(trace: Trace, query: int | None, wanted: Output, pictures: Pictures) -> None:
+def write(result: Result, wanted: Output, pictures: Pictures) -> None:
     """Every file that was asked for, all of them or none."""
     from attnviz import files
 
     made = list(dict.fromkeys(wanted.out))
     with warnings.catch_warnings(record=True) as noted, files.Together() as together:
         for path in made:
-            together.write(path, _chunks(trace, query, path.suffix.lower(), wanted, pictures))
+            together.write(path, _chunks(result, path.suffix.lower(), pictures))
     notes = dict.fromkeys(f"note: {warning.message}" for warning in noted)
     for line in [*notes, *(f"wrote {path}" for path in made)] if not wanted.quiet else ():
         typer.echo(line, err=True)
 
 
-def _chunks(
-    trace: Trace, query: int | None, suffix: str, wanted: Output, pictures: Pictures
-) -> Iterable[bytes]:
-    if suffix in EXPORTS:
-        from attnviz import exports
-
-        return exports.named(suffix)(trace)
+def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
+    if suffix in result.exports:
+        return result.exports[suffix]()
     from attnviz import grids, renderers
 
-    default = ON_SCREEN if suffix == ".txt" else IN_A_PICTURE
-    drawn: list[Grid] = (
-        grids.draw(trace, shown(wanted, default))
-        if query is None
-        else [grids.reading(trace, query)]
-    )
+    drawn = result.screen() if suffix == ".txt" else result.picture()
     words = Look(
-        title=grids.headline(trace),
-        caption=grids.caption(trace, drawn),
+        title=result.picture_title or result.title,
+        caption=result.caption(drawn),
         description=grids.describe(drawn),
-        provenance=json.dumps(asdict(trace.provenance), ensure_ascii=False),
+        provenance=json.dumps(result.provenance and asdict(result.provenance), ensure_ascii=False),
+        columns=result.columns,
+        closing=tuple(result.closing),
     )
     return [renderers.render(drawn, suffix, look(pictures, words))]
 

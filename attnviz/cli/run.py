@@ -2,40 +2,87 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+import typer
+
+from attnviz import exports
 from attnviz.cli import output, source
-from attnviz.cli.options import Attention, Output, Pictures, Source, accepts, command_line, settings
+from attnviz.cli.options import (
+    Attention,
+    Output,
+    Pictures,
+    Shown,
+    Source,
+    accepts,
+    command_line,
+    refuse_mistake,
+    settings,
+)
+from attnviz.cli.result import Result
 
 if TYPE_CHECKING:
     from attnviz.tracing import Trace
 
+ON_SCREEN = ("weights", "context")
+IN_A_PICTURE = ("weights",)
 
-@accepts(Source, Attention, Output, Pictures)
-def run(text_source: Source, attention: Attention, wanted: Output, pictures: Pictures) -> None:
+
+@accepts(Source, Attention, Shown, Output, Pictures)
+def run(
+    text_source: Source, attention: Attention, shown: Shown, wanted: Output, pictures: Pictures
+) -> None:
     """Show which token of a sentence reads which.
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.
     """
-    output.check(wanted, pictures)
+    output.check(wanted, pictures, [*exports.EXPORTS])
+    refuse_mistake(attention.variant)
     chosen = settings(text_source, attention)
     text = source.read(text_source)
-    command = command_line("run", text_source, attention, wanted, pictures)
+    command = command_line("run", text_source, attention, shown, wanted, pictures)
 
     from attnviz.tracing import trace  # torch: two seconds, which --help and errors need not wait
 
-    deliver(trace(text, chosen, command=command), wanted, pictures)
+    made = trace(text, chosen, command=command)
+    output.print_result(result(made, shown, wanted), wanted, pictures)
+    if shown.verify:
+        print_checks(made, wanted)
 
 
-def deliver(made: Trace, wanted: Output, pictures: Pictures) -> None:
-    """A trace, wherever it came from, to where it was wanted."""
-    query = output.query_position(made, wanted)
-    if wanted.out:
-        output.write(made, query, wanted, pictures)
-    if wanted.json:
-        output.print_json(made)
-    elif not wanted.out:
-        output.print_tables(made, query, wanted, pictures)
-    if wanted.verify:
-        output.print_checks(made, wanted)
+def result(made: Trace, shown: Shown, wanted: Output) -> Result:
+    """A trace, wherever it came from, as what can be printed and written."""
+    from attnviz import grids
+
+    names = shown.names()
+    grids.check_shown(names or ON_SCREEN)
+    query = None if wanted.query is None else grids.find_query(made.tokens, wanted.query)
+    reading = None if query is None else grids.reading(made, query)
+    settings_line = grids.settings_line(made)
+    return Result(
+        title=grids.headline(made),
+        settings=settings_line,
+        screen=lambda: [reading] if reading else grids.draw(made, names or ON_SCREEN),
+        picture=lambda: [reading] if reading else grids.draw(made, names or IN_A_PICTURE),
+        exports={suffix: partial(_export, suffix, made) for suffix in exports.EXPORTS},
+        provenance=made.provenance,
+        caption=lambda drawn: grids.caption(drawn, settings_line),
+        reading=reading,
+    )
+
+
+def _export(suffix: str, made: Trace):  # type: ignore[no-untyped-def]
+    return exports.named(suffix)(made)
+
+
+def print_checks(made: Trace, wanted: Output) -> None:
+    """The self-checks; a check that fails is a bug of ours, and the exit status says so."""
+    from attnviz.checks import verify
+
+    checks = verify(made)
+    for each in checks:
+        typer.echo(f"{'✓' if each.passed else '✗'} {each.claim}: {each.found}", err=wanted.json)
+    if not all(each.passed for each in checks):
+        raise typer.Exit(1)

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 from attnviz.errors import unknown
 
 if TYPE_CHECKING:
+    from attnviz.comparison import Comparison
+    from attnviz.sweeps import Sweep
     from attnviz.tracing import Trace
 
     Export = Callable[[Trace], Iterator[bytes]]
+    ComparisonExport = Callable[[Comparison, Sweep | None], Iterator[bytes]]
 
 EXPORTS = {
     ".json": "attnviz.exports.document:json",
     ".npz": "attnviz.exports.document:npz",
     ".csv": "attnviz.exports.rows:csv",
+}
+COMPARISON_EXPORTS = {
+    ".json": "attnviz.exports.comparison:json",
+    ".csv": "attnviz.exports.comparison:csv",
 }
 
 
@@ -28,4 +35,10 @@ def named(suffix: str) -> Export:
     if suffix not in EXPORTS:
         raise unknown("export for", suffix, EXPORTS)
     made: Export = pkgutil.resolve_name(EXPORTS[suffix])
+    return made
+
+
+def comparison_export(suffix: str) -> ComparisonExport:
+    """The same for a Comparison."""
+    made: ComparisonExport = pkgutil.resolve_name(COMPARISON_EXPORTS[suffix])
     return made

@@ -35,7 +35,12 @@ def contents(trace: Trace) -> Contents:
 
 def json(trace: Trace) -> Iterator[bytes]:
     """One object on one line for each array's row, so that it can be read and compared."""
-    yield from (chunk.encode() for chunk in _json(contents(trace), ""))
+    return written(contents(trace))
+
+
+def written(named: Contents) -> Iterator[bytes]:
+    """Named contents as JSON, chunk by chunk."""
+    yield from (chunk.encode() for chunk in _json(named, ""))
     yield b"\n"
 
 

@@ -11,9 +11,9 @@ from attnviz.colors import DEFAULT_PALETTE, DEFAULT_THEME
 from attnviz.errors import unknown
 
 if TYPE_CHECKING:
-    from attnviz.grids import Grid
+    from attnviz.grids import Drawable
 
-    Renderer = Callable[[Sequence[Grid], "Look"], bytes]
+    Renderer = Callable[[Sequence[Drawable], "Look"], bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +23,13 @@ class Look:
     theme: str = DEFAULT_THEME
     palette: str = DEFAULT_PALETTE
     size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
+    columns: int | None = None  # panels in a row; None: as many as make them largest
     dpi: int = 200
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
     title: str = ""
     caption: str = ""  # small print: how to read it, and its settings
+    closing: tuple[str, ...] = ()  # what follows, in a text file
     description: str = ""  # for those who do not see it
     provenance: str = ""  # what made it, so that it can be made again
 
@@ -48,6 +50,6 @@ def named(suffix: str) -> Renderer:
     return made
 
 
-def render(grids: Sequence[Grid], suffix: str, look: Look | None = None) -> bytes:
+def render(grids: Sequence[Drawable], suffix: str, look: Look | None = None) -> bytes:
     """The grids in the format of a suffix: `Path("heat.svg").write_bytes(render(grids, ".svg"))`"""
     return named(suffix)(grids, look or Look())

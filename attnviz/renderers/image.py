@@ -24,41 +24,42 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.colors import Theme, gradient, needs_dark_ink, shade, theme
-from attnviz.grids import Grid, pool, same_scale
+from attnviz.grids import Curves, Drawable, Grid, pool, same_scale
 from attnviz.renderers import Look, fonts
-from attnviz.renderers.layout import Bar, Box, Layout, Panel, lay_out
+from attnviz.renderers.charts import Chart
+from attnviz.renderers.layout import Bar, Box, Layout, Panel, Words, lay_out
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 
 
-def png(grids: Sequence[Grid], look: Look) -> bytes:
+def png(drawn: Sequence[Drawable], look: Look) -> bytes:
     texts = {
         "Title": look.title,
         "Description": look.description,
         "Software": "attnviz",
         "attnviz": look.provenance,
     }
-    return _saved(grids, look, "png", {key: text for key, text in texts.items() if text})
+    return _saved(drawn, look, "png", {key: text for key, text in texts.items() if text})
 
 
-def svg(grids: Sequence[Grid], look: Look) -> bytes:
+def svg(drawn: Sequence[Drawable], look: Look) -> bytes:
     """Text stays text, and a title and a description say what is to be seen."""
     metadata = {"Date": None, "Creator": "attnviz", "Description": look.provenance or None}
-    drawn = _saved(grids, look, "svg", metadata).decode()
-    start = drawn.index("<svg ")
+    page = _saved(drawn, look, "svg", metadata).decode()
+    start = page.index("<svg ")
     words = (
         f'<title id="title">{html.escape(look.title)}</title>\n'
         f'<desc id="description">{html.escape(look.description)}</desc>\n'
     )
-    opened = drawn[start:].replace(
+    opened = page[start:].replace(
         "<svg ", '<svg role="img" aria-labelledby="title description" ', 1
     )
     head, end, body = opened.partition(">\n")
-    return f"{drawn[:start]}{head}{end} {words}{body}".encode()
+    return f"{page[:start]}{head}{end} {words}{body}".encode()
 
 
-def pdf(grids: Sequence[Grid], look: Look) -> bytes:
+def pdf(drawn: Sequence[Drawable], look: Look) -> bytes:
     texts = {
         "Title": look.title,
         "Subject": look.description,
@@ -66,15 +67,15 @@ def pdf(grids: Sequence[Grid], look: Look) -> bytes:
         "Creator": "attnviz",
     }
     metadata = {key: text for key, text in texts.items() if text}
-    return _saved(grids, look, "pdf", {**metadata, "CreationDate": None})
+    return _saved(drawn, look, "pdf", {**metadata, "CreationDate": None})
 
 
-def _saved(grids: Sequence[Grid], look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
+def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
-    texts = [*_texts(grids), look.title, look.caption]
+    texts = [*_texts(drawn), look.title, look.caption]
     fonts.warn_of_missing(texts)
     with _hermetic(fonts.families(texts)):
-        figure = draw([_with_glyphs(grid) for grid in grids], look)
+        figure = draw([_with_glyphs(each) for each in drawn], look)
         figure.savefig(
             file,
             format=kind,
@@ -86,13 +87,15 @@ def _saved(grids: Sequence[Grid], look: Look, kind: str, metadata: dict[str, Any
     return file.getvalue()
 
 
-def draw(grids: Sequence[Grid], look: Look) -> Figure:
+def draw(drawn: Sequence[Drawable], look: Look) -> Figure:
     """A figure with a panel for each grid, and a colour bar for each scale."""
-    layout = lay_out(_pooled(grids, look), look)
+    layout = lay_out(_pooled(drawn, look), look)
     colors = theme(look.theme)
     figure = Figure(figsize=layout.size, facecolor=colors.paper)
     for panel in layout.panels:
         _draw_panel(figure, layout, panel, look)
+    for chart in layout.charts:
+        _draw_chart(figure, layout, chart, look)
     for bar in layout.bars:
         _draw_bar(figure, layout, bar, look)
     _draw_words(figure, layout, colors)
@@ -118,23 +121,30 @@ def _hermetic(families: list[str]) -> Iterator[None]:
         yield
 
 
-def _texts(grids: Sequence[Grid]) -> Iterator[str]:
-    for grid in grids:
-        yield grid.title
-        for axis in (grid.rows, grid.columns):
-            yield from (axis.title, *axis.labels)
+def _texts(drawn: Sequence[Drawable]) -> Iterator[str]:
+    for each in drawn:
+        if isinstance(each, Curves):
+            yield from (each.title, each.across, *(line.name for line in each.lines))
+        elif each is not None:
+            yield each.title
+            for axis in (each.rows, each.columns):
+                yield from (axis.title, *axis.labels)
 
 
-def _with_glyphs(grid: Grid) -> Grid:
-    rows = replace(grid.rows, labels=tuple(map(fonts.drawable, grid.rows.labels)))
-    columns = replace(grid.columns, labels=tuple(map(fonts.drawable, grid.columns.labels)))
-    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
+def _with_glyphs(each: Drawable) -> Drawable:
+    if not isinstance(each, Grid):
+        return each
+    rows = replace(each.rows, labels=tuple(map(fonts.drawable, each.rows.labels)))
+    columns = replace(each.columns, labels=tuple(map(fonts.drawable, each.columns.labels)))
+    return replace(each, title=fonts.drawable(each.title), rows=rows, columns=columns)
 
 
-def _pooled(grids: Sequence[Grid], look: Look) -> list[Grid]:
+def _pooled(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
     """Grids with more cells than there are pixels, in blocks of cells; no cell is left out."""
     pixels = int(4 * look.dpi)
-    return same_scale([_pooled_to(grid, pixels) for grid in grids])
+    pooled = [_pooled_to(each, pixels) if isinstance(each, Grid) else None for each in drawn]
+    scaled = iter(same_scale([grid for grid in pooled if grid]))
+    return [next(scaled) if isinstance(each, Grid) else each for each in drawn]
 
 
 def _pooled_to(grid: Grid, pixels: int) -> Grid:
@@ -150,6 +160,24 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
+
+
+def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> None:
+    """A line and its band for each series; `layout` has placed their names and the numbers."""
+    colors = theme(look.theme)
+    axes = _framed_axes(figure, layout, chart.box, colors)
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    for trail in chart.trails:
+        color = colors.ink if trail.dashed else colors.series[trail.number % len(colors.series)]
+        if not trail.dashed:
+            axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
+        marker = "" if trail.dashed else "o"
+        style = (0, (4, 3)) if trail.dashed else "solid"
+        width = 1.0 if trail.dashed else 1.8
+        axes.plot(
+            trail.x, trail.middle, color=color, linestyle=style, linewidth=width, marker=marker,
+            markersize=3.5, clip_on=trail.dashed,
+        )  # fmt: skip
 
 
 def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axes:
@@ -280,7 +308,7 @@ def _draw_words(figure: Figure, layout: Layout, colors: Theme) -> None:
             text.y / height,
             text.text,
             size=text.size,
-            color=colors.faint if text.faint else colors.ink,
+            color=_ink(text, colors),
             weight="bold" if text.bold else "normal",
             rotation=text.angle,
             rotation_mode="anchor",
@@ -290,6 +318,12 @@ def _draw_words(figure: Figure, layout: Layout, colors: Theme) -> None:
     marks = [[(x / width, y / height) for x, y in mark] for mark in layout.marks]
     lines = LineCollection(marks, colors=colors.faint, linewidths=0.5, transform=figure.transFigure)
     figure.add_artist(lines)
+
+
+def _ink(text: Words, colors: Theme) -> str:
+    if text.series is not None:
+        return colors.series[text.series % len(colors.series)]
+    return colors.faint if text.faint else colors.ink
 
 
 def _rgb(color: str) -> list[int]:

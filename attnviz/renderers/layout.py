@@ -7,45 +7,38 @@ data itself is never cut.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
-from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.font_manager import FontProperties
 
-from attnviz.grids import Axis, Grid, Scale, cell_format
+from attnviz.grids import Curves, Drawable, Grid, Scale, cell_format
 from attnviz.renderers import Look
+from attnviz.renderers.charts import Chart, chart, chart_ticks
+from attnviz.renderers.ticks import (
+    AXIS_TITLE,
+    POINT,
+    Ticks,
+    column_ticks,
+    longest_label,
+    no_ticks,
+    reach,
+    row_ticks,
+    text_width,
+)
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 
-POINT = 1 / 72
-LABEL, SMALLEST_LABEL = 10.0, 5.5  # points
 NUMBER, SMALLEST_NUMBER = 10.0, 5.5
-LONGEST_LABEL = 24  # characters
 TITLE, PANEL_TITLE, CAPTION = 13.0, 10.0, 7.0
+TITLE_LEADING = 1.5  # from one line of a title to the next
+BOLD = 1.15  # bold letters are so much wider
 MARGIN = 0.22
-AXIS_TITLE = 0.26  # what the title of an axis takes beside its labels
 PANEL_GAP = 0.3
-AXIS_TITLE_SIZE, BAR_LABEL = 9.0, 8.0
+CHART_HEIGHT = 0.72  # of its width
+AXIS_TITLE_SIZE, BAR_LABEL, SERIES_LABEL = 9.0, 8.0, 8.0
 BAR_PLACES = (0.0, 0.5, 1.0)
 BAR_WIDTH, BAR_SPACE = 0.13, 0.85  # a colour bar, and all that belongs to it
-THINNING = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-
-
-@dataclass(frozen=True)
-class Ticks:
-    """The labels of one side of a panel: which places have one, how large and how turned."""
-
-    title: str
-    count: int
-    places: tuple[int, ...] = ()
-    labels: tuple[str, ...] = ()
-    size: float = LABEL
-    angle: int = 0
-    extent: float = 0.0  # how far the labels reach away from the panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +62,7 @@ class Words:
     angle: int = 0
     across: str = "left"  # which end of the text stands at x,
     along: str = "baseline"  # and which height of it at y
+    series: int | None = None  # has the colour of this line of a chart
 
 
 @dataclass(frozen=True)
@@ -86,6 +80,7 @@ Mark = tuple[tuple[float, float], tuple[float, float]]
 class Layout:
     size: tuple[float, float]
     panels: tuple[Panel, ...]
+    charts: tuple[Chart, ...]
     bars: tuple[Bar, ...]
     words: tuple[Words, ...]
     marks: tuple[Mark, ...]
@@ -100,7 +95,7 @@ class Layout:
 class Arrangement:
     """Panels in rows and columns, with the room that each row and column gives to labels."""
 
-    grids: tuple[Grid, ...]
+    drawn: tuple[Drawable, ...]
     columns: int
     row_ticks: tuple[Ticks, ...]
     column_ticks: tuple[Ticks, ...]
@@ -109,30 +104,33 @@ class Arrangement:
 
     @property
     def rows(self) -> int:
-        return math.ceil(len(self.grids) / self.columns)
+        return math.ceil(len(self.drawn) / self.columns)
 
     def label_width(self, column: int) -> float:
-        return max(_reach(ticks) for ticks in self.row_ticks[column :: self.columns])
+        return max(reach(ticks) for ticks in self.row_ticks[column :: self.columns])
 
     def label_height(self, row: int) -> float:
         start = row * self.columns
-        return max(_reach(ticks) for ticks in self.column_ticks[start : start + self.columns])
+        return max(reach(ticks) for ticks in self.column_ticks[start : start + self.columns])
 
 
-def lay_out(grids: Sequence[Grid], look: Look) -> Layout:
+def lay_out(drawn: Sequence[Drawable], look: Look) -> Layout:
     """Panels in rows and columns, so many of each as make the cells largest."""
+    grids = [each for each in drawn if isinstance(each, Grid)]
     scales = tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
-    size = look.size or _natural_size(grids, look, scales)
+    size = look.size or _natural_size(drawn, look, scales)
     caption = _caption_lines(look, size)
-    room = _room(size, look, len(caption), scales)
-    tried = [_arranged(tuple(grids), columns, room) for columns in range(1, len(grids) + 1)]
-    best = max(tried, key=_smallest_panel)
+    title = _title_lines(look, size)
+    room = _room(size, len(title), len(caption), scales)
+    columns = [look.columns] if look.columns else range(1, len(drawn) + 1)
+    best = max((_arranged(tuple(drawn), count, room) for count in columns), key=_smallest_panel)
     boxes, right = _boxes(best, room)
-    panels = tuple(_panel(grid, box) for grid, box in zip(best.grids, boxes, strict=True))
+    panels, charts = tuple(_panels(best, boxes)), tuple(_charts(best, boxes))
     bars = tuple(_bars(boxes, scales, right))
     ticks = list(zip(best.row_ticks, best.column_ticks, boxes, strict=True))
     words = (
-        *_titles(panels, size, look),
+        *_title(title, size),
+        *_panel_titles(drawn, boxes),
         *(words for rows, columns, box in ticks for words in _labels_at(rows, columns, box)),
         *(words for bar in bars for words in _bar_labels(bar)),
         *_caption(caption, size),
@@ -141,76 +139,53 @@ def lay_out(grids: Sequence[Grid], look: Look) -> Layout:
         *(mark for rows, columns, box in ticks for mark in _marks(rows, columns, box)),
         *(mark for bar in bars for mark in _bar_marks(bar)),
     )
-    return Layout(size, panels, bars, words, marks)
-
-
-def text_width(text: str, size: float) -> float:
-    """The width of a line of text, in inches."""
-    return _width_in_points(text, tuple(FontProperties().get_family())) * size / 10 * POINT
-
-
-@lru_cache(maxsize=8192)
-def _width_in_points(text: str, families: tuple[str, ...]) -> float:
-    font = FontProperties(family=list(families), size=10)
-    measure: Callable[..., tuple[float, float, float]] = _ruler().get_text_width_height_descent
-    return measure(text, font, ismath=False)[0]
-
-
-@lru_cache(maxsize=1)
-def _ruler() -> RendererAgg:
-    return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
+    return Layout(size, panels, charts, bars, words, marks)
 
 
 def _natural_size(
-    grids: Sequence[Grid], look: Look, scales: Sequence[Scale]
+    drawn: Sequence[Drawable], look: Look, scales: Sequence[Scale]
 ) -> tuple[float, float]:
     """As large as the panels want to be: small ones for many heads, larger ones for many tokens."""
-    count = len(grids)
-    columns = min(count, math.ceil(math.sqrt(count * 1.6)))
+    count = len(drawn)
+    columns = look.columns or min(count, math.ceil(math.sqrt(count * 1.6)))
     rows = math.ceil(count / columns)
     side = max(1.7, 4.4 / math.sqrt(max(rows, columns * 0.75)))
-    longest = max(len(grid.columns) for grid in grids)
+    grids = [each for each in drawn if isinstance(each, Grid)]
+    longest = max((len(grid.columns) for grid in grids), default=1)
     side = min(max(side, 0.115 * longest), max(side, 7.4 / math.sqrt(rows * columns)))
-    heights = [side * _natural_height(grid) for grid in grids]
-    labels = 2 * AXIS_TITLE + max(_longest_label(grid.rows) for grid in grids)
-    width = columns * (side + PANEL_GAP) + labels + (BAR_SPACE if scales else 0) + 2 * MARGIN
-    below = AXIS_TITLE + max(_longest_label(grid.columns) for grid in grids)
-    height = rows * (max(heights) + PANEL_GAP) + below + 2 * MARGIN + 0.7
+    high = max(side * _natural_height(each) for each in drawn if each)
+    beside = 2 * AXIS_TITLE + max((longest_label(grid.rows) for grid in grids), default=0.3)
+    width = columns * (side + PANEL_GAP) + beside + (BAR_SPACE if scales else 0) + 2 * MARGIN
+    below = AXIS_TITLE + max((longest_label(grid.columns) for grid in grids), default=0.3)
+    height = rows * (high + PANEL_GAP) + below + 2 * MARGIN + 0.7
     return max(width, 4.6), max(height, 2.2)
 
 
-def _natural_height(grid: Grid) -> float:
+def _natural_height(each: Grid | Curves) -> float:
     """The height of a panel as a part of its width, cells being about as high as wide."""
-    if grid.rows.counts == grid.columns.counts:
-        return len(grid.rows) / len(grid.columns)
-    return min(1.0, max(0.2, len(grid.rows) / len(grid.columns)))
-
-
-def _longest_label(axis: Axis) -> float:
-    """The width of the widest label, which is among those with the most characters."""
-    longest = sorted(_labels(axis), key=len)[-8:]
-    return max((text_width(label, LABEL) for label in longest), default=0.1)
+    if isinstance(each, Curves):
+        return CHART_HEIGHT
+    return min(1.0, max(0.2, len(each.rows) / len(each.columns)))
 
 
 def _room(
-    size: tuple[float, float], look: Look, caption_lines: int, scales: Sequence[Scale]
+    size: tuple[float, float], title_lines: int, caption_lines: int, scales: Sequence[Scale]
 ) -> Box:
     """What title, caption and colour bars leave to the panels."""
     width = size[0] - 2 * MARGIN - (BAR_SPACE if scales else 0)
     below = MARGIN + caption_lines * CAPTION * POINT * 1.4 + (0.06 if caption_lines else 0)
-    above = MARGIN + (TITLE * POINT * 1.5 if look.title else 0)
+    above = MARGIN + title_lines * TITLE * POINT * TITLE_LEADING
     return MARGIN, below, max(width, 0.5), max(size[1] - below - above, 0.5)
 
 
-def _arranged(grids: tuple[Grid, ...], columns: int, room: Box) -> Arrangement:
+def _arranged(drawn: tuple[Drawable, ...], columns: int, room: Box) -> Arrangement:
     """Labels take room from panels, and panels give labels their size: settled in a few rounds."""
-    rows = math.ceil(len(grids) / columns)
+    rows = math.ceil(len(drawn) / columns)
     gaps_wide = (columns - 1) * PANEL_GAP
     gaps_high = (rows - 1) * PANEL_GAP + rows * PANEL_TITLE * POINT * 1.7
     width, height = room[2] / columns, room[3] / rows
     for _ in range(3):
-        row_ticks, column_ticks = _ticks(grids, columns, width, height)
-        made = Arrangement(grids, columns, row_ticks, column_ticks, width, height)
+        made = Arrangement(drawn, columns, *_ticks(drawn, columns, width, height), width, height)
         labels_wide = sum(made.label_width(column) for column in range(columns))
         labels_high = sum(made.label_height(row) for row in range(rows))
         width = max((room[2] - gaps_wide - labels_wide) / columns, 0.1)
@@ -219,137 +194,107 @@ def _arranged(grids: tuple[Grid, ...], columns: int, room: Box) -> Arrangement:
 
 
 def _ticks(
-    grids: tuple[Grid, ...], columns: int, width: float, height: float
+    drawn: tuple[Drawable, ...], columns: int, width: float, height: float
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
     """The labels of every panel; a neighbour's on the left, or below, serve for both."""
-    row_ticks, column_ticks = [], []
-    for place, grid in enumerate(grids):
-        wide, high = _cells(grid, width, height)
-        left = grids[place - 1] if place % columns else None
-        below = grids[place + columns] if place + columns < len(grids) else None
-        same_rows = left is not None and _shape(left) == _shape(grid) and left.rows == grid.rows
-        same_columns = below is not None and below.columns == grid.columns
-        row_ticks.append(_no_ticks(grid.rows) if same_rows else _row_ticks(grid.rows, high))
-        column_ticks.append(
-            _no_ticks(grid.columns) if same_columns else _column_ticks(grid.columns, wide)
-        )
-    return tuple(row_ticks), tuple(column_ticks)
+    ticks = []
+    for place, each in enumerate(drawn):
+        left = drawn[place - 1] if place % columns else None
+        below = drawn[place + columns] if place + columns < len(drawn) else None
+        ticks.append(_ticks_of(each, left, below, *_size(each, width, height)))
+    rows, across = zip(*ticks, strict=True)
+    return rows, across
 
 
-def _shape(grid: Grid) -> tuple[int, ...]:
-    return grid.values.shape
-
-
-def _cells(grid: Grid, width: float, height: float) -> tuple[float, float]:
-    """The width and height of one cell: square where both sides count the same things."""
-    wide, high = width / len(grid.columns), height / len(grid.rows)
-    if grid.rows.counts == grid.columns.counts:
-        return min(wide, high), min(wide, high)
+def _ticks_of(
+    each: Drawable, left: Drawable, below: Drawable, width: float, height: float
+) -> tuple[Ticks, Ticks]:
+    if each is None:
+        return Ticks("", 1), Ticks("", 1)
+    if isinstance(each, Curves):
+        return chart_ticks(each, width)
+    beside = isinstance(left, Grid) and left.values.shape == each.values.shape
+    same_rows = beside and isinstance(left, Grid) and left.rows == each.rows
+    same_columns = isinstance(below, Grid) and below.columns == each.columns
     return (
-        min(wide, max(high * 1.6, 0.3 * width / len(grid.columns))),
-        min(high, max(wide * 1.2, 0.1 * height / len(grid.rows))),
+        no_ticks(each.rows) if same_rows else row_ticks(each.rows, height / len(each.rows)),
+        no_ticks(each.columns)
+        if same_columns
+        else column_ticks(each.columns, width / len(each.columns)),
     )
 
 
-def _smallest_panel(arrangement: Arrangement) -> float:
-    sizes = (_cells(grid, arrangement.width, arrangement.height) for grid in arrangement.grids)
-    return min(wide * high for wide, high in sizes)
-
-
-def _no_ticks(axis: Axis) -> Ticks:
-    return Ticks("", len(axis))
-
-
-def _reach(ticks: Ticks) -> float:
-    """How much room labels and the title of their axis take."""
-    return ticks.extent + (AXIS_TITLE if ticks.title else 0.0)
-
-
-def _row_ticks(axis: Axis, pitch: float) -> Ticks:
-    places, labels, size = _thinned(axis, pitch)
-    extent = max((text_width(label, size) for label in labels), default=0.0) + 0.07
-    return Ticks(axis.title, len(axis), places, labels, size, 0, extent)
-
-
-def _column_ticks(axis: Axis, pitch: float) -> Ticks:
-    """Upright while the labels fit beside each other, else slanting, else standing on end."""
-    places, labels, size = _thinned(axis, pitch)
-    step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
-    widest = max((text_width(label, size) for label in labels), default=0.0)
-    if widest <= step * 0.92:
-        return Ticks(axis.title, len(axis), places, labels, size, 0, size * POINT * 1.2 + 0.05)
-    if step >= size * POINT * 1.9:
-        slanted = widest * math.sqrt(0.5) + size * POINT + 0.05
-        return Ticks(axis.title, len(axis), places, labels, size, 45, slanted)
-    return Ticks(axis.title, len(axis), places, labels, size, 90, widest + 0.08)
-
-
-def _thinned(axis: Axis, pitch: float) -> tuple[tuple[int, ...], tuple[str, ...], float]:
-    """Every label, smaller if need be; or every n-th, with its number."""
-    largest = pitch / POINT * 0.92
-    if largest >= SMALLEST_LABEL or len(axis) == 1:
-        return tuple(range(len(axis))), _labels(axis), max(min(LABEL, largest), SMALLEST_LABEL)
-    size = SMALLEST_LABEL + 1
-    step = next((n for n in THINNING if n * largest >= size), len(axis))
-    start = 0 if step == 2 else step - 1
-    places, names = tuple(range(start, len(axis), step)), axis.names
-    return places, tuple(_shortened(names[place]) for place in places), size
-
-
-def _labels(axis: Axis) -> tuple[str, ...]:
-    """The words alone; with their numbers where a word stands more than once."""
-    times = Counter(axis.labels)
-    return tuple(
-        _shortened(name if times[label] > 1 or not label else label)
-        for name, label in zip(axis.names, axis.labels, strict=True)
+def _size(each: Drawable, width: float, height: float) -> tuple[float, float]:
+    """How much of its room a panel takes: cells are square where both sides count the same."""
+    if each is None:
+        return 0.0, 0.0
+    if isinstance(each, Curves):
+        return width, min(height, width * CHART_HEIGHT)
+    columns, rows = len(each.columns), len(each.rows)
+    wide, high = width / columns, height / rows
+    if each.rows.counts == each.columns.counts and rows > 1:
+        cell = min(wide, high)
+        return cell * columns, cell * rows
+    return (
+        min(width, max(high * 1.6 * columns, 0.3 * width)),
+        min(height, max(wide * 1.2 * rows, 0.1 * height)),
     )
 
 
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+def _smallest_panel(made: Arrangement) -> float:
+    """The area of the smallest cell, a chart counting as one of four by four."""
+    sizes = [(each, _size(each, made.width, made.height)) for each in made.drawn if each]
+    return min(
+        width * high / (each.values.size if isinstance(each, Grid) else 16)
+        for each, (width, high) in sizes
+    )
 
 
 def _boxes(made: Arrangement, room: Box) -> tuple[list[Box], float]:
     """Panels from the top left, all of them in the middle of the room; and where they end."""
-    shapes = [_cells(grid, made.width, made.height) for grid in made.grids]
-    sizes = [
-        (wide * len(grid.columns), high * len(grid.rows))
-        for grid, (wide, high) in zip(made.grids, shapes, strict=True)
-    ]
+    sizes = [_size(each, made.width, made.height) for each in made.drawn]
     heading = PANEL_TITLE * POINT * 1.7
     lefts, right = _edges(
         [made.label_width(column) for column in range(made.columns)],
-        max(width for width, _ in sizes),
+        [max(width for width, _ in sizes)] * made.columns,
         [0.0] * made.columns,
     )
+    rows = [sizes[start : start + made.columns] for start in range(0, len(sizes), made.columns)]
     tops, bottom = _edges(
         [heading] * made.rows,
-        max(height for _, height in sizes),
+        [max(height for _, height in row) for row in rows],
         [made.label_height(row) for row in range(made.rows)],
     )
     start = room[0] + max(0.0, (room[2] - right) / 2)
     top = room[1] + room[3] - max(0.0, (room[3] - bottom) / 2)
-    boxes = [
-        (
-            start + lefts[place % made.columns],
-            top - tops[place // made.columns] - height,
-            width,
-            height,
-        )
-        for place, (width, height) in enumerate(sizes)
-    ]
+    boxes = []
+    for place, (width, height) in enumerate(sizes):
+        row, column = divmod(place, made.columns)
+        boxes.append((start + lefts[column], top - tops[row] - height, width, height))
     return boxes, start + right
 
 
 def _edges(
-    before: Sequence[float], size: float, after: Sequence[float]
+    before: Sequence[float], sizes: Sequence[float], after: Sequence[float]
 ) -> tuple[list[float], float]:
     """Where each of a row of boxes begins, and where the last one and its labels end."""
     starts, place = [], 0.0
-    for room, room_behind in zip(before, after, strict=True):
+    for room, size, room_behind in zip(before, sizes, after, strict=True):
         starts.append(place + room)
         place += room + size + room_behind + PANEL_GAP
     return starts, place - PANEL_GAP
+
+
+def _panels(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Panel]:
+    for each, box in zip(made.drawn, boxes, strict=True):
+        if isinstance(each, Grid):
+            yield _panel(each, box)
+
+
+def _charts(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Chart]:
+    for each, box in zip(made.drawn, boxes, strict=True):
+        if isinstance(each, Curves):
+            yield chart(each, box)
 
 
 def _labels_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Words]:
@@ -434,21 +379,55 @@ def _longest(numbers: np.ndarray) -> Iterator[str]:
 def _bars(boxes: Sequence[Box], scales: Sequence[Scale], right: float) -> Iterator[Bar]:
     """One colour bar below the other, beside the panels."""
     top = max(bottom + height for _, bottom, _, height in boxes)
-    each = (top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1)
+    each = (top - min(bottom for _, bottom, width, _ in boxes if width)) / max(len(scales), 1)
     height = max(min(each - 0.45, 2.4), 0.4)
     for number, scale in enumerate(scales):
         yield Bar(scale, (right + 0.2, top - number * each - height - 0.1, BAR_WIDTH, height))
 
 
-def _titles(panels: Sequence[Panel], size: tuple[float, float], look: Look) -> Iterator[Words]:
-    if look.title:
-        text, points = _fitted(look.title, TITLE, 8.0, size[0] - 2 * MARGIN)
-        yield Words(text, MARGIN, size[1] - MARGIN - TITLE * POINT, points, bold=True)
-    for panel in panels:
-        left, bottom, width, height = panel.box
-        heading = " · ".join(part for part in (panel.grid.title, panel.grid.pooled) if part)
-        text, points = _fitted(heading, PANEL_TITLE, 6.0, width + PANEL_GAP * 0.8)
-        yield Words(text, left, bottom + height + 0.07, points)
+def _title_lines(look: Look, size: tuple[float, float]) -> list[str]:
+    """A title that is too long for one line goes on in the next."""
+    return _wrapped(look.title.split(" "), " ", TITLE * BOLD, size[0] - 2 * MARGIN)
+
+
+def _title(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
+    for number, line in enumerate(lines):
+        y = size[1] - MARGIN - TITLE * POINT * (1 + number * TITLE_LEADING)
+        text, points = _fitted(line, TITLE, 6.0, (size[0] - 2 * MARGIN) / BOLD)
+        yield Words(text, MARGIN, y, points, bold=True)
+
+
+def _panel_titles(drawn: Sequence[Drawable], boxes: Sequence[Box]) -> Iterator[Words]:
+    for each, box in zip(drawn, boxes, strict=True):
+        if isinstance(each, Grid):
+            heading = " · ".join(part for part in (each.title, each.pooled) if part)
+            yield _panel_title(heading, box, box[2] + PANEL_GAP * 0.6)
+        elif each is not None:
+            names = list(_names_of_lines(each, box))
+            left = min((name.x for name in names), default=box[0] + box[2])
+            yield _panel_title(each.title, box, left - box[0] - 0.08)
+            yield from names
+
+
+def _panel_title(text: str, box: Box, room: float) -> Words:
+    fitting, points = _fitted(text, PANEL_TITLE, 6.0, room)
+    return Words(fitting, box[0], box[1] + box[3] + 0.07, points)
+
+
+def _names_of_lines(curves: Curves, box: Box) -> Iterator[Words]:
+    """The lines' names in the lines' colours, from the right end of the title's line.
+
+    Where there is no room for all beside the title, only what other charts have not: the dashed.
+    """
+    names = [f"- - {line.name}" if line.dashed else line.name for line in curves.lines]
+    widths = [text_width(name, SERIES_LABEL) + 0.1 for name in names]
+    fits = sum(widths) + text_width(curves.title, PANEL_TITLE * 0.9) < box[2]
+    right = box[0] + box[2] + 0.1
+    for number, line in reversed(list(enumerate(curves.lines))):
+        if fits or line.dashed:
+            right -= widths[number]
+            series = None if line.dashed else number
+            yield Words(names[number], right, box[1] + box[3] + 0.07, SERIES_LABEL, series=series)
 
 
 def _fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
@@ -462,10 +441,15 @@ def _fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, 
 
 
 def _caption_lines(look: Look, size: tuple[float, float]) -> list[str]:
+    return _wrapped(look.caption.split(" · "), " · ", CAPTION, size[0] - 2 * MARGIN)
+
+
+def _wrapped(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
+    """Parts in as many lines as they need, broken between them."""
     lines = [""]
-    for part in look.caption.split(" · ") if look.caption else ():
-        longer = f"{lines[-1]} · {part}" if lines[-1] else part
-        if lines[-1] and text_width(longer, CAPTION) > size[0] - 2 * MARGIN:
+    for part in parts:
+        longer = f"{lines[-1]}{between}{part}" if lines[-1] else part
+        if lines[-1] and text_width(longer, points) > room:
             lines.append(part)
         else:
             lines[-1] = longer

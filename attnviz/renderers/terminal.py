@@ -19,12 +19,13 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.colors import DEFAULT_PALETTE, gradient, needs_dark_ink, shade
-from attnviz.grids import Axis, Grid, Scale, cell_format, pool
+from attnviz.grids import Axis, Curves, Drawable, Grid, Scale, cell_format, only, pool
 from attnviz.renderers import Look
 
 RAMP = "▁▂▃▄▅▆▇█"
 HIDDEN = "·"
 GAP = 3  # columns between two tables that stand side by side
+LONGEST_TITLE = 32
 ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
 BARS_AT_ONCE = 20
 NARROWEST = 24
@@ -68,7 +69,8 @@ class Table:
 
     @property
     def width(self) -> int:
-        return self.label_width + len(self.grid.columns) * self.cell_width
+        cells = self.label_width + len(self.grid.columns) * self.cell_width
+        return max(cells, min(cell_len(self.grid.title), self.screen.room, LONGEST_TITLE))
 
     @cached_property
     def colors(self) -> UInt8[np.ndarray, "row column 3"]:
@@ -121,8 +123,9 @@ class Table:
         return _cell_style(red, green, blue, bool(self.dark_ink[row, column]))
 
 
-def lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
-    """The grids one below the other, or side by side while they are alike and fit."""
+def lines(drawn: Sequence[Drawable], screen: Screen) -> Iterator[Text]:
+    """Grids one below the other, or side by side while they are alike and fit; curves as tables."""
+    grids = [each.table if isinstance(each, Curves) else each for each in drawn if each]
     for number, alike in enumerate(_alike(grids)):
         if number:
             yield Text()
@@ -132,11 +135,12 @@ def lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
         yield from _apart([block for block in blocks if block])
 
 
-def txt(grids: Sequence[Grid], look: Look) -> bytes:
+def txt(drawn: Sequence[Drawable], look: Look) -> bytes:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers is not False)
     heading = [Text(line) for line in (look.title, look.caption) if line]
-    made = "\n".join(line.plain.rstrip() for line in [*heading, Text(), *lines(grids, screen)])
+    body = [*heading, Text(), *lines(drawn, screen), *closing(look.closing, screen)]
+    made = "\n".join(line.plain.rstrip() for line in body)
     return f"{made.strip()}\n".encode()
 
 
@@ -152,6 +156,15 @@ def heading(title: str, settings: str, screen: Screen) -> Iterator[Text]:
     yield Text(title, BOLD)
     yield from _wrapped(settings, screen)
     yield Text()
+
+
+def closing(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
+    """What there is to say after the tables, a paragraph for each note."""
+    if notes:
+        yield Text()
+    for note in notes:
+        for line in _wrapped(note, screen):
+            yield Text(line.plain)
 
 
 def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
@@ -195,32 +208,27 @@ def _fit_pooled(grid: Grid, screen: Screen, size: int) -> Table:
 def _fit_vectors(grid: Grid, screen: Screen) -> list[Table]:
     label_width, width = _label_width(grid.rows, screen), _number_width(grid, screen)
     at_once = max(1, (screen.room - label_width) // width)
-    shown = grid if screen.full or screen.width is None else _cut_rows(grid, ROWS_AT_ONCE)
+    shown = grid if screen.full or screen.width is None else _rows(grid, slice(ROWS_AT_ONCE))
     starts = range(0, len(grid.columns), at_once) if screen.full else range(1)
     write = cell_format(grid, screen.decimals)  # of all columns, whichever are shown together
     return [
-        Table(_columns(shown, start, start + at_once), screen, label_width, width, write)
+        Table(_columns(shown, slice(start, start + at_once)), screen, label_width, width, write)
         for start in starts
     ]
 
 
-def _columns(grid: Grid, start: int, stop: int) -> Grid:
-    axis = grid.columns
+def _columns(grid: Grid, part: slice) -> Grid:
     return replace(
         grid,
-        columns=replace(axis, labels=axis.labels[start:stop], numbers=axis.numbers[start:stop]),
-        values=grid.values[:, start:stop],
-        hidden=grid.hidden[:, start:stop],
+        columns=only(grid.columns, part),
+        values=grid.values[:, part],
+        hidden=grid.hidden[:, part],
     )
 
 
-def _cut_rows(grid: Grid, count: int) -> Grid:
-    axis = grid.rows
+def _rows(grid: Grid, part: slice) -> Grid:
     return replace(
-        grid,
-        rows=replace(axis, labels=axis.labels[:count], numbers=axis.numbers[:count]),
-        values=grid.values[:count],
-        hidden=grid.hidden[:count],
+        grid, rows=only(grid.rows, part), values=grid.values[part], hidden=grid.hidden[part]
     )
 
 
@@ -229,7 +237,8 @@ def _number_width(grid: Grid, screen: Screen) -> int:
     lowest, highest = grid.values.min(initial=0).item(), grid.values.max(initial=0).item()
     extreme = -max(-lowest, highest) if lowest < 0 else highest
     widest = len(cell_format(grid, screen.decimals)(extreme))
-    return 1 + max(widest, *(len(head) for head in grid.columns.heads[-1:]), 2)
+    heads = [cell_len(head) for head in grid.columns.heads]
+    return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
 
 
 def _label_width(axis: Axis, screen: Screen) -> int:
@@ -241,6 +250,8 @@ def _label_width(axis: Axis, screen: Screen) -> int:
 def _row_names(axis: Axis) -> list[str]:
     """Numbers aligned on their right, then labels: ` 3 learning`."""
     width = max((len(number) for number in axis.numbers), default=0)
+    if not width:
+        return [*axis.labels]
     return [
         f"{number:>{width}} {label}".rstrip()
         for number, label in zip(axis.numbers, axis.labels, strict=True)

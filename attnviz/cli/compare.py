@@ -1,0 +1,183 @@
+"""`attnviz compare`: ways of attending side by side, subtracted and measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnviz import exports
+from attnviz.cli import output, source
+from attnviz.cli.options import (
+    Attention,
+    Output,
+    Pictures,
+    Source,
+    accepts,
+    command_line,
+    refuse_mistake,
+    settings,
+)
+from attnviz.cli.result import Result
+
+if TYPE_CHECKING:
+    from attnviz.comparison import Comparison
+    from attnviz.grids import Drawable
+    from attnviz.settings import Settings
+    from attnviz.sweeps import Step, Sweep
+
+PANEL = "Comparison"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """What is compared with what."""
+
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="What differs: scale, variant, mask (with common mistakes), dim, heads, "
+            "temperature, positions, seed, dtype, device, tokenizer.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "scale"
+    values: Annotated[
+        str | None,
+        typer.Option(
+            "--values",
+            metavar="A,B,…",
+            help="Its values, with commas; each has sensible ones.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            metavar="VALUE",
+            help="The value that the others are subtracted from.  [default: the first]",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            help="How many seeds the curves of a numeric --by are drawn over.",
+            rich_help_panel=PANEL,
+        ),
+    ] = 20
+    curves: Annotated[
+        bool,
+        typer.Option("--curves", help="Show the curves alone.", rich_help_panel=PANEL),
+    ] = False
+
+
+@accepts(Source, Contrast, Attention, Output, Pictures)
+def compare(
+    text_source: Source,
+    contrast: Contrast,
+    attention: Attention,
+    wanted: Output,
+    pictures: Pictures,
+) -> None:
+    """Show ways of attending side by side, their differences, and measures.
+
+    Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
+    scores are divided by the square root of a head's width.
+    """
+    output.check(wanted, pictures, [*exports.COMPARISON_EXPORTS])
+    refuse_mistake(attention.variant)
+    chosen = settings(text_source, attention)
+    text = source.read(text_source)
+    command = command_line("compare", text_source, contrast, attention, wanted, pictures)
+
+    from attnviz import comparison, sweeps
+
+    sweeps.check_repeats(contrast.repeats)
+    values = None if contrast.values is None else _split(contrast.values)
+    made = comparison.compare(
+        text, chosen, by=contrast.by, values=values, reference=contrast.reference, command=command
+    )
+    swept = _sweep(text, chosen, made, contrast, wanted)
+    output.print_result(result(made, swept, contrast, wanted), wanted, pictures)
+
+
+def result(made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Output) -> Result:
+    from attnviz import comparison_grids as drawing
+    from attnviz import grids
+
+    tokens = made.ways[made.reference].tokens
+    query = None if wanted.query is None else grids.find_query(tokens, wanted.query)
+    curves: list[Drawable] = list(drawing.curves(swept)) if swept else []
+    table = drawing.measures_table(made, query)
+    rows = drawing.rows_of_measures(made) if wanted.full and query is None else []
+    only_curves = contrast.curves and swept is not None
+    settings_line = drawing.settings_line(made)
+    notes = [
+        *drawing.mistakes(made),
+        *drawing.changes_listed(made),
+        drawing.conclusion(made, swept),
+    ]
+    return Result(
+        title=f"compared by {made.by}",
+        picture_title=drawing.conclusion(made, swept),
+        settings=settings_line,
+        screen=lambda: (
+            curves if only_curves else [*drawing.on_screen(made, query), table, *rows, *curves]
+        ),
+        picture=lambda: (
+            curves
+            if only_curves
+            else drawing.for_picture(made, drawing.panels(made, query), curves)
+        ),
+        exports={
+            suffix: partial(exports.comparison_export(suffix), made, swept)
+            for suffix in exports.COMPARISON_EXPORTS
+        },
+        provenance=made.provenance,
+        caption=lambda drawn: grids.caption(drawn, settings_line),
+        closing=[] if only_curves else notes,
+        columns=None if only_curves else drawing.columns(made),
+    )
+
+
+def _sweep(
+    text: str, chosen: Settings, made: Comparison, contrast: Contrast, wanted: Output
+) -> Sweep | None:
+    from attnviz.comparison import BY
+    from attnviz.errors import AttnvizError
+    from attnviz.sweeps import sweep
+
+    if not BY[contrast.by].numeric:
+        if contrast.curves:
+            numeric = [f"--by {by.name}" for by in BY.values() if by.numeric]
+            raise AttnvizError(
+                f"there are no curves by {contrast.by}: its values are no scale of numbers",
+                f"try {', '.join(numeric)}",
+            )
+        return None
+    values = [way.name for way in made.ways]
+    track = partial(_tracked, quiet=wanted.quiet)
+    return sweep(text, chosen, contrast.by, values, contrast.repeats, track)
+
+
+def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:
+    """A progress bar on standard error, when somebody is there to see it."""
+    if quiet or not sys.stderr.isatty():
+        return steps
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(steps, "drawing seeds", console=Console(stderr=True), transient=True)
+
+
+def _split(values: str) -> list[str]:
+    return [value.strip() for value in values.split(",") if value.strip()]

@@ -1,0 +1,30 @@
+"""What a command has to deliver, whichever command it was: what `output` prints and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attnviz.grids import Drawable, Grid
+    from attnviz.tracing import Provenance
+
+Export = Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Made by a command; what it shows is drawn when it is wanted."""
+
+    title: str
+    picture_title: str = ""  # what there is to learn from it; else the title
+    settings: str  # one line of what the numbers hang on
+    screen: Callable[[], Sequence[Drawable]]
+    picture: Callable[[], Sequence[Drawable]]
+    exports: dict[str, Export]  # suffix -> the chunks of a file
+    provenance: Provenance | None
+    caption: Callable[[Sequence[Drawable]], str]
+    reading: Grid | None = None  # a sentence, in place of tables
+    closing: list[str] = field(default_factory=list)  # lines after the tables
+    columns: int | None = None  # panels in a row of a picture

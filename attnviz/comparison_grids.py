@@ -1,0 +1,339 @@
+"""A Comparison, and a Sweep, as what can be shown: weights, differences, measures, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from attnviz import grids
+from attnviz.comparison import BY, Change, Comparison, Way
+from attnviz.grids import Curves, Drawable, Grid, Line, Scale
+from attnviz.measures import Measures
+from attnviz.mistakes import MISTAKES
+from attnviz.sweeps import BAND, SERIES, Sweep
+
+COLUMNS = {  # of the table of measures
+    "entropy": "bits",
+    "share": "share",
+    "effective": "reads",
+    "peak": "peak",
+    "gradient": "grad.",
+    "divergence": "JS",
+    "row_error": "sum≠1",
+    "hidden": "leak",
+}
+MEASURES_NOTE = (
+    "means over queries and heads · bits = entropy · share = of the largest entropy possible · "
+    "reads = effective number of tokens · grad. = size of the softmax's gradient, near 0 when "
+    "saturated · JS = divergence from '{reference}' in bits · sum≠1 = how far rows are from "
+    "summing to 1 · leak = weight on what should not be seen"
+)
+_VARYING = {  # what differs is no setting of the whole
+    "scale": ("scale",),
+    "variant": ("heads", "scale", "mask"),
+    "mask": ("mask", "window"),
+    "dim": ("dim", "heads"),
+    "heads": ("heads",),
+    "temperature": ("temperature",),
+    "positions": ("positions",),
+    "seed": ("seed",),
+    "dtype": ("dtype",),
+    "device": ("dtype",),
+    "tokenizer": ("tokens",),
+}
+NEXT_TO_NOTHING = 1e-6
+PANELS_IN_A_ROW = 5
+
+
+def panels(made: Comparison, query: int | None) -> list[Grid | None]:
+    """The ways in rows of at most five, and below each way its difference from the reference."""
+    weights, differences = _weights_and_differences(made, query)
+    if len(weights) == 2 or not differences:
+        others = [grid for place, grid in enumerate(differences) if place != made.reference]
+        return [*weights, *others]
+    shown: list[Grid | None] = []
+    for start in range(0, len(weights), columns(made)):
+        row = slice(start, start + columns(made))
+        missing = [None] * (columns(made) - len(weights[row]))
+        shown += [*weights[row], *missing, *differences[row], *missing]
+    return shown
+
+
+def columns(made: Comparison) -> int:
+    """How many panels stand in a row: all ways, or rows as long as each other."""
+    count = len(made.ways)
+    rows = -(-count // PANELS_IN_A_ROW)
+    return (
+        3 if count == 2 and made.differences[1 - made.reference] is not None else -(-count // rows)
+    )
+
+
+def on_screen(made: Comparison, query: int | None) -> list[Grid]:
+    """The ways, then the differences, but for the reference's from itself."""
+    weights, differences = _weights_and_differences(made, query)
+    return [*weights, *(grid for place, grid in enumerate(differences) if place != made.reference)]
+
+
+def _weights_and_differences(made: Comparison, query: int | None) -> tuple[list[Grid], list[Grid]]:
+    """No differences where the tokens of the ways are not the same."""
+    weights = grids.same_scale([_weights(made, way, query) for way in made.ways])
+    differences = [_difference(made, place, query) for place in range(len(made.ways))]
+    alike = [grid for grid in differences if grid]
+    return weights, grids.same_scale(alike) if len(alike) == len(differences) else []
+
+
+def for_picture(
+    made: Comparison, shown: Sequence[Grid | None], below: Sequence[Drawable]
+) -> list[Drawable]:
+    """The panels, and the curves in rows of their own below them."""
+    if not shown or not below:
+        return [*shown, *below]
+    rest = -len(below) % columns(made)
+    return [*shown, *below, *[None] * rest]
+
+
+def settings_line(made: Comparison) -> str:
+    traced = made.ways[made.reference].trace
+    fixed = f"the same in all: {BY[made.by].fixed}"
+    return (
+        f"{fixed} · {grids.settings_line(traced, without=_VARYING[made.by])}" if traced else fixed
+    )
+
+
+def measures_table(made: Comparison, query: int | None) -> Grid:
+    """A row for each way, a column for each measure; the means, or one query's."""
+    means = [_means(measures, query) for measures in made.measures]
+    values = np.array([[row[name] for name in COLUMNS] for row in means])
+    return Grid(
+        "measures" if query is None else f"measures of {_query_name(made, query)}",
+        grids.plain_axis("way", [name_of(made, way) for way in made.ways]),
+        grids.plain_axis("measure", [*COLUMNS.values()]),
+        np.nan_to_num(values),
+        np.isnan(values),
+        Scale("measure", 0, 1, "none"),
+        note=MEASURES_NOTE.format(reference=name_of(made, made.ways[made.reference])),
+    )
+
+
+def rows_of_measures(made: Comparison) -> list[Grid]:
+    """For each way, a row for each query, in the mean of its heads."""
+    return [
+        _rows_of(made, way, measures)
+        for way, measures in zip(made.ways, made.measures, strict=True)
+    ]
+
+
+def changes_listed(made: Comparison) -> list[str]:
+    """The largest change of each way: `scaled: learning → this: .31 → .97`."""
+    found = zip(made.ways, made.changes, strict=True)
+    listed = [f"{name_of(made, way)}: {_change(way, change)}" for way, change in found if change]
+    start = f"largest change from {name_of(made, made.ways[made.reference])}"
+    return (
+        [f"{start}: {listed[0]}"] if len(listed) == 1 else [f"{start}, {line}" for line in listed]
+    )
+
+
+def mistakes(made: Comparison) -> list[str]:
+    return [f"✗ {way.name} is a mistake: {way.mistake}" for way in made.ways if way.mistake]
+
+
+def name_of(made: Comparison, way: Way) -> str:
+    """What a way is called in tables and pictures: mistakes are marked."""
+    name = (
+        f"{made.by} {way.name}" if made.by in ("dim", "heads", "temperature", "seed") else way.name
+    )
+    return f"✗ {name}" if way.mistake else name
+
+
+def conclusion(made: Comparison, swept: Sweep | None = None) -> str:
+    """One sentence in plain words, made from the figures."""
+    if swept is not None:
+        return _conclusion_on_sweep(swept)
+    if any(way.mistake for way in made.ways):
+        return _conclusion_on_mistakes(made)
+    tokens = [measures.means()["effective"] for measures in made.measures]
+    if made.by == "scale" and len(tokens) == 2:
+        return _conclusion_on_scale(made)
+    sharpest, flattest = int(np.argmin(tokens)), int(np.argmax(tokens))
+    if tokens[flattest] - tokens[sharpest] < 0.005:
+        return f"All of them read alike: {_count(tokens[0])} tokens a query."
+    names = [name_of(made, way) for way in made.ways]
+    return (
+        f"'{names[sharpest]}' reads most sharply, {_count(tokens[sharpest])} tokens a query, "
+        f"and '{names[flattest]}' most evenly, {_count(tokens[flattest])}."
+    )
+
+
+def curves(made: Sweep) -> list[Curves]:
+    """A panel for each measure, scaled and unscaled, with the band that 8 of 10 seeds lie in."""
+    titles = {
+        "spread": "spread of the scores",
+        "entropy": "entropy (bits)",
+        "peak": "peak",
+        "gradient": "softmax gradient",
+    }
+    places, across = _places(made)
+    return [_curves(made, name, title, places, across) for name, title in titles.items()]
+
+
+def _curves(made: Sweep, name: str, title: str, places: tuple[float, ...], across: str) -> Curves:
+    order = np.argsort(places)
+    lines = [_line(series, made.curves[name][series].numpy()[order]) for series in SERIES]
+    if name == "spread" and made.by != "temperature":
+        root = np.sqrt(np.array(made.widths, dtype=float))[order]
+        lines.append(Line("√d_k", root, root, root, dashed=True))
+    seeds = f"median of {made.repeats:,} seeds, band from {BAND[0]:.0%} to {BAND[1]:.0%}"
+    return Curves(title, across, tuple(sorted(places)), tuple(lines), note=seeds)
+
+
+def _places(made: Sweep) -> tuple[tuple[float, ...], str]:
+    if made.by == "dim":
+        return tuple(float(width) for width in made.widths), "d_k"
+    return made.values, made.by
+
+
+def _line(name: str, repeats: np.ndarray) -> Line:
+    low, middle, high = np.quantile(repeats, [BAND[0], 0.5, BAND[1]], axis=1)
+    return Line(name, middle, low, high)
+
+
+def _weights(made: Comparison, way: Way, query: int | None) -> Grid:
+    values = grids.array(way.weights.mean(0))
+    title = name_of(made, way)
+    if len(way.weights) > 1:
+        title += f" · mean of {len(way.weights)} heads"
+    hidden = ~way.visible.cpu().numpy()
+    if way.mistake:
+        hidden = hidden & (np.abs(values) <= NEXT_TO_NOTHING)  # weight that leaks is to be seen
+    grid = Grid(
+        title,
+        grids.token_axis("query (reads)", way.tokens),
+        grids.token_axis("key (is read)", way.keys),
+        values,
+        hidden,
+        grids.weight_scale(values),
+        note=grids.WEIGHTS_NOTE.replace(" · each row sums to 1", ""),
+        share=True,
+    )
+    return grid if query is None else grids.only_row(grid, query)
+
+
+def _difference(made: Comparison, place: int, query: int | None) -> Grid | None:
+    way, base = made.ways[place], made.ways[made.reference]
+    difference = base.weights * 0 if way is base else made.differences[place]
+    if difference is None:
+        return None
+    values = grids.array(difference.mean(0))
+    hidden = ~(way.visible | base.visible).cpu().numpy() & (np.abs(values) <= NEXT_TO_NOTHING)
+    grid = Grid(
+        "the reference" if way is base else f"{name_of(made, way)} − {name_of(made, base)}",
+        grids.token_axis("query (reads)", way.tokens),
+        grids.token_axis("key (is read)", way.keys),
+        values,
+        hidden,
+        grids.centred("difference", values),
+        note="difference: warm = reads more, cold = reads less than the reference",
+        share=True,
+    )
+    return grid if query is None else grids.only_row(grid, query)
+
+
+def _means(measures: Measures, query: int | None) -> dict[str, float]:
+    if query is None:
+        return measures.means()
+    return {
+        each.name: float(getattr(measures, each.name)[:, query].nanmean())
+        for each in fields(measures)
+    }
+
+
+def _rows_of(made: Comparison, way: Way, measures: Measures) -> Grid:
+    values = np.stack([grids.array(getattr(measures, name).nanmean(0)) for name in COLUMNS], axis=1)
+    return Grid(
+        f"measures of {name_of(made, way)}",
+        grids.token_axis("query (reads)", way.tokens),
+        grids.plain_axis("measure", [*COLUMNS.values()]),
+        np.nan_to_num(values),
+        np.isnan(values),
+        Scale("measure", 0, 1, "none"),
+    )
+
+
+def _change(way: Way, change: Change) -> str:
+    query, key = way.tokens.labels[change.query], way.keys.labels[change.key]
+    head = "" if change.head is None else f" in head {change.head}"
+    before, after = grids.share_text(change.before), grids.share_text(change.after)
+    return f"{query} → {key}{head}: {before} → {after}"
+
+
+def _query_name(made: Comparison, query: int) -> str:
+    return f"{query + 1} {made.ways[0].tokens.labels[query]}"
+
+
+def _conclusion_on_scale(made: Comparison) -> str:
+    by_name = {
+        way.name: measures.means() for way, measures in zip(made.ways, made.measures, strict=True)
+    }
+    unscaled, scaled = by_name["unscaled"], by_name["scaled"]
+    divisor = _divisor(made)
+    start = (
+        f"Divided by {divisor}, the scores let a query read {_count(scaled['effective'])} tokens"
+    )
+    if abs(scaled["effective"] - unscaled["effective"]) < 0.005:
+        return f"{start}, as many as without: at this width scaling changes nothing."
+    times = scaled["gradient"] / max(unscaled["gradient"], 1e-12)
+    softmax = f"{times:.1f} times" if times < 1000 else "over a thousand times"
+    effect = f"and give the softmax {softmax} the gradient" if times > 1 else "and flatten the rows"
+    return f"{start} instead of {_count(unscaled['effective'])}, {effect}."
+
+
+def _conclusion_on_sweep(made: Sweep) -> str:
+    """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
+    places, across = _places(made)
+    order = np.argsort(places)
+    first, last = int(order[0]), int(order[-1])
+
+    def ends(measure: str, series: str) -> str:
+        median = made.curves[measure][series].median(dim=1).values
+        return f"from {median[first]:.2g} to {median[last]:.2g}"
+
+    return (
+        f"As {across} goes from {places[first]:g} to {places[last]:g}, the spread of unscaled "
+        f"scores goes {ends('spread', 'unscaled')} and the entropy of a row "
+        f"{ends('entropy', 'unscaled')} bits; scaled, they go {ends('spread', 'scaled')} and "
+        f"{ends('entropy', 'scaled')}."
+    )
+
+
+def _divisor(made: Comparison) -> str:
+    traced = made.ways[0].trace
+    return "√d_k" if traced is None else f"√{traced.layers[0].head_dim}"
+
+
+def _conclusion_on_mistakes(made: Comparison) -> str:
+    """Which mistakes leak, which break the rows, and which do neither and only reshape them."""
+    found = [
+        (way.name, measures.means())
+        for way, measures in zip(made.ways, made.measures, strict=True)
+        if way.name in MISTAKES and way.mistake
+    ]
+    leaks = [f"{name} ({mean['hidden']:.2f})" for name, mean in found if mean["hidden"] > 1e-4]
+    breaks = [name for name, mean in found if mean["row_error"] > 1e-3]
+    quiet = [name for name, mean in found if mean["hidden"] <= 1e-4 and mean["row_error"] <= 1e-3]
+    parts = [
+        f"hidden tokens get weight in {_listed(leaks)}" if leaks else "",
+        f"rows do not sum to 1 in {_listed(breaks)}" if breaks else "",
+        f"only the shape of the rows tells {_listed(quiet)}" if quiet else "",
+    ]
+    sentence = "; ".join(part for part in parts if part)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _count(tokens: float) -> str:
+    return f"{tokens:.2f}"

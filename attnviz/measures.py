@@ -1,0 +1,93 @@
+"""How sharply attention reads, and how far one way of attending is from another.
+
+A row is one query's weights. Where a row does not sum to 1 (some mistakes), it is measured as the
+distribution that it would be if it did; `row_sum` says that it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import log
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Weights = Float[Tensor, "head query key"]
+Rows = Float[Tensor, "head query"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """One number for each head and query; NaN where there is none."""
+
+    entropy: Rows  # in bits
+    share: Rows  # of the largest entropy that the visible keys allow
+    effective: Rows  # 2 to the entropy: as many tokens, read equally, would be as spread out
+    peak: Rows  # the largest weight
+    gradient: Rows  # the size of the softmax's gradient; near 0 it has saturated
+    row_sum: Rows
+    row_error: Rows  # how far from 1 that is
+    hidden: Rows  # weight on tokens that should not be seen
+    divergence: Rows  # from the reference, in bits
+
+    def means(self) -> dict[str, float]:
+        """Each measure's mean over heads and queries, leaving out where there is none."""
+        return {each.name: float(getattr(self, each.name).nanmean()) for each in fields(self)}
+
+
+def measure(
+    weights: Weights, visible: Bool[Tensor, "query key"], reference: Weights | None
+) -> Measures:
+    """All measures of a way's weights, in float64 whatever they were computed in."""
+    weights = weights.double()
+    rows = normalized(weights)
+    bits = entropy(rows)
+    return Measures(
+        entropy=bits,
+        share=share_of_largest(bits, visible),
+        effective=2**bits,
+        peak=weights.amax(-1),
+        gradient=gradient(rows),
+        row_sum=weights.sum(-1),
+        row_error=(weights.sum(-1) - 1).abs(),
+        hidden=weights.masked_fill(visible, 0).sum(-1),
+        divergence=torch.full_like(bits, torch.nan)
+        if reference is None
+        else divergence(rows, normalized(reference.double())),
+    )
+
+
+def normalized(weights: Weights) -> Weights:
+    """Rows that sum to 1."""
+    total = weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    return weights / total
+
+
+def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+    """−Σ p log₂ p: 0 bits for one token, 1 for two read equally, 2 for four."""
+    nats: Tensor = -torch.special.xlogy(rows, rows).sum(-1)
+    return nats / log(2)
+
+
+def share_of_largest(bits: Rows, visible: Bool[Tensor, "query key"]) -> Rows:
+    """Entropy over log₂ of the number of visible keys; a query that sees one key has no share."""
+    largest = visible.sum(-1).double().log2()
+    share: Tensor = bits / largest.masked_fill(largest == 0, torch.nan)
+    return share
+
+
+def gradient(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+    """The Frobenius norm of diag(p) − p pᵀ, without forming it: √(Σp² − 2Σp³ + (Σp²)²)."""
+    squares = rows.square().sum(-1)
+    size = squares - 2 * rows.pow(3).sum(-1) + squares.square()
+    positive: Tensor = size.clamp_min(0)
+    return positive.sqrt()
+
+
+def divergence(
+    rows: Float[Tensor, "*batch key"], others: Float[Tensor, "*batch key"]
+) -> Float[Tensor, "*batch"]:
+    """Jensen and Shannon's: 0 bits for the same row, 1 for rows that share no token."""
+    between = entropy((rows + others) / 2) - (entropy(rows) + entropy(others)) / 2
+    return between.clamp(0, 1)
