@@ -154,18 +154,16 @@ def prepared(by: str, settings: Settings) -> Settings:
 
 def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(values) if values is not None else BY[by].values()
-    for name in names:
-        BY[by].choose(Settings(), name)
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise AttnvizError(f"--values has '{twice[0]}' twice", "give each value once")
+    # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
+    meant = [(BY[by].choose(Settings(), name), name if name in MISTAKES else "") for name in names]
+    for place, meaning in enumerate(meant):
+        if meaning in meant[:place]:
+            raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
     if len(names) < 2:
-        raise AttnvizError(
-            f"there is only one value to compare by: '{names[0]}'"
-            if names
-            else "there is no value",
-            f"give two or more, such as --values {','.join(_suggested(by, names))}",
+        only = (
+            f"there is only one value to compare by: '{names[0]}'" if names else "there is no value"
         )
+        raise AttnvizError(only, _more_values(by, names))
     return names
 
 
@@ -177,9 +175,11 @@ def chosen_reference(names: Sequence[str], reference: str | None) -> int:
     return list(names).index(reference)
 
 
-def _suggested(by: str, names: Sequence[str]) -> tuple[str, ...]:
-    others = [name for name in BY[by].values() if name not in names]
-    return (*names, *others)[:3] if len(names) + len(others) > 1 else BY[by].values()
+def _more_values(by: str, names: Sequence[str]) -> str:
+    some = list(dict.fromkeys([*names, *BY[by].values()]))
+    if len(some) < 2:
+        return f"this machine has no other {by}"
+    return f"give two or more, such as --values {','.join(some[:3])}"
 
 
 def _mistaken(made: Trace, name: str) -> Trace:
@@ -214,10 +214,8 @@ def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights 
 
 
 def _largest(difference: Weights, before: Weights, after: Weights) -> Change:
-    place = int(difference.abs().argmax())
-    head, query, key = (
-        int(index) for index in torch.unravel_index(torch.tensor(place), difference.shape)
-    )
+    head, row = divmod(int(difference.abs().argmax()), difference[0].numel())
+    query, key = divmod(row, difference.shape[-1])
     cell = head, query, key
     only = len(difference) == 1
     return Change(None if only else head, query, key, float(before[cell]), float(after[cell]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -79,9 +79,14 @@ def on_screen(made: Comparison, query: int | None) -> list[Grid]:
 def _weights_and_differences(made: Comparison, query: int | None) -> tuple[list[Grid], list[Grid]]:
     """No differences where the tokens of the ways are not the same."""
     weights = grids.same_scale([_weights(made, way, query) for way in made.ways])
-    differences = [_difference(made, place, query) for place in range(len(made.ways))]
-    alike = [grid for grid in differences if grid]
-    return weights, grids.same_scale(alike) if len(alike) == len(differences) else []
+    places = [place for place in range(len(made.ways)) if place != made.reference]
+    found = [grid for grid in (_difference(made, place, query) for place in places) if grid]
+    if len(found) < len(places):
+        return weights, []
+    differences = grids.same_scale(found)
+    nothing = np.zeros_like(weights[made.reference].values)
+    itself = replace(differences[0], title="the reference", values=nothing, hidden=nothing != 0)
+    return weights, [*differences[: made.reference], itself, *differences[made.reference :]]
 
 
 def for_picture(
@@ -222,13 +227,13 @@ def _weights(made: Comparison, way: Way, query: int | None) -> Grid:
 
 def _difference(made: Comparison, place: int, query: int | None) -> Grid | None:
     way, base = made.ways[place], made.ways[made.reference]
-    difference = base.weights * 0 if way is base else made.differences[place]
+    difference = made.differences[place]
     if difference is None:
         return None
     values = grids.array(difference.mean(0))
     hidden = ~(way.visible | base.visible).cpu().numpy() & (np.abs(values) <= NEXT_TO_NOTHING)
     grid = Grid(
-        "the reference" if way is base else f"{name_of(made, way)} − {name_of(made, base)}",
+        f"{name_of(made, way)} − {name_of(made, base)}",
         grids.token_axis("query (reads)", way.tokens),
         grids.token_axis("key (is read)", way.keys),
         values,
@@ -296,7 +301,7 @@ def _conclusion_on_sweep(made: Sweep) -> str:
     first, last = int(order[0]), int(order[-1])
 
     def ends(measure: str, series: str) -> str:
-        median = made.curves[measure][series].median(dim=1).values
+        median = made.curves[measure][series].quantile(0.5, dim=1)
         return f"from {median[first]:.2g} to {median[last]:.2g}"
 
     return (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import grids, trace
-from attnviz.cli.options import Output
+from attnviz.cli.options import Shown
 from attnviz.errors import AttnvizError
 from attnviz.tokens import Tokens
 from tests.hand import causal_weights, many_words, vectors
@@ -34,7 +34,7 @@ def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
 def test_the_help_names_everything_that_can_be_shown() -> None:
     from typing import get_type_hints
 
-    help_text = get_type_hints(Output, include_extras=True)["show"].__metadata__[0].help
+    help_text = get_type_hints(Shown, include_extras=True)["show"].__metadata__[0].help
 
     assert all(name in help_text for name in grids.SHOWN)
 

@@ -92,7 +92,7 @@ def _json(value: Any, indent: str) -> Iterator[str]:
         yield from _lines("[]", ((deeper, _json(row, deeper)) for row in value), indent)
     elif isinstance(value, Tensor):
         yield standard_json.dumps(value.tolist())
-    elif isinstance(value, dict) and indent.count(" ") < 3:
+    elif isinstance(value, dict):
         items = (
             (f"{deeper}{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value
         )

@@ -1,0 +1,373 @@
+"""Comparisons: what is held fixed, what each mistake does, what the curves follow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from math import e
+
+import pytest
+import torch
+from PIL import Image
+from torch.testing import assert_close
+
+from attnviz import Settings, grids
+from attnviz.comparison import BY, Comparison, compare, compare_scores
+from attnviz.comparison_grids import columns, conclusion, curves, measures_table, panels
+from attnviz.grids import Grid
+from attnviz.mistakes import MISTAKES
+from attnviz.sweeps import NUMBERS_AT_ONCE, sweep
+from attnviz.tracing import trace
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+
+
+def by_name(made: Comparison) -> dict[str, torch.Tensor]:
+    return {way.name: way.weights for way in made.ways}
+
+
+def test_the_textbooks_case_of_why_scores_are_scaled() -> None:
+    """d_k = 64: unscaled, one token takes everything; divided by 8, the others keep a share."""
+    scores = torch.tensor([[[29.5998, 9.9446, 63.8539, 55.4694]]])
+
+    made = compare_scores(scores, 64, labels=["I", "am", "learning", "this"])
+
+    found = by_name(made)
+    unscaled = torch.tensor([1.329e-15, 3.8671e-24, 0.99977, 0.00022833])
+    assert_close(found["unscaled"][0, 0], unscaled, atol=1e-5, rtol=1e-3)
+    assert_close(
+        found["scaled"][0, 0], torch.tensor([0.0101, 0.0009, 0.7323, 0.2567]), atol=5e-5, rtol=0
+    )
+    change = made.changes[1]
+    assert change is not None
+    assert (change.query, change.key) == (0, 2)
+    assert "instead of 1.00" in conclusion(made)
+
+
+def test_the_textbooks_small_case_too() -> None:
+    found = by_name(compare_scores(torch.tensor([[[0.7875, 0.2388, 1.4352, 1.332]]]), 2))
+
+    assert_close(
+        found["unscaled"][0, 0], torch.tensor([0.1918, 0.1108, 0.3666, 0.3307]), atol=1e-4, rtol=0
+    )
+    assert_close(
+        found["scaled"][0, 0], torch.tensor([0.2115, 0.1435, 0.3343, 0.3108]), atol=1e-4, rtol=0
+    )
+
+
+@pytest.mark.parametrize("by", [name for name in BY if name != "device"])
+def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
+    made = compare(TEXT, by=by)
+
+    assert [way.name for way in made.ways] == list(BY[by].values())
+    assert len(made.measures) == len(made.differences) == len(made.ways)
+    assert conclusion(made).endswith(".")
+    assert measures_table(made, None).values.shape == (len(made.ways), 8)
+
+
+@pytest.mark.parametrize("by", ["scale", "mask", "temperature"])
+def test_queries_keys_and_values_are_the_same_in_all(by: str) -> None:
+    first, *others = [way.trace for way in compare(TEXT, by=by).ways]
+    assert first
+    for other in others:
+        assert other
+        for name in ("queries", "keys", "values"):
+            assert torch.equal(getattr(first.layers[0], name), getattr(other.layers[0], name))
+
+
+@pytest.mark.parametrize("by", ["variant", "heads", "positions"])
+def test_embeddings_are_the_same_in_all(by: str) -> None:
+    first, *others = [way.trace for way in compare(TEXT, by=by).ways]
+    assert first
+    assert all(other and torch.equal(first.embeddings, other.embeddings) for other in others)
+
+
+def test_the_ways_of_scaling_are_the_runs_with_and_without_it() -> None:
+    found = by_name(compare(TEXT, variant="causal"))
+
+    for name, scale in (("unscaled", False), ("scaled", True)):
+        run = trace(TEXT, variant="causal", scale=scale)
+        assert torch.equal(found[name], run.layers[0].attended.weights)
+
+
+def test_differences_are_from_the_reference_and_say_where_they_are_largest() -> None:
+    made = compare(TEXT, reference="scaled")
+    weights = by_name(made)
+
+    assert made.reference == 1
+    assert made.differences[1] is None
+    difference = made.differences[0]
+    assert difference is not None
+    assert_close(difference, (weights["unscaled"] - weights["scaled"]).double())
+    change = made.changes[0]
+    assert change is not None
+    assert_close(abs(change.after - change.before), float(difference.abs().max()))
+
+
+def test_each_mistake_shows_its_own_symptom() -> None:
+    made = compare(TEXT, by="mask")
+    found = {way.name: measures for way, measures in zip(made.ways, made.measures, strict=True)}
+
+    leaks = {name for name, each in found.items() if float(each.hidden.max()) > 1e-4}
+    breaks = {name for name, each in found.items() if float(each.row_error.max()) > 1e-4}
+    assert leaks == {"zero-scores", "softmax-twice"}
+    assert breaks == {"zero-weights", "softmax-all", "softmax-columns"}
+    weights = by_name(made)
+    assert_close(weights["softmax-all"].sum(), torch.tensor(1.0))
+    assert_close(weights["softmax-columns"].sum(-2), torch.ones(1, 4))
+    assert_close(weights["zero-weights"], weights["none"].masked_fill(~made.ways[1].visible, 0))
+    flatter = float(found["model-scale"].entropy.mean()) > float(found["causal"].entropy.mean())
+    assert flatter
+    assert set(MISTAKES) == leaks | breaks | {"model-scale"}
+
+
+def test_softmax_twice_on_averages_gives_the_textbooks_digits() -> None:
+    scores, visible = torch.zeros(1, 8, 8), torch.ones(8, 8).tril().bool()
+
+    twice = MISTAKES["softmax-twice"].weigh(scores, visible, 1.0)
+
+    assert_close(float(twice[0, 0, 0]), e / (e + 7), rtol=1e-6, atol=0)
+    assert_close(twice[0, 3, :5], torch.tensor([0.1405] * 4 + [0.1095]), atol=5e-5, rtol=0)
+
+
+def test_softmax_over_everything_gives_the_textbooks_digits() -> None:
+    scores = torch.tensor([[[2.0, 4, 4], [4, 16, 12], [4, 12, 10]]])
+
+    found = MISTAKES["softmax-all"].weigh(scores, torch.ones(3, 3).bool(), 1.0)
+
+    assert_close(found[0, 1], torch.tensor([5.9128e-06, 0.96234, 0.017626]), rtol=1e-4, atol=0)
+
+
+def test_the_spread_of_unscaled_scores_follows_the_root_of_the_width() -> None:
+    made = sweep(TEXT * 3, Settings(), "dim", ["8", "32", "128"], 40)
+    spread = made.curves["spread"]
+
+    for place, width in enumerate(made.widths):
+        low, high = spread["unscaled"][place].quantile(torch.tensor([0.05, 0.95])).tolist()
+        assert low < width**0.5 < high
+        assert 0.7 < float(spread["scaled"][place].median()) < 1.3
+
+
+def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives() -> None:
+    for name, more in (("multi-head", {}), ("plain", {}), ("causal", {"positions": "learned"})):
+        chosen = Settings(variant=name, dim=8, seed=7, **more)  # type: ignore[arg-type]
+        found = sweep(TEXT, chosen, "temperature", ["0.5", "2"], 3)
+        run = compare(TEXT, chosen, by="temperature", values=["0.5", "2"])
+        series = "unscaled" if name == "plain" else "scaled"
+        for place, measures in enumerate(run.measures):
+            assert_close(
+                float(found.curves["entropy"][series][place, 0]), measures.means()["entropy"],
+                atol=1e-5, rtol=1e-4,
+            )  # fmt: skip
+
+
+def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same() -> None:
+    alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
+    import attnviz.sweeps as sweeps
+
+    before = NUMBERS_AT_ONCE
+    try:
+        sweeps.NUMBERS_AT_ONCE = 100
+        grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
+    finally:
+        sweeps.NUMBERS_AT_ONCE = before
+
+    assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
+
+
+def test_curves_hold_medians_bands_and_the_root() -> None:
+    spread, *others = curves(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
+
+    assert spread.places == (2, 32)
+    assert [line.name for line in spread.lines] == ["unscaled", "scaled", "√d_k"]
+    assert_close(spread.lines[2].middle.tolist(), [2**0.5, 32**0.5])
+    assert all((line.low <= line.middle).all() for each in (spread, *others) for line in each.lines)
+
+
+def test_ways_stand_above_their_differences_on_one_scale() -> None:
+    made = compare(TEXT, by="variant")
+    shown = panels(made, None)
+
+    assert columns(made) == 4
+    assert [grid.title for grid in shown if grid][4:6] == ["the reference", "scaled − plain"]
+    weights = [grid for grid in shown[:4] if grid]
+    differences = [grid for grid in shown[4:] if grid]
+    assert len({grid.scale for grid in weights}) == 1
+    assert {(grid.scale.kind, grid.scale.low + grid.scale.high) for grid in differences} == {
+        ("diverging", 0)
+    }
+
+
+def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
+    made = compare(TEXT, by="tokenizer")
+
+    assert made.differences == (None, None, None)
+    assert len(panels(made, None)) == 3
+
+
+def test_one_query_restricts_everything_to_one_row() -> None:
+    shown = [grid for grid in panels(compare(TEXT, by="variant"), 2) if isinstance(grid, Grid)]
+
+    assert {grid.values.shape for grid in shown} == {(1, 4)}
+    assert all(grid.rows.labels == ("learning",) for grid in shown)
+
+
+def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:
+    made = compare(TEXT, by="heads")
+
+    difference = made.differences[1]
+    assert difference is not None
+    assert difference.shape == (1, 4, 4)
+    assert_close(difference[0], (made.ways[1].weights.mean(0) - made.ways[0].weights[0]).double())
+
+
+def test_the_command_shows_ways_measures_and_a_conclusion(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = attnviz("compare", TEXT, "--by", "mask").out
+
+    assert max(map(len, out.splitlines())) <= 80
+    assert "✗ zero-scores is a mistake: 0 written into the scores instead of -inf" in out
+    assert re.search(r"^✗ zero-weights +(\d\.\d{3} ){7}\d\.\d{3}$", out, re.MULTILINE)
+    assert "Hidden tokens get weight in zero-scores" in out
+
+
+def test_curves_alone_and_every_measure_of_every_query(attnviz: Attnviz) -> None:
+    alone = attnviz(
+        "compare", TEXT, "--by", "dim", "--values", "2,8", "--repeats", "3", "--curves"
+    ).out
+    full = attnviz("compare", TEXT, "--full").out
+
+    assert "spread of the scores by d_k" in alone
+    assert "dim 8 − dim 2" not in alone
+    assert "measures of scaled" in full
+
+
+def test_the_comparison_goes_into_files(attnviz: Attnviz, samples: object) -> None:
+    names = ["a.png", "a.svg", "a.pdf", "a.txt", "a.json", "a.csv"]
+    result = attnviz(
+        "compare", TEXT, "--by", "dim", "--values", "2,4", *(w for n in names for w in ("-o", n))
+    )
+
+    assert result.err.splitlines() == [f"wrote {name}" for name in names]
+    with Image.open("a.png") as picture:
+        assert "compare" in json.loads(picture.info["attnviz"])["command"]
+        assert picture.info["Title"].startswith("As d_k goes from 2 to 4")
+
+
+def test_the_json_holds_ways_measures_differences_and_the_sweep(attnviz: Attnviz) -> None:
+    document = json.loads(
+        attnviz("compare", TEXT, "--by", "temperature", "--repeats", "4", "--json").out
+    )
+
+    assert document["reference"] == "0.25"
+    assert [way["name"] for way in document["ways"]] == ["0.25", "1", "4"]
+    way = document["ways"][1]
+    assert {"measures", "means", "layers", "tokens", "embeddings", "settings"} <= set(way)
+    assert len(way["measures"]["entropy"][0]) == 4
+    assert document["differences"][0]["weights"] is None
+    assert document["differences"][1]["largest"]["before"] > 0
+    assert document["sweep"]["curves"]["peak"]["scaled"]["median"]
+
+
+def test_the_csv_has_a_row_for_each_query_and_one_of_means(
+    attnviz: Attnviz, samples: object
+) -> None:
+    attnviz("compare", TEXT, "--variant", "causal", "-o", "a.csv")
+    with open("a.csv", encoding="utf-8") as file:  # noqa: PTH123
+        rows = list(csv.DictReader(io.StringIO(file.read())))
+
+    assert len(rows) == 2 * (4 + 1)
+    assert (rows[0]["share"], rows[4]["query"]) == ("", "mean")
+
+
+def test_a_given_reference_scale_keeps_its_differences_centred() -> None:
+    made = compare(TEXT)
+    difference = next(grid for grid in panels(made, None) if grid and "−" in grid.title)
+
+    assert grids.cell_format(difference, 2)(-0.31) == "-.31"
+
+
+SCALES = "known: unscaled, scaled"
+REFUSED: dict[str, tuple[list[str], str, str]] = {
+    "by": (
+        ["--by", "scael"],
+        "there is no way to compare by 'scael'",
+        "did you mean 'scale'? known: scale, variant, mask, dim, heads, temperature, positions, "
+        "seed, dtype, device, tokenizer",
+    ),
+    "one value": (
+        ["--values", "scaled"],
+        "there is only one value to compare by: 'scaled'",
+        "give two or more, such as --values scaled,unscaled",
+    ),
+    "no value": (
+        ["--values", ","],
+        "there is no value",
+        "give two or more, such as --values unscaled,scaled",
+    ),
+    "kind": (
+        ["--by", "dim", "--values", "2,x"],
+        "--values has 'x', and --by dim compares whole numbers",
+        "try --values 2,8,32,128,512",
+    ),
+    "twice": (["--values", "scaled,scaled"], "--values has 'scaled' twice", "give each value once"),
+    "twice in other words": (
+        ["--by", "dim", "--values", "8,08"],
+        "--values has '08' twice",
+        "give each value once",
+    ),
+    "unknown value": (
+        ["--values", "scaled,scled"],
+        "there is no scale to compare 'scled'",
+        f"did you mean 'scaled'? {SCALES}",
+    ),
+    "reference": (["--reference", "x"], "there is no value to be the reference 'x'", SCALES),
+    "repeats": (
+        ["--repeats", "0"],
+        "--repeats is 0, and must be from 1 to 100,000",
+        "try --repeats 1",
+    ),
+    "curves of what is no number": (
+        ["--curves"],
+        "there are no curves by scale: its values are no scale of numbers",
+        "try --by dim, --by heads, --by temperature",
+    ),
+    "a mistake as variant": (
+        ["-v", "softmax-all"],
+        "'softmax-all' is a mistake, not a variant (softmax over the whole matrix instead of each "
+        "row: the matrix sums to 1, not the rows)",
+        "look at it with: attnviz compare TEXT --by mask --values causal,softmax-all",
+    ),
+    "heads": (
+        ["--by", "heads", "--values", "1,3"],
+        "a width of 8 does not split into 3 equal heads",
+        "try --heads 2, --dim 9, or give --head-dim",
+    ),
+    "suffix": (
+        ["-o", "a.npz"],
+        "there is no format for '.npz'",
+        "did you mean '.png'? known: .png, .svg, .pdf, .txt, .json, .csv",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_comparisons_are_refused(attnviz: Attnviz, name: str) -> None:
+    arguments, problem, hint = REFUSED[name]
+
+    result = attnviz("compare", TEXT, *arguments)
+
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert (result.status, result.out) == (2, "")
+
+
+def test_run_refuses_a_mistake(attnviz: Attnviz) -> None:
+    result = attnviz("run", TEXT, "-v", "zero-scores")
+
+    assert result.status == 2
+    assert result.err.startswith("error: 'zero-scores' is a mistake, not a variant")
