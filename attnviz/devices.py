@@ -10,6 +10,8 @@ import torch
 
 from attnviz.errors import AttnvizError, unknown
 
+# Scores, scaled scores and weights are kept; masking and softmax need a copy each meanwhile.
+STEPS_HELD = 5
 KINDS = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -49,19 +51,27 @@ def supports(device: str, dtype: str) -> bool:
 
 
 def refuse_what_does_not_fit(
-    tokens: int, heads: int, dtype: torch.dtype, device: torch.device
+    tokens: int, heads: int, projected: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Stop before memory is filled with scores, scaled scores, weights and a working copy."""
+    """Stop before memory is filled with all steps of the weights, or with the projections.
+
+    `projected` counts the numbers of one projection; they are drawn in float64.
+    """
     cells = heads * tokens * tokens
-    needed = 4 * cells * dtype.itemsize + tokens * tokens
+    of_a_cell = STEPS_HELD * heads * dtype.itemsize + 2
+    matrices = projected * (3 * dtype.itemsize + 3 * 8)
+    needed = tokens * tokens * of_a_cell + matrices
     free = free_memory(device)
-    if free is not None and needed > free:
-        longest = int((free / (4 * heads * dtype.itemsize + 1)) ** 0.5)
-        raise AttnvizError(
-            f"{tokens:,} tokens make {cells:,} weights; all steps of them take "
-            f"{size(needed)}, and {device} has {size(free)} free",
-            f"give at most about {longest:,} tokens, fewer heads, or --dtype bfloat16",
-        )
+    if free is None or needed <= free:
+        return
+    longest = int((max(free - matrices, 0) / of_a_cell) ** 0.5)
+    raise AttnvizError(
+        f"{tokens:,} tokens make {cells:,} weights; all steps of them take {size(needed)}, and "
+        f"{device} has {size(free)} free",
+        f"give at most about {longest:,} tokens, fewer heads, or --dtype bfloat16"
+        if longest
+        else "try a smaller --dim or --head-dim",
+    )
 
 
 def free_memory(device: torch.device) -> int | None:

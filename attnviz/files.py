@@ -17,9 +17,23 @@ def refuse_folder(path: Path) -> None:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
 
 
+def _refuse_existing(path: Path) -> None:
+    """A file that its owner has locked stays, and so does what is no file."""
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise AttnvizError(f"'{path}' is no plain file", "choose another name")
+    if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise AttnvizError(f"'{path}' is read-only", "choose another name, or make it writable")
+
+
 def check(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is computed for it."""
-    folder = next(parent for parent in path.resolve().parents if parent.exists())
+    _refuse_existing(path)
+    try:
+        folder = next(parent for parent in path.resolve().parents if parent.exists())
+    except (RuntimeError, OSError):  # what Python says of links that lead back to themselves
+        raise AttnvizError(f"'{path}' is a link to itself", "choose another name") from None
     if not folder.is_dir():
         raise AttnvizError(
             f"'{folder}' is a file, so '{path}' cannot be in it", "choose another folder"
@@ -48,7 +62,7 @@ class Together:
         place = path.resolve()
         try:
             self._make_folders(place.parent)
-            number, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+            number, name = tempfile.mkstemp(dir=place.parent, prefix=".attnviz-")
             self._written.append((Path(name), place))
             with os.fdopen(number, "wb") as file:
                 file.writelines(chunks)

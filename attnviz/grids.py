@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,12 +44,12 @@ class Axis:
     def names(self) -> tuple[str, ...]:
         """Number and label: `3 learning`."""
         return tuple(
-            f"{number} {label}".strip()
+            f"{number} {isolated(label)}".strip()
             for number, label in zip(self.numbers, self.labels, strict=True)
         )
 
     @property
-    def heads(self) -> tuple[str, ...]:
+    def headings(self) -> tuple[str, ...]:
         """What stands over narrow columns: the number, or the label where there is none."""
         return tuple(
             number or label for number, label in zip(self.numbers, self.labels, strict=True)
@@ -231,26 +233,43 @@ def reading(trace: Trace, query: int) -> Grid:
 
 
 def find_query(tokens: Tokens, wanted: str) -> int:
-    """The position, from 0, of the token that is meant by a word or by a number from 1."""
+    """The position, from 0, of the token that is meant: by its word, by its number from 1, or by
+    both as tables show them (`2 the`), which is never ambiguous."""
+    names = token_axis("", tokens).names
+    if wanted in names:
+        return names.index(wanted)
     found = tokens.find(wanted)
     if len(found) == 1:
         return found[0]
-    if not found and wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
-        return int(wanted) - 1
     if found:
-        numbers = [str(position + 1) for position in found]
+        # The number alone would be taken for the word, if the word is a number.
+        choices = [repr(names[place]) if wanted.isdigit() else str(place + 1) for place in found]
         raise AttnvizError(
             f"'{wanted}' is in the sentence {len(found)} times",
-            f"say which by its number: --query {' or '.join(numbers[:8])}",
+            f"say which by its number: --query {' or '.join(choices[:8])}",
         )
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
+        return int(wanted) - 1
+    raise AttnvizError(f"no token of the sentence is '{wanted}'", _tokens_listed(tokens, wanted))
+
+
+def _tokens_listed(tokens: Tokens, wanted: str) -> str:
+    nearest = get_close_matches(wanted, tokens.labels, n=1)
+    question = f"did you mean '{nearest[0]}'? " if nearest else ""
     listed = ", ".join(f"{number} {label}" for number, label in enumerate(tokens.labels[:40], 1))
     rest = f", … {len(tokens)} in all" if len(tokens) > 40 else ""
-    raise AttnvizError(f"no token of the sentence is '{wanted}'", f"the tokens are: {listed}{rest}")
+    return f"{question}the tokens are: {listed}{rest}"
 
 
 def token_axis(title: str, tokens: Tokens) -> Axis:
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
     return Axis(title, "token", tokens.labels, numbers, tokens.spaced)
+
+
+def isolated(label: str) -> str:
+    """A label that runs from right to left, kept from turning round the numbers beside it."""
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
+    return f"\u200e{label}\u200e" if turned else label
 
 
 def plain_axis(counts: str, labels: Sequence[str]) -> Axis:
@@ -267,8 +286,9 @@ def weight_scale(values: Values) -> Scale:
     """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
     largest = float(values.max(initial=0.0))
     if values.shape[1] <= KEYS_ON_FULL_SCALE:
-        return Scale("weight", 0.0, max(1.0, largest))
-    drawn = values[values > 0]
+        return Scale("weight", 0.0, 1.0 if largest <= 1.001 else _rounded_up(largest))
+    sample = values.ravel()[:: max(1, values.size // 1_000_000)]  # of a book, one in so many
+    drawn = sample[sample > 0]
     high = min(
         _rounded_up(float(np.quantile(drawn, 0.98))) if drawn.size else 1.0, max(1.0, largest)
     )
@@ -292,17 +312,17 @@ def pool(grid: Grid, rows: int, columns: int) -> Grid:
     """
     if rows == columns == 1:
         return grid
-    values = grid.values.astype(np.float64)
-    summed = _added(_added(values, rows, 0), columns, 1)
-    heights, widths = _sizes(len(grid.rows), rows), _sizes(len(grid.columns), columns)
+    starts, across = _starts(len(grid.rows), rows), _starts(len(grid.columns), columns)
+    summed = _added(_added(grid.values, across, 1), starts, 0)
+    heights, widths = _sizes(len(grid.rows), starts), _sizes(len(grid.columns), across)
     divisor = heights[:, None] * (1 if grid.share else widths[None, :])
-    seen = _added(_added((~grid.hidden).astype(np.int64), rows, 0), columns, 1)
+    hidden = _added(_added(grid.hidden, across, 1), starts, 0)
     made = replace(
         grid,
-        rows=_pool_axis(grid.rows, rows),
-        columns=_pool_axis(grid.columns, columns),
+        rows=_pool_axis(grid.rows, starts),
+        columns=_pool_axis(grid.columns, across),
         values=summed / divisor,
-        hidden=seen == 0,
+        hidden=hidden == heights[:, None] * widths[None, :],
         pooled=_what_was_pooled(grid, rows, columns),
     )
     if not grid.share:
@@ -354,7 +374,7 @@ def only(axis: Axis, part: slice) -> Axis:
 def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
     """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
     plain = tensor.detach().cpu()
-    return plain.numpy() if plain.dtype.itemsize > 2 else plain.float().numpy()
+    return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()
 
 
 def _tokens(trace: Trace, layer: Layer) -> list[Grid]:
@@ -479,25 +499,40 @@ def _widest(scales: Sequence[Scale]) -> Scale:
     )
 
 
-def _added(values: Shaped[np.ndarray, "row column"], size: int, axis: int) -> Values:
-    return np.add.reduceat(values, np.arange(0, values.shape[axis], size), axis=axis)
+def block_size(count: int, smallest: int) -> int:
+    """The first size that leaves no short last block, which would look as if nobody read it.
+
+    >>> block_size(36, 35), block_size(80, 2), block_size(10, 1)
+    (36, 2, 1)
+    """
+    sizes = range(smallest, smallest + smallest // 4 + 2)
+    return next((size for size in sizes if not 0 < count % size < size / 2), smallest)
 
 
-def _sizes(count: int, size: int) -> Shaped[np.ndarray, "block"]:
-    return np.diff(np.append(np.arange(0, count, size), count))
+def _starts(count: int, size: int) -> Shaped[np.ndarray, "block"]:
+    return np.arange(0, count, size)
 
 
-def _pool_axis(axis: Axis, size: int) -> Axis:
+def _sizes(count: int, starts: Shaped[np.ndarray, "block"]) -> Shaped[np.ndarray, "block"]:
+    return np.diff(np.append(starts, count))
+
+
+def _added(values: Values, starts: Shaped[np.ndarray, "block"], axis: int) -> Values:
+    return np.add.reduceat(values, starts, axis=axis, dtype=np.float64)
+
+
+def _pool_axis(axis: Axis, starts: Shaped[np.ndarray, "block"]) -> Axis:
     """Blocks are named by the numbers that they span and by their first label."""
-    if size == 1:
+    if len(starts) == len(axis):
         return axis
-    starts = range(0, len(axis), size)
+    firsts, ends = starts.tolist(), [*starts.tolist()[1:], len(axis)]
     spans = [
-        (axis.numbers[start], axis.numbers[min(start + size, len(axis)) - 1]) for start in starts
+        (axis.numbers[first], axis.numbers[end - 1])
+        for first, end in zip(firsts, ends, strict=True)
     ]
     return replace(
         axis,
-        labels=tuple(axis.labels[start] for start in starts),
+        labels=tuple(axis.labels[first] for first in firsts),
         numbers=tuple(first if first == last else f"{first}–{last}" for first, last in spans),
         spaced=(),
     )

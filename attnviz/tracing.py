@@ -98,8 +98,11 @@ def trace(
     device = devices.choose(chosen.device, chosen.dtype)
     tokens = tokenize(text, chosen.tokenizer)
     dtype: torch.dtype = getattr(torch, chosen.dtype)
-    devices.refuse_what_does_not_fit(len(tokens), variant.heads, dtype, device)
-    embeddings = embed(tokens, chosen).to(device, dtype)
+    vectors = embed(tokens, chosen)
+    dim = vectors.shape[1]
+    projected = dim * variant.heads * head_width(chosen, variant, dim) if variant.projected else 0
+    devices.refuse_what_does_not_fit(len(tokens), variant.heads, projected, dtype, device)
+    embeddings = vectors.to(device, dtype)
     layer = attend(embeddings, variant, chosen)
     provenance = _provenance(chosen, variant, layer, device, command)
     return Trace(tokens, tokens, variant, embeddings, (layer,), provenance)

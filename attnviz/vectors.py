@@ -140,12 +140,19 @@ def _lines(path: Path, tokens: Tokens) -> Vectors:
 
 
 def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
+    """The lines of these words. A line ends in its numbers; the word before may hold spaces."""
+    number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
-                word, *numbers = line.rstrip().split(" ")
-                if word in words and not (number == 1 and len(numbers) == 1):
-                    yield word, [float(text) for text in numbers]
+                parts = line.split()
+                if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+                    width = int(parts[1])
+                    continue
+                width = width or len(parts) - 1
+                word = " ".join(parts[:-width] if 0 < width < len(parts) else parts[:1])
+                if word in words:
+                    yield word, [float(part) for part in parts[len(word.split()) :]]
     except UnicodeDecodeError:
         raise AttnvizError(
             f"'{path}' is neither text nor one of {', '.join(MATRICES)}",
@@ -154,7 +161,7 @@ def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
     except ValueError:
         raise AttnvizError(
             f"line {number} of '{path}' is not a word and its numbers",
-            "separate the word and the numbers by single spaces",
+            "separate the word and the numbers by white space",
         ) from None
 
 

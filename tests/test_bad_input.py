@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "huge": (
         ["a", "--size", "90x5"],
-        "--size is 90 by 5 inches, and each must be from 1 to 40",
+        "--size is 90 by 5 inches, and each must be from 2.5 to 40",
         "try --size 8x5",
     ),
     "too many pixels": (
@@ -255,9 +255,9 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
     result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
 
     assert result.err == (
-        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 33.0 MB, and cpu has "
+        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 42.0 MB, and cpu has "
         "8.0 MB free\n"
-        " hint: give at most about 492 tokens, fewer heads, or --dtype bfloat16\n"
+        " hint: give at most about 436 tokens, fewer heads, or --dtype bfloat16\n"
     )
 
 
@@ -266,7 +266,7 @@ def test_a_length_that_the_hint_allows_is_allowed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
 
-    devices.refuse_what_does_not_fit(492, 2, torch.float32, torch.device("cpu"))
+    devices.refuse_what_does_not_fit(436, 2, 64, torch.float32, torch.device("cpu"))
 
 
 def test_this_machine_knows_its_free_memory() -> None:

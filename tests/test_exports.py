@@ -82,6 +82,8 @@ def test_the_npz_holds_the_same_arrays_under_the_same_names(made: Trace) -> None
     with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as arrays:
         for name in LAYER:
             assert np.allclose(arrays[f"layers.0.{name}"], document["layers"][0][name])
+        assert arrays["layers.0.visible"].dtype == bool
+        assert arrays["layers.0.weights"].dtype == np.float32
         assert arrays["tokens.labels"].tolist() == document["tokens"]["labels"]
         assert str(arrays["text"]) == "I am learning this"
         assert json.loads(str(arrays["attnviz"])) == document["attnviz"]

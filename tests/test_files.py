@@ -71,6 +71,26 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.txt").read_text() == "after"
 
 
+def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
+    locked, pipe, loop = (tmp_path / name for name in ("locked.txt", "pipe.txt", "loop.txt"))
+    locked.write_text("before")
+    locked.chmod(0o444)
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+
+    problems = {locked: "is read-only", pipe: "is no plain file", loop: "is a link to itself"}
+    for path, problem in problems.items():
+        with pytest.raises(AttnvizError, match=problem):
+            files.check(path)
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    with files.Together() as together:
+        together.write(tmp_path / ("a" * 251 + ".txt"), [b"x"])
+
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

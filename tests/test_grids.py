@@ -124,6 +124,20 @@ def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> Non
     assert grids.find_query(tokens, "3") == 2
 
 
+def test_number_and_word_together_are_never_ambiguous() -> None:
+    tokens = Tokens("5 1 1", (b"5", b"1", b"1"), (5, 1, 1), (False, True, True))
+
+    with pytest.raises(AttnvizError) as twice:
+        grids.find_query(tokens, "1")
+    assert twice.value.hint == "say which by its number: --query '2 1' or '3 1'"
+    assert grids.find_query(tokens, "3 1") == 2
+
+
+def test_labels_from_right_to_left_do_not_turn_numbers_round() -> None:
+    assert grids.isolated("the") == "the"
+    assert grids.isolated("שלום") == "\u200eשלום\u200e"
+
+
 def test_a_picture_is_described_in_words() -> None:
     assert grids.describe([causal_weights()]) == (
         "weights: 4 × 4 (query (reads) × key (is read)). 1 I reads 1 I most (1.00); "

@@ -103,12 +103,10 @@ def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
 @pytest.mark.parametrize("palette", colors.PALETTES)
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
-    every = colors.shade(
-        np.linspace(0, 1, 200), 0, 1, colors.gradient(palette, theme, "sequential")
-    )
+    every = colors.shade(np.linspace(0, 1, 33), 0, 1, colors.gradient(palette, theme, "sequential"))
     steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
 
-    assert (steps >= -0.8).all() or (steps <= 0.8).all()
+    assert (steps > 0.5).all() or (steps < -0.5).all()
 
 
 def test_ink_is_chosen_by_contrast() -> None:
@@ -146,7 +144,8 @@ def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
 
     assert root[0].tag == f"{SVG}title"
     assert (root[0].text, root[1].text) == ("heads & tails", "who reads <whom>")
-    assert (root.get("role"), root.get("aria-labelledby")) == ("img", "title description")
+    assert (root.get("role"), root[0].get("id")) == ("img", f"title-{root[1].get('id', '')[-8:]}")
+    assert root.get("aria-labelledby") == f"{root[0].get('id')} {root[1].get('id')}"
     assert {"I", "am", "learning", "this", "query (reads)", "key (is read)", ".67"} <= set(
         texts(drawn)
     )

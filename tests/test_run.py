@@ -69,7 +69,7 @@ def test_json_is_all_there_is_on_standard_output(attnviz: Attnviz) -> None:
     document = json.loads(result.out)
 
     assert document["attnviz"]["command"] == (
-        "attnviz run 'I am learning this' --variant multi-head --json --verify"
+        "attnviz run 'I am learning this' --variant multi-head --verify --json"
     )
     assert "rows sum to 1" in result.err
 
@@ -168,7 +168,7 @@ def test_the_commands_are_listed_with_what_their_own_help_begins_with(attnviz: A
     listed = attnviz("--help").out
     assert listed == attnviz().out
     for name, (_, about) in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(about)}$", listed, re.MULTILINE)
+        assert f" {name} {about} " in " ".join(listed.split())
         assert f"\n  {about}\n" in attnviz(name, "--help").out
 
 
@@ -216,6 +216,71 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
     assert done.stdout == "scaled attention\n"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_gets_two_lines() -> None:
+    line = f"'{sys.executable}' -m attnviz run 'I am' > /dev/full"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the output cannot be written: No space left on device\n")
+
+
+def test_a_closed_standard_output_is_no_bug() -> None:
+    line = f"'{sys.executable}' -m attnviz run 'I am' >&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_json_is_utf8_on_any_terminal() -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", "café", "--json"], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+
+    assert json.loads(done.stdout)["text"] == "café"
+
+
+def test_a_run_that_is_stopped_leaves_nothing_half_written(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "run", "--file", f"{ROOT}/sample_texts/story.txt", "-o", "a.csv"], cwd=tmp_path
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+
+    assert running.wait(timeout=20) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sentence_in_place_of_a_command_gets_the_command(attnviz: Attnviz) -> None:
+    expected = 'error: a sentence is no command\n hint: try: attnviz run "I am"\n'
+    assert attnviz("I am").err == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["--query", "2"], "attnviz run 'I am' --query 2"),
+        (["--title", "/etc/My title"], "attnviz run 'I am' --title '/etc/My title'"),
+        (["--no-causal", "-H", "2"], "attnviz run 'I am' --heads 2 --no-causal"),
+    ],
+)
+def test_the_command_that_made_it_can_be_run_again(
+    attnviz: Attnviz, arguments: list[str], command: str
+) -> None:
+    made = json.loads(attnviz("run", "I am", *arguments, "--json").out)
+
+    words = made["attnviz"]["command"].replace(" --json", "")
+    assert words == command
+
+
+def test_a_text_that_looks_like_an_option_is_recorded_as_a_text(attnviz: Attnviz) -> None:
+    made = json.loads(attnviz("run", "--json", "--", "-5 is cold").out)
+
+    assert made["attnviz"]["command"] == "attnviz run --json -- '-5 is cold'"
 
 
 def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:

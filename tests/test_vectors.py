@@ -60,6 +60,12 @@ def test_text_gives_each_word_its_line(tmp_path: Path, header: str) -> None:
     ]
 
 
+def test_a_word_may_hold_spaces_and_tabs_separate_as_well(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("the\t1\t2\nat name@domain.com 0.1 0.2\ncat 3 4\nat 5 6\n")
+
+    assert traced(tmp_path / "g.txt", "the cat at").embeddings.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
 def test_a_word_that_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -38,6 +39,8 @@ class Commands(TyperGroup):
         return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if " " in cmd_name:
+            raise AttnvizError("a sentence is no command", f'try: attnviz run "{cmd_name}"')
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)
         path, _ = COMMANDS[cmd_name]
@@ -77,9 +80,8 @@ def attnviz_(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets its code instead of a crash.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _prepare_streams()
+    signal.signal(signal.SIGTERM, _stop)
     try:
         status = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -87,13 +89,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error), error.hint)
     except typer.TyperException as error:
         return _refuse(_sentence(error.format_message()), "attnviz run --help lists the options")
+    except MemoryError:
+        return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except (BrokenPipeError, SystemExit):  # the latter is how typer answers to a closed pipe
-        # The reader (`| head -1`) has gone: let Python's last flush find nobody to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
-        return 0
+    except BrokenPipeError:
+        return _reader_has_gone()
+    except OSError as error:
+        return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
+    except SystemExit as stopped:
+        if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
+            return _reader_has_gone()
+        raise
     return status if isinstance(status, int) else 0
+
+
+def _prepare_streams() -> None:
+    """A stream that is closed swallows; one that cannot show a character shows its code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _stop(number: int, frame: object) -> None:
+    """Leave as after Ctrl-C, so that nothing half-written stays behind."""
+    sys.exit(128 + number)
+
+
+def _reader_has_gone() -> int:
+    """For `| head -1`: let Python's last flush find nobody to complain to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    return 0
 
 
 def _refuse(problem: str, hint: str) -> int:

@@ -344,18 +344,26 @@ def settings(source: Source, attention: Attention) -> Settings:
     return Settings(tokenizer=source.tokenizer, **chosen)
 
 
+PATHS = ("file", "out", "embeddings")
+
+
 def command_line(name: str, *groups: Any) -> str:
     """The command that these options make, for provenance: no defaults, no folders of a machine.
 
     >>> command_line("run", Source(text="I am", file=None), Attention(causal=False, heads=2))
     "attnviz run 'I am' --heads 2 --no-causal"
     """
-    words = ["attnviz", name]
+    words, text = ["attnviz", name], []
     for group in groups:
         hints = get_type_hints(type(group), include_extras=True)
         for each in fields(group):
-            words += _spelled(hints[each.name].__metadata__[0], each, getattr(group, each.name))
-    return shlex.join(words)
+            spelled = _spelled(hints[each.name].__metadata__[0], each, getattr(group, each.name))
+            if each.name == "text" and spelled and spelled[0].startswith("-") and spelled != ["-"]:
+                text = ["--", *spelled]  # or it would be taken for an option
+            else:
+                words += spelled
+    written = shlex.join([*words, *text])
+    return written.encode(errors="backslashreplace").decode()
 
 
 def _spelled(declared: Any, each: Field[Any], value: Any) -> list[str]:
@@ -370,8 +378,10 @@ def _spelled(declared: Any, each: Field[Any], value: Any) -> list[str]:
         yes, _, no = option.partition("/")
         return [yes if value else no]
     values = value if isinstance(value, list) else [value]
-    return [word for one in values for word in (option, _without_folders(str(one)))]
+    shown = [_without_folders(str(one)) if each.name in PATHS else str(one) for one in values]
+    return [word for one in shown for word in (option, one)]
 
 
-def _without_folders(value: str) -> str:
-    return Path(value).name if Path(value).is_absolute() else value
+def _without_folders(path: str) -> str:
+    """A path below this folder as it is; of any other only the name, which tells nobody's home."""
+    return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path

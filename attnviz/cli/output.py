@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from attnviz.renderers.terminal import Screen
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
-INCHES = (1.0, 40.0)
+INCHES = (2.5, 40.0)
 DPI = (30, 1200)
 LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
 
@@ -39,6 +39,10 @@ def check(wanted: Output, pictures: Pictures, exports: Sequence[str]) -> None:
     suffixes = [*RENDERERS, *exports]
     for path in wanted.out:
         files.refuse_folder(path)
+        if not path.suffix and path.name in suffixes:
+            raise AttnvizError(
+                f"'{path}' has no name before its suffix", f"try -o heatmap{path.name}"
+            )
         if path.suffix.lower() not in suffixes:
             raise unknown("format for", str(path.suffix or path), suffixes)
         files.check(path)
@@ -51,7 +55,7 @@ def look(pictures: Pictures, words: Look | None = None) -> Look:
         colors.theme(pictures.theme)
     if pictures.colors not in colors.PALETTES:
         raise unknown("colour map", pictures.colors, colors.PALETTES)
-    size = inches(pictures.size) if pictures.size else None
+    size = None if pictures.size is None else inches(pictures.size)
     if not DPI[0] <= pictures.dpi <= DPI[1]:
         nearest = min(max(pictures.dpi, DPI[0]), DPI[1])
         raise AttnvizError(
@@ -109,8 +113,10 @@ def print_result(result: Result, wanted: Output, pictures: Pictures) -> None:
     if wanted.out:
         write(result, wanted, pictures)
     if wanted.json:
-        for chunk in result.exports[".json"]():
-            sys.stdout.write(chunk.decode())
+        sys.stdout.flush()
+        for chunk in result.exports[".json"]():  # as bytes: JSON is UTF-8, whatever the terminal is
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
     elif not wanted.out:
         print_tables(result, wanted, pictures)
 
@@ -141,7 +147,7 @@ def write(result: Result, wanted: Output, pictures: Pictures) -> None:
             together.write(path, _chunks(result, path.suffix.lower(), pictures))
     notes = dict.fromkeys(f"note: {warning.message}" for warning in noted)
     for line in [*notes, *(f"wrote {path}" for path in made)] if not wanted.quiet else ():
-        typer.echo(line, err=True)
+        typer.echo(printable(line), err=True)
 
 
 def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
@@ -165,9 +171,9 @@ def _screen(console: Console, wanted: Output, pictures: Pictures) -> Screen:
     """What standard output can show: a width if it has one, colours if it has enough of them."""
     from attnviz.renderers.terminal import Screen
 
-    has_width = console.is_terminal or "COLUMNS" in os.environ
+    has_width = console.is_terminal or os.environ.get("COLUMNS", "0") != "0"
     return Screen(
-        width=console.width if has_width else None,
+        width=(console.width or 80) if has_width else None,
         colored=console.color_system in ("256", "truecolor") and not console.no_color,
         theme=pictures.theme or _theme_of_terminal(),
         palette=pictures.colors,

@@ -57,7 +57,7 @@ def result(made: Trace, shown: Shown, wanted: Output) -> Result:
     from attnviz import grids
 
     names = shown.names()
-    grids.check_shown(names or ON_SCREEN)
+    grids.check_shown(ON_SCREEN if names is None else names)
     query = None if wanted.query is None else grids.find_query(made.tokens, wanted.query)
     reading = None if query is None else grids.reading(made, query)
     settings_line = grids.settings_line(made)
@@ -66,15 +66,11 @@ def result(made: Trace, shown: Shown, wanted: Output) -> Result:
         settings=settings_line,
         screen=lambda: [reading] if reading else grids.draw(made, names or ON_SCREEN),
         picture=lambda: [reading] if reading else grids.draw(made, names or IN_A_PICTURE),
-        exports={suffix: partial(_export, suffix, made) for suffix in exports.EXPORTS},
+        exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
         provenance=made.provenance,
         caption=lambda drawn: grids.caption(drawn, settings_line),
         reading=reading,
     )
-
-
-def _export(suffix: str, made: Trace):  # type: ignore[no-untyped-def]
-    return exports.named(suffix)(made)
 
 
 def print_checks(made: Trace, wanted: Output) -> None:

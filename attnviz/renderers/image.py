@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import matplotlib
@@ -24,7 +25,7 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.colors import Theme, gradient, needs_dark_ink, shade, theme
-from attnviz.grids import Curves, Drawable, Grid, pool, same_scale
+from attnviz.grids import Curves, Drawable, Grid, block_size, pool, same_scale
 from attnviz.renderers import Look, fonts
 from attnviz.renderers.charts import Chart
 from attnviz.renderers.layout import Bar, Box, Layout, Panel, Words, lay_out
@@ -48,13 +49,13 @@ def svg(drawn: Sequence[Drawable], look: Look) -> bytes:
     metadata = {"Date": None, "Creator": "attnviz", "Description": look.provenance or None}
     page = _saved(drawn, look, "svg", metadata).decode()
     start = page.index("<svg ")
+    mark = blake2b(page.encode(), digest_size=4).hexdigest()  # ids differ where two are inlined
     words = (
-        f'<title id="title">{html.escape(look.title)}</title>\n'
-        f'<desc id="description">{html.escape(look.description)}</desc>\n'
+        f'<title id="title-{mark}">{html.escape(look.title)}</title>\n'
+        f'<desc id="description-{mark}">{html.escape(look.description)}</desc>\n'
     )
-    opened = page[start:].replace(
-        "<svg ", '<svg role="img" aria-labelledby="title description" ', 1
-    )
+    opening = f'<svg role="img" aria-labelledby="title-{mark} description-{mark}" '
+    opened = page[start:].replace("<svg ", opening, 1)
     head, end, body = opened.partition(">\n")
     return f"{page[:start]}{head}{end} {words}{body}".encode()
 
@@ -106,7 +107,7 @@ def draw(drawn: Sequence[Drawable], look: Look) -> Figure:
 def _hermetic(families: list[str]) -> Iterator[None]:
     """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
     ours: Any = {
-        "font.family": families,
+        "font.family": [*families, "sans-serif"],
         "text.parse_math": False,  # a token such as $x$ is text
         "svg.fonttype": "none",
         "svg.hashsalt": "attnviz",
@@ -148,14 +149,15 @@ def _pooled(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
 
 
 def _pooled_to(grid: Grid, pixels: int) -> Grid:
-    return pool(grid, -(-len(grid.rows) // pixels), -(-len(grid.columns) // pixels))
+    down, across = (block_size(count, -(-count // pixels)) for count in grid.values.shape)
+    return pool(grid, down, across)
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
     grid, colors = panel.grid, theme(look.theme)
     axes = _framed_axes(figure, layout, panel.box, colors)
     rgb = _cell_colors(grid, look)
-    _draw_cells(axes, grid, rgb, colors)
+    _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
     _draw_hidden(axes, grid, colors)
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
@@ -199,7 +201,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     return rgb
 
 
-def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, colors: Theme) -> None:
+def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
     rows, columns = grid.values.shape
     if rows * columns > VECTOR_CELLS:
         axes.add_artist(CellImage(rgb))
@@ -209,7 +211,7 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, colors: Theme) -> None:
         np.arange(columns + 1),
         np.arange(rows + 1),
         rgb,
-        edgecolors=colors.paper if separated else "face",
+        edgecolors=between if separated else "face",
         linewidth=0.8 if separated else 0.1,
         antialiased=True,
     )

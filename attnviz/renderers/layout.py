@@ -31,10 +31,13 @@ Box = tuple[float, float, float, float]  # left, bottom, width, height
 
 NUMBER, SMALLEST_NUMBER = 10.0, 5.5
 TITLE, PANEL_TITLE, CAPTION = 13.0, 10.0, 7.0
+ROOM_FOR_CAPTION = 3.5  # a smaller picture goes without small print
 TITLE_LEADING = 1.5  # from one line of a title to the next
+MIDDLE, ASCENT = 0.36, 0.8  # of a letter's size: from its foot to its middle, and to its head
 BOLD = 1.15  # bold letters are so much wider
 MARGIN = 0.22
 PANEL_GAP = 0.3
+LOWEST_ROW = 0.17  # of vectors with very many dimensions
 CHART_HEIGHT = 0.72  # of its width
 AXIS_TITLE_SIZE, BAR_LABEL, SERIES_LABEL = 9.0, 8.0, 8.0
 BAR_PLACES = (0.0, 0.5, 1.0)
@@ -119,7 +122,7 @@ def lay_out(drawn: Sequence[Drawable], look: Look) -> Layout:
     grids = [each for each in drawn if isinstance(each, Grid)]
     scales = tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
     size = look.size or _natural_size(drawn, look, scales)
-    caption = _caption_lines(look, size)
+    caption = _caption_lines(look, size) if min(size) >= ROOM_FOR_CAPTION else []
     title = _title_lines(look, size)
     room = _room(size, len(title), len(caption), scales)
     columns = [look.columns] if look.columns else range(1, len(drawn) + 1)
@@ -237,7 +240,7 @@ def _size(each: Drawable, width: float, height: float) -> tuple[float, float]:
         return cell * columns, cell * rows
     return (
         min(width, max(high * 1.6 * columns, 0.3 * width)),
-        min(height, max(wide * 1.2 * rows, 0.1 * height)),
+        min(height, max(wide * 1.2 * rows, LOWEST_ROW * rows)),
     )
 
 
@@ -302,15 +305,15 @@ def _labels_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Words]:
     left, bottom, width, height = box
     for place, label in zip(rows.places, rows.labels, strict=True):
         y = bottom + height * (1 - (place + 0.5) / rows.count)
-        yield Words(label, left - 0.05, y, rows.size, across="right", along="center_baseline")
-    across, along = {0: ("center", "top"), 45: ("right", "top"), 90: ("right", "center")}[
-        columns.angle
+        yield Words(label, left - 0.05, y - rows.size * POINT * MIDDLE, rows.size, across="right")
+    angle, size = columns.angle, columns.size
+    across, along = {0: ("center", "baseline"), 45: ("right", "top"), 90: ("right", "center")}[
+        angle
     ]
+    y = bottom - 0.05 - (size * POINT * ASCENT if angle == 0 else 0)
     for place, label in zip(columns.places, columns.labels, strict=True):
         x = left + width * (place + 0.5) / columns.count
-        yield Words(
-            label, x, bottom - 0.05, columns.size, angle=columns.angle, across=across, along=along
-        )
+        yield Words(label, x, y, size, angle=angle, across=across, along=along)
     if rows.title:
         yield Words(
             rows.title, left - rows.extent - 0.08, bottom + height / 2, AXIS_TITLE_SIZE,

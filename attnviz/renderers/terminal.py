@@ -19,7 +19,18 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.colors import DEFAULT_PALETTE, gradient, needs_dark_ink, shade
-from attnviz.grids import Axis, Curves, Drawable, Grid, Scale, cell_format, only, pool
+from attnviz.grids import (
+    Axis,
+    Curves,
+    Drawable,
+    Grid,
+    Scale,
+    block_size,
+    cell_format,
+    isolated,
+    only,
+    pool,
+)
 from attnviz.renderers import Look
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -30,7 +41,7 @@ ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
 BARS_AT_ONCE = 20
 NARROWEST = 24
 
-BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
+BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class Table:
 
     def _header(self) -> str:
         if self.numbers:
-            return "".join(f"{name:>{self.cell_width}}" for name in self.grid.columns.heads)
+            return "".join(f"{name:>{self.cell_width}}" for name in self.grid.columns.headings)
         return _ruler(self.grid.columns, self.cell_width)
 
     def _row(self, row: int, name: str) -> Text:
@@ -199,6 +210,7 @@ def _fit_tokens(grid: Grid, screen: Screen) -> Table:
 def _fit_pooled(grid: Grid, screen: Screen, size: int) -> Table:
     """Blocks of cells, as small as fits; labels that name a block are longer, so look again."""
     while True:
+        size = block_size(len(grid.columns), size)
         pooled = pool(grid, size if grid.rows.counts == "token" else 1, size)
         if len(pooled.columns) + _label_width(pooled.rows, screen) <= screen.room:
             return _fit_tokens(pooled, screen)
@@ -237,7 +249,7 @@ def _number_width(grid: Grid, screen: Screen) -> int:
     lowest, highest = grid.values.min(initial=0).item(), grid.values.max(initial=0).item()
     extreme = -max(-lowest, highest) if lowest < 0 else highest
     widest = len(cell_format(grid, screen.decimals)(extreme))
-    heads = [cell_len(head) for head in grid.columns.heads]
+    heads = [cell_len(head) for head in grid.columns.headings]
     return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
 
 
@@ -253,7 +265,7 @@ def _row_names(axis: Axis) -> list[str]:
     if not width:
         return [*axis.labels]
     return [
-        f"{number:>{width}} {label}".rstrip()
+        f"{number:>{width}} {isolated(label)}".rstrip()
         for number, label in zip(axis.numbers, axis.labels, strict=True)
     ]
 

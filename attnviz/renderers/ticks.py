@@ -20,6 +20,7 @@ POINT = 1 / 72
 LABEL, SMALLEST_LABEL = 10.0, 5.5  # points
 LONGEST_LABEL = 24  # characters
 AXIS_TITLE = 0.26  # what the title of an axis takes beside its labels
+MEASURED = 100.0  # large, for small letters are fitted to pixels and come out wider or narrower
 THINNING = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
@@ -97,12 +98,12 @@ def longest_label(axis: Axis) -> float:
 
 def text_width(text: str, size: float) -> float:
     """The width of a line of text, in inches."""
-    return _width_in_points(text, tuple(FontProperties().get_family())) * size / 10 * POINT
+    return _width_of(text, tuple(FontProperties().get_family())) * size / MEASURED * POINT
 
 
 @lru_cache(maxsize=8192)
-def _width_in_points(text: str, families: tuple[str, ...]) -> float:
-    font = FontProperties(family=list(families), size=10)
+def _width_of(text: str, families: tuple[str, ...]) -> float:
+    font = FontProperties(family=list(families), size=MEASURED)
     measure: Callable[..., tuple[float, float, float]] = _ruler().get_text_width_height_descent
     return measure(text, font, ismath=False)[0]
 

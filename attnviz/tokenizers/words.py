@@ -25,7 +25,7 @@ def spaces(text: str) -> Tokens:
 def _split(pattern: regex.Pattern[str], text: str) -> Tokens:
     matches = list(pattern.finditer(text))
     pieces = tuple(match.group().encode() for match in matches)
-    spaced = tuple(text[: match.start()][-1:].isspace() for match in matches)
+    spaced = tuple(text[max(0, match.start() - 1) : match.start()].isspace() for match in matches)
     return Tokens(text, pieces, tuple(_number(piece) for piece in pieces), spaced)
 
 
