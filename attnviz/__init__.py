@@ -11,6 +11,9 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from attnviz.comparison import Comparison as Comparison
+    from attnviz.comparison import compare as compare
+    from attnviz.comparison import compare_scores as compare_scores
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.grids import Grid as Grid
     from attnviz.grids import draw as draw
@@ -23,9 +26,12 @@ __version__ = "0.1.0"
 
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
+    "Comparison": "attnviz.comparison:Comparison",
     "Grid": "attnviz.grids:Grid",
     "Settings": "attnviz.settings:Settings",
     "Trace": "attnviz.tracing:Trace",
+    "compare": "attnviz.comparison:compare",
+    "compare_scores": "attnviz.comparison:compare_scores",
     "draw": "attnviz.grids:draw",
     "render": "attnviz.renderers:render",
     "trace": "attnviz.tracing:trace",

@@ -70,6 +70,7 @@ class Comparison:
     measures: tuple[Measures, ...]
     differences: tuple[Weights | None, ...]  # None: for the reference, and for other tokens
     changes: tuple[Change | None, ...]
+    query: int | None = None  # shown alone, if it is not None
     provenance: Provenance | None = None
 
 
@@ -128,6 +129,20 @@ def contrast(ways: Sequence[Way], by: str, reference: int) -> Comparison:
     return Comparison(
         by, tuple(ways), reference, tuple(measures), tuple(differences), tuple(changes)
     )
+
+
+def restricted(made: Comparison, query: int) -> Comparison:
+    """The same comparison of one query's row alone."""
+    changes: list[Change | None] = []
+    for way, difference in zip(made.ways, made.differences, strict=True):
+        pair = _comparable(made.ways[made.reference], way)
+        if difference is None or pair is None:
+            changes.append(None)
+            continue
+        before, after = (each[:, query : query + 1] for each in pair)
+        change = _largest(difference[:, query : query + 1], before, after)
+        changes.append(replace(change, query=query))
+    return replace(made, query=query, changes=tuple(changes))
 
 
 def way(text: str, base: Settings, by: str, name: str, command: str | None = None) -> Way:

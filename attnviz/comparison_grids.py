@@ -47,9 +47,9 @@ NEXT_TO_NOTHING = 1e-6
 PANELS_IN_A_ROW = 5
 
 
-def panels(made: Comparison, query: int | None) -> list[Grid | None]:
+def panels(made: Comparison) -> list[Grid | None]:
     """The ways in rows of at most five, and below each way its difference from the reference."""
-    weights, differences = _weights_and_differences(made, query)
+    weights, differences = _weights_and_differences(made)
     if len(weights) == 2 or not differences:
         others = [grid for place, grid in enumerate(differences) if place != made.reference]
         return [*weights, *others]
@@ -70,17 +70,17 @@ def columns(made: Comparison) -> int:
     )
 
 
-def on_screen(made: Comparison, query: int | None) -> list[Grid]:
+def on_screen(made: Comparison) -> list[Grid]:
     """The ways, then the differences, but for the reference's from itself."""
-    weights, differences = _weights_and_differences(made, query)
+    weights, differences = _weights_and_differences(made)
     return [*weights, *(grid for place, grid in enumerate(differences) if place != made.reference)]
 
 
-def _weights_and_differences(made: Comparison, query: int | None) -> tuple[list[Grid], list[Grid]]:
+def _weights_and_differences(made: Comparison) -> tuple[list[Grid], list[Grid]]:
     """No differences where the tokens of the ways are not the same."""
-    weights = grids.same_scale([_weights(made, way, query) for way in made.ways])
+    weights = grids.same_scale([_weights(made, way) for way in made.ways])
     places = [place for place in range(len(made.ways)) if place != made.reference]
-    found = [grid for grid in (_difference(made, place, query) for place in places) if grid]
+    found = [grid for grid in (_difference(made, place) for place in places) if grid]
     if len(found) < len(places):
         return weights, []
     differences = grids.same_scale(found)
@@ -107,12 +107,12 @@ def settings_line(made: Comparison) -> str:
     )
 
 
-def measures_table(made: Comparison, query: int | None) -> Grid:
+def measures_table(made: Comparison) -> Grid:
     """A row for each way, a column for each measure; the means, or one query's."""
-    means = [_means(measures, query) for measures in made.measures]
+    means = [_means(made, measures) for measures in made.measures]
     values = np.array([[row[name] for name in COLUMNS] for row in means])
     return Grid(
-        "measures" if query is None else f"measures of {_query_name(made, query)}",
+        "measures" if made.query is None else f"measures of {_query_name(made, made.query)}",
         grids.plain_axis("way", [name_of(made, way) for way in made.ways]),
         grids.plain_axis("measure", [*COLUMNS.values()]),
         np.nan_to_num(values),
@@ -131,13 +131,13 @@ def rows_of_measures(made: Comparison) -> list[Grid]:
 
 
 def changes_listed(made: Comparison) -> list[str]:
-    """The largest change of each way: `scaled: learning → this: .31 → .97`."""
-    found = zip(made.ways, made.changes, strict=True)
-    listed = [f"{name_of(made, way)}: {_change(way, change)}" for way, change in found if change]
-    start = f"largest change from {name_of(made, made.ways[made.reference])}"
-    return (
-        [f"{start}: {listed[0]}"] if len(listed) == 1 else [f"{start}, {line}" for line in listed]
-    )
+    """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
+    start = f"largest change from {name_of(made, made.ways[made.reference])} to"
+    return [
+        f"{start} {name_of(made, way)}: {_change(way, change)}"
+        for way, change in zip(made.ways, made.changes, strict=True)
+        if change
+    ]
 
 
 def mistakes(made: Comparison) -> list[str]:
@@ -158,7 +158,7 @@ def conclusion(made: Comparison, swept: Sweep | None = None) -> str:
         return _conclusion_on_sweep(swept)
     if any(way.mistake for way in made.ways):
         return _conclusion_on_mistakes(made)
-    tokens = [measures.means()["effective"] for measures in made.measures]
+    tokens = [_means(made, measures)["effective"] for measures in made.measures]
     if made.by == "scale" and len(tokens) == 2:
         return _conclusion_on_scale(made)
     sharpest, flattest = int(np.argmin(tokens)), int(np.argmax(tokens))
@@ -204,7 +204,7 @@ def _line(name: str, repeats: np.ndarray) -> Line:
     return Line(name, middle, low, high)
 
 
-def _weights(made: Comparison, way: Way, query: int | None) -> Grid:
+def _weights(made: Comparison, way: Way) -> Grid:
     values = grids.array(way.weights.mean(0))
     title = name_of(made, way)
     if len(way.weights) > 1:
@@ -222,10 +222,10 @@ def _weights(made: Comparison, way: Way, query: int | None) -> Grid:
         note=grids.WEIGHTS_NOTE.replace(" · each row sums to 1", ""),
         share=True,
     )
-    return grid if query is None else grids.only_row(grid, query)
+    return _shown(made, grid)
 
 
-def _difference(made: Comparison, place: int, query: int | None) -> Grid | None:
+def _difference(made: Comparison, place: int) -> Grid | None:
     way, base = made.ways[place], made.ways[made.reference]
     difference = made.differences[place]
     if difference is None:
@@ -242,16 +242,18 @@ def _difference(made: Comparison, place: int, query: int | None) -> Grid | None:
         note="difference: warm = reads more, cold = reads less than the reference",
         share=True,
     )
-    return grid if query is None else grids.only_row(grid, query)
+    return _shown(made, grid)
 
 
-def _means(measures: Measures, query: int | None) -> dict[str, float]:
-    if query is None:
+def _shown(made: Comparison, grid: Grid) -> Grid:
+    return grid if made.query is None else grids.only_row(grid, made.query)
+
+
+def _means(made: Comparison, measures: Measures) -> dict[str, float]:
+    if made.query is None:
         return measures.means()
-    return {
-        each.name: float(getattr(measures, each.name)[:, query].nanmean())
-        for each in fields(measures)
-    }
+    rows = {each.name: getattr(measures, each.name)[:, made.query] for each in fields(measures)}
+    return {name: float(row.nanmean()) for name, row in rows.items()}
 
 
 def _rows_of(made: Comparison, way: Way, measures: Measures) -> Grid:
@@ -279,7 +281,8 @@ def _query_name(made: Comparison, query: int) -> str:
 
 def _conclusion_on_scale(made: Comparison) -> str:
     by_name = {
-        way.name: measures.means() for way, measures in zip(made.ways, made.measures, strict=True)
+        way.name: _means(made, measures)
+        for way, measures in zip(made.ways, made.measures, strict=True)
     }
     unscaled, scaled = by_name["unscaled"], by_name["scaled"]
     divisor = _divisor(made)
@@ -320,7 +323,7 @@ def _divisor(made: Comparison) -> str:
 def _conclusion_on_mistakes(made: Comparison) -> str:
     """Which mistakes leak, which break the rows, and which do neither and only reshape them."""
     found = [
-        (way.name, measures.means())
+        (way.name, _means(made, measures))
         for way, measures in zip(made.ways, made.measures, strict=True)
         if way.name in MISTAKES and way.mistake
     ]

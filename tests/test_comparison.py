@@ -14,7 +14,7 @@ from PIL import Image
 from torch.testing import assert_close
 
 from attnviz import Settings, grids
-from attnviz.comparison import BY, Comparison, compare, compare_scores
+from attnviz.comparison import BY, Comparison, compare, compare_scores, restricted
 from attnviz.comparison_grids import columns, conclusion, curves, measures_table, panels
 from attnviz.grids import Grid
 from attnviz.mistakes import MISTAKES
@@ -65,7 +65,7 @@ def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
     assert [way.name for way in made.ways] == list(BY[by].values())
     assert len(made.measures) == len(made.differences) == len(made.ways)
     assert conclusion(made).endswith(".")
-    assert measures_table(made, None).values.shape == (len(made.ways), 8)
+    assert measures_table(made).values.shape == (len(made.ways), 8)
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "temperature"])
@@ -189,7 +189,7 @@ def test_curves_hold_medians_bands_and_the_root() -> None:
 
 def test_ways_stand_above_their_differences_on_one_scale() -> None:
     made = compare(TEXT, by="variant")
-    shown = panels(made, None)
+    shown = panels(made)
 
     assert columns(made) == 4
     assert [grid.title for grid in shown if grid][4:6] == ["the reference", "scaled − plain"]
@@ -205,14 +205,30 @@ def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
     made = compare(TEXT, by="tokenizer")
 
     assert made.differences == (None, None, None)
-    assert len(panels(made, None)) == 3
+    assert len(panels(made)) == 3
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
-    shown = [grid for grid in panels(compare(TEXT, by="variant"), 2) if isinstance(grid, Grid)]
+    shown = [
+        grid
+        for grid in panels(restricted(compare(TEXT, by="variant"), 2))
+        if isinstance(grid, Grid)
+    ]
 
     assert {grid.values.shape for grid in shown} == {(1, 4)}
     assert all(grid.rows.labels == ("learning",) for grid in shown)
+
+
+def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None:
+    whole, alone = compare(TEXT), restricted(compare(TEXT), 0)
+
+    assert whole.changes[1] is not None
+    assert alone.changes[1] is not None
+    assert (whole.changes[1].query, alone.changes[1].query) == (1, 0)
+    assert conclusion(whole) != conclusion(alone)
+    out = attnviz("compare", TEXT, "--query", "1").out
+    assert "measures of 1 I" in out
+    assert "largest change from unscaled to scaled: I → " in out
 
 
 def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:
@@ -287,7 +303,7 @@ def test_the_csv_has_a_row_for_each_query_and_one_of_means(
 
 def test_a_given_reference_scale_keeps_its_differences_centred() -> None:
     made = compare(TEXT)
-    difference = next(grid for grid in panels(made, None) if grid and "−" in grid.title)
+    difference = next(grid for grid in panels(made) if grid and "−" in grid.title)
 
     assert grids.cell_format(difference, 2)(-0.31) == "-.31"
 

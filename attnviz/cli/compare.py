@@ -99,13 +99,16 @@ def compare(
     text = source.read(text_source)
     command = command_line("compare", text_source, contrast, attention, wanted, pictures)
 
-    from attnviz import comparison, sweeps
+    from attnviz import comparison, grids, sweeps
 
     sweeps.check_repeats(contrast.repeats)
     values = None if contrast.values is None else _split(contrast.values)
     made = comparison.compare(
         text, chosen, by=contrast.by, values=values, reference=contrast.reference, command=command
     )
+    if wanted.query is not None:
+        tokens = made.ways[made.reference].tokens
+        made = comparison.restricted(made, grids.find_query(tokens, wanted.query))
     swept = _sweep(text, chosen, made, contrast, wanted)
     output.print_result(result(made, swept, contrast, wanted), wanted, pictures)
 
@@ -114,11 +117,9 @@ def result(made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Ou
     from attnviz import comparison_grids as drawing
     from attnviz import grids
 
-    tokens = made.ways[made.reference].tokens
-    query = None if wanted.query is None else grids.find_query(tokens, wanted.query)
     curves: list[Drawable] = list(drawing.curves(swept)) if swept else []
-    table = drawing.measures_table(made, query)
-    rows = drawing.rows_of_measures(made) if wanted.full and query is None else []
+    table = drawing.measures_table(made)
+    rows = drawing.rows_of_measures(made) if wanted.full and made.query is None else []
     only_curves = contrast.curves and swept is not None
     settings_line = drawing.settings_line(made)
     notes = [
@@ -130,13 +131,9 @@ def result(made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Ou
         title=f"compared by {made.by}",
         picture_title=drawing.conclusion(made, swept),
         settings=settings_line,
-        screen=lambda: (
-            curves if only_curves else [*drawing.on_screen(made, query), table, *rows, *curves]
-        ),
+        screen=lambda: curves if only_curves else [*drawing.on_screen(made), table, *rows, *curves],
         picture=lambda: (
-            curves
-            if only_curves
-            else drawing.for_picture(made, drawing.panels(made, query), curves)
+            curves if only_curves else drawing.for_picture(made, drawing.panels(made), curves)
         ),
         exports={
             suffix: partial(exports.comparison_export(suffix), made, swept)

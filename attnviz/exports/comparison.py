@@ -27,6 +27,7 @@ def json(made: Comparison, swept: Sweep | None) -> Iterator[bytes]:
         "attnviz": made.provenance and asdict(made.provenance),
         "by": made.by,
         "reference": made.ways[made.reference].name,
+        "query": None if made.query is None else made.query + 1,
         "conclusion": comparison_grids.conclusion(made, swept),
         "ways": [
             _way(way, measures) for way, measures in zip(made.ways, made.measures, strict=True)
@@ -47,8 +48,12 @@ def csv(made: Comparison, swept: Sweep | None) -> Iterator[bytes]:
             np.stack([array(getattr(measures, name)) for name in names], -1)
         ):
             for query, numbers in enumerate(rows.tolist()):
+                if made.query not in (None, query):
+                    continue
                 place = [head, query + 1, way.tokens.labels[query]]
                 yield _row([*start, *place, *map(_number, numbers)])
+        if made.query is not None:
+            continue
         means = measures.means()
         yield _row([*start, "mean", "mean", "mean", *(_number(means[name]) for name in names)])
 

@@ -32,6 +32,7 @@ Box = tuple[float, float, float, float]  # left, bottom, width, height
 NUMBER, SMALLEST_NUMBER = 10.0, 5.5
 TITLE, PANEL_TITLE, CAPTION = 13.0, 10.0, 7.0
 ROOM_FOR_CAPTION = 3.5  # a smaller picture goes without small print
+SMALLER_TITLE = 10.5
 TITLE_LEADING = 1.5  # from one line of a title to the next
 MIDDLE, ASCENT = 0.36, 0.8  # of a letter's size: from its foot to its middle, and to its head
 BOLD = 1.15  # bold letters are so much wider
@@ -389,8 +390,11 @@ def _bars(boxes: Sequence[Box], scales: Sequence[Scale], right: float) -> Iterat
 
 
 def _title_lines(look: Look, size: tuple[float, float]) -> list[str]:
-    """A title that is too long for one line goes on in the next."""
-    return _wrapped(look.title.split(" "), " ", TITLE * BOLD, size[0] - 2 * MARGIN)
+    """A title that is too long for one line, even if it is smaller, goes on in the next."""
+    room = size[0] - 2 * MARGIN
+    if text_width(look.title, SMALLER_TITLE * BOLD) <= room:
+        return [look.title] if look.title else []
+    return _wrapped(look.title.split(" "), " ", TITLE * BOLD, room)
 
 
 def _title(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
