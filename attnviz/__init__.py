@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from attnviz.comparison import compare_scores as compare_scores
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.grids import Grid as Grid
-    from attnviz.grids import draw as draw
     from attnviz.renderers import render as render
     from attnviz.settings import Settings as Settings
+    from attnviz.trace_grids import draw as draw
     from attnviz.tracing import Trace as Trace
     from attnviz.tracing import trace as trace
 
@@ -32,7 +32,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "Trace": "attnviz.tracing:Trace",
     "compare": "attnviz.comparison:compare",
     "compare_scores": "attnviz.comparison:compare_scores",
-    "draw": "attnviz.grids:draw",
+    "draw": "attnviz.trace_grids:draw",
     "render": "attnviz.renderers:render",
     "trace": "attnviz.tracing:trace",
 }

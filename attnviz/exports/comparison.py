@@ -14,9 +14,9 @@ import numpy as np
 from attnviz import comparison_grids
 from attnviz.comparison import Comparison, Way
 from attnviz.exports import document
-from attnviz.grids import array
 from attnviz.measures import Measures
 from attnviz.sweeps import BAND, Sweep
+from attnviz.trace_grids import array
 
 COLUMNS = ("way", "mistake", "head", "query number", "query")
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from attnviz.grids import array
 from attnviz.tokens import Tokens
+from attnviz.trace_grids import array
 from attnviz.tracing import Layer, Trace
 
 Contents = dict[str, Any]

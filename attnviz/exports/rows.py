@@ -6,8 +6,8 @@ import csv as standard_csv
 import io
 from collections.abc import Iterator, Sequence
 
-from attnviz.grids import array
 from attnviz.tokens import Tokens
+from attnviz.trace_grids import array
 from attnviz.tracing import Layer, Trace
 
 COLUMNS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
