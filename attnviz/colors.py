@@ -6,7 +6,8 @@ perceptual (equal steps look equal) and safe for colour-blind eyes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attnviz.errors import unknown
@@ -41,6 +42,8 @@ class Palette:
 
     anchors: str  # red, green and blue of each in hexadecimal, equally far apart
     begins_with_paper: bool = False
+    # What is masked, by theme, where the theme's own grey could be taken for a weight.
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
 
 THEMES = {
@@ -84,6 +87,7 @@ PALETTES = {
             "535353 464646 393939 2d2d2d 212121 161616"
         ),
         begins_with_paper=True,
+        hidden={"light": "#f3e0b5", "dark": "#4a3a1c"},
     ),
     "viridis": Palette(
         (
@@ -115,6 +119,10 @@ def theme(name: str) -> Theme:
     if name not in THEMES:
         raise unknown("theme", name, THEMES)
     return THEMES[name]
+
+
+def hidden_color(palette: str, theme_name: str) -> str:
+    return PALETTES[palette].hidden.get(theme_name, theme(theme_name).hidden)
 
 
 def gradient(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:

@@ -24,7 +24,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from PIL import Image
 
-from attnviz.colors import Theme, gradient, needs_dark_ink, shade, theme
+from attnviz.colors import Theme, gradient, hidden_color, needs_dark_ink, shade, theme
 from attnviz.grids import Curves, Drawable, Grid, block_size, pool, same_scale
 from attnviz.renderers import Look, fonts
 from attnviz.renderers.charts import Chart
@@ -197,7 +197,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     if scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
     rgb = shade(grid.values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
-    rgb[grid.hidden] = _rgb(colors.hidden)
+    rgb[grid.hidden] = _rgb(hidden_color(look.palette, look.theme))
     return rgb
 
 
