@@ -17,7 +17,7 @@ from attnviz import attention, devices
 from attnviz.errors import AttnvizError, unknown
 from attnviz.measures import Measures, Weights, measure
 from attnviz.mistakes import MISTAKES
-from attnviz.settings import DTYPES, POSITIONS, Settings
+from attnviz.settings import DTYPES, POSITIONS, Settings, chosen_variant
 from attnviz.tokens import Tokens
 from attnviz.tracing import Provenance, Trace, trace
 from attnviz.variants import VARIANTS
@@ -85,8 +85,10 @@ def compare(
     **changes: Any,
 ) -> Comparison:
     """Ways of attending to a text, held against the first of them, or against `reference`."""
-    base = prepared(by, replace(settings or Settings(), **changes))
+    if by not in BY:
+        raise unknown("way to compare by", by, BY)
     names = chosen_values(by, values)
+    base = prepared(names, replace(settings or Settings(), **changes))
     ways = [way(text, base, by, name, command) for name in names]
     first = ways[0].trace
     made = contrast(ways, by, chosen_reference(names, reference))
@@ -153,18 +155,19 @@ def way(text: str, base: Settings, by: str, name: str, command: str | None = Non
         made = _mistaken(made, name)
     (layer,) = made.layers
     about = mistake.about if mistake else ""
-    return Way(name, layer.attended.mixing, layer.visible, made.tokens, made.keys, about, made)
+    return Way(name, layer.attended.weights, layer.visible, made.tokens, made.keys, about, made)
 
 
-def prepared(by: str, settings: Settings) -> Settings:
-    """The settings that all ways start from."""
-    if by not in BY:
-        raise unknown("way to compare by", by, BY)
-    if by == "mask" and settings.heads is None and settings.head_dim is None:
-        # One head half as wide as the model: else √(model width) would be √(head width), and
-        # the mistake of taking one for the other could not be seen.
-        return replace(settings, head_dim=max(1, settings.width // 2))
-    return settings
+def prepared(names: Sequence[str], settings: Settings) -> Settings:
+    """The settings that all ways start from.
+
+    To show √(model width) taken for √(head width) the two must differ: one head, half as wide.
+    """
+    own = settings.heads is not None or settings.head_dim is not None
+    chosen = chosen_variant(settings)
+    if "model-scale" not in names or own or not chosen.projected or chosen.heads > 1:
+        return settings
+    return replace(settings, head_dim=max(1, settings.width // 2))
 
 
 def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
@@ -272,7 +275,7 @@ def _mask(settings: Settings, value: str) -> Settings:
 
 
 _SCALES = ("unscaled", "scaled")
-_MASKS = ("none", "causal", "window")
+_MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
 _VECTORS = "queries, keys, values"
 
 BY = {

@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from attnviz import grids, trace_grids
+from attnviz import attention, grids, trace_grids
 from attnviz.comparison import BY, Change, Comparison, Way
 from attnviz.grids import Curves, Drawable, Grid, Line, Scale
 from attnviz.measures import Measures
-from attnviz.mistakes import MISTAKES
 from attnviz.sweeps import BAND, SERIES, Sweep
+from attnviz.tokens import Tokens
 
 COLUMNS = {  # of the table of measures
     "entropy": "bits",
@@ -40,34 +40,54 @@ _VARYING = {  # what differs is no setting of the whole
     "positions": ("positions",),
     "seed": ("seed",),
     "dtype": ("dtype",),
-    "device": ("dtype",),
+    "device": ("dtype",),  # the part that names both
     "tokenizer": ("tokens",),
 }
+VISIBLE = 1e-4  # what a mistake must change to be called one
 NEXT_TO_NOTHING = 1e-6
 PANELS_IN_A_ROW = 5
 
 
-def panels(made: Comparison) -> list[Grid | None]:
-    """The ways in rows of at most five, and below each way its difference from the reference."""
+def panels(made: Comparison, columns: int) -> list[Grid | None]:
+    """The ways in rows of so many, and below each way its difference from the reference."""
     weights, differences = _weights_and_differences(made)
     if len(weights) == 2 or not differences:
         others = [grid for place, grid in enumerate(differences) if place != made.reference]
         return [*weights, *others]
+    base = name_of(made, made.ways[made.reference])  # each stands below the way that it is of
+    differences = [
+        grid if place == made.reference else replace(grid, title=f"minus {base}")
+        for place, grid in enumerate(differences)
+    ]
     shown: list[Grid | None] = []
-    for start in range(0, len(weights), columns(made)):
-        row = slice(start, start + columns(made))
-        missing = [None] * (columns(made) - len(weights[row]))
+    for start in range(0, len(weights), columns):
+        row = slice(start, start + columns)
+        missing = [None] * (columns - len(weights[row]))
         shown += [*weights[row], *missing, *differences[row], *missing]
     return shown
 
 
-def columns(made: Comparison) -> int:
-    """How many panels stand in a row: all ways, or rows as long as each other."""
+def columns(made: Comparison, charts: int, size: tuple[float, float] | None) -> int | None:
+    """How many panels stand in a row; None leaves it to whoever draws them.
+
+    Of its own size a picture has rows of at most five ways, as long as each other; of a given
+    one so many that the panels come out as large as they can.
+    """
     count = len(made.ways)
-    rows = -(-count // PANELS_IN_A_ROW)
-    return (
-        3 if count == 2 and made.differences[1 - made.reference] is not None else -(-count // rows)
+    if count == 2:
+        return 4 if charts else (None if size else 3)
+    least = charts if charts and count >= 3 else 1
+    if size is None:
+        return max(least, -(-count // -(-count // PANELS_IN_A_ROW)))
+    return max(
+        range(least, max(count, least) + 1), key=lambda wide: _side(count, wide, charts, size)
     )
+
+
+def _side(count: int, columns: int, charts: int, size: tuple[float, float]) -> float:
+    """About how large a panel becomes, in inches: rows also hold labels, a page also a title."""
+    rows = 2 * -(-count // columns) + (1 if charts else 0)
+    return min(size[0] / columns, (size[1] - 1) / rows - 0.6)
 
 
 def on_screen(made: Comparison) -> list[Grid]:
@@ -90,13 +110,13 @@ def _weights_and_differences(made: Comparison) -> tuple[list[Grid], list[Grid]]:
 
 
 def for_picture(
-    made: Comparison, shown: Sequence[Grid | None], below: Sequence[Drawable]
+    made: Comparison, charts: Sequence[Drawable], columns: int | None
 ) -> list[Drawable]:
-    """The panels, and the curves in rows of their own below them."""
-    if not shown or not below:
-        return [*shown, *below]
-    rest = -len(below) % columns(made)
-    return [*shown, *below, *[None] * rest]
+    """The panels, and the charts in a row of their own below them."""
+    wide = columns or len(made.ways)
+    above = panels(made, wide)
+    holes = [None] * (-len(above) % wide) if charts else []
+    return [*above, *holes, *charts, *[None] * (-len(charts) % wide if charts else 0)]
 
 
 def settings_line(made: Comparison) -> str:
@@ -136,7 +156,7 @@ def changes_listed(made: Comparison) -> list[str]:
     """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
     start = f"largest change from {name_of(made, made.ways[made.reference])} to"
     return [
-        f"{start} {name_of(made, way)}: {_change(way, change)}"
+        f"{start} {name_of(made, way)}: {_change(made, way, change)}"
         for way, change in zip(made.ways, made.changes, strict=True)
         if change
     ]
@@ -160,16 +180,23 @@ def conclusion(made: Comparison, swept: Sweep | None = None) -> str:
         return _conclusion_on_sweep(swept)
     if any(way.mistake for way in made.ways):
         return _conclusion_on_mistakes(made)
-    tokens = [_means(made, measures)["effective"] for measures in made.measures]
-    if made.by == "scale" and len(tokens) == 2:
+    if made.by in ("dtype", "device"):
+        return _conclusion_on_rounding(made)
+    if made.by == "scale" and len(made.ways) == 2:
         return _conclusion_on_scale(made)
-    sharpest, flattest = int(np.argmin(tokens)), int(np.argmax(tokens))
-    if tokens[flattest] - tokens[sharpest] < 0.005:
-        return f"All of them read alike: {_count(tokens[0])} tokens a query."
+    # Counts of tokens can be held against each other only where there are as many to read.
+    alike = len({len(way.keys) for way in made.ways}) == 1
+    found = [
+        _means(made, measures)["effective" if alike else "share"] for measures in made.measures
+    ]
+    words = "{:.2f} tokens a query" if alike else "{:.0%} of the largest entropy"
+    sharpest, flattest = int(np.nanargmin(found)), int(np.nanargmax(found))
+    if found[flattest] - found[sharpest] < 0.005:
+        return f"All of them read alike: {words.format(found[0])}."
     names = [name_of(made, way) for way in made.ways]
     return (
-        f"'{names[sharpest]}' reads most sharply, {_count(tokens[sharpest])} tokens a query, "
-        f"and '{names[flattest]}' most evenly, {_count(tokens[flattest])}."
+        f"'{names[sharpest]}' reads most sharply, {words.format(found[sharpest])}, "
+        f"and '{names[flattest]}' most evenly, {words.format(found[flattest])}."
     )
 
 
@@ -191,7 +218,8 @@ def _curves(made: Sweep, name: str, title: str, places: tuple[float, ...], acros
     if name == "spread" and made.by != "temperature":
         root = np.sqrt(np.array(made.widths, dtype=float))[order]
         lines.append(Line("√d_k", root, root, root, dashed=True))
-    seeds = f"median of {made.repeats:,} seeds, band from {BAND[0]:.0%} to {BAND[1]:.0%}"
+    band = f"median of {made.repeats:,} seeds, band from {BAND[0]:.0%} to {BAND[1]:.0%}"
+    seeds = "one seed" if made.repeats == 1 else band
     return Curves(title, across, tuple(sorted(places)), tuple(lines), note=seeds)
 
 
@@ -272,11 +300,21 @@ def _rows_of(made: Comparison, way: Way, measures: Measures) -> Grid:
     )
 
 
-def _change(way: Way, change: Change) -> str:
-    query, key = way.tokens.labels[change.query], way.keys.labels[change.key]
-    head = "" if change.head is None else f" in head {change.head}"
+def _change(made: Comparison, way: Way, change: Change) -> str:
+    query, key = _named(way.tokens, change.query), _named(way.keys, change.key)
+    among = f" in head {change.head}" if change.head is not None else ""
+    if len(way.weights) != len(made.ways[made.reference].weights):
+        among = " in the mean of heads"
     before, after = grids.share_text(change.before), grids.share_text(change.after)
-    return f"{query} → {key}{head}: {before} → {after}"
+    if before == after:
+        return f"{query} → {key}{among}: by {grids.tiny_text(change.after - change.before)}"
+    return f"{query} → {key}{among}: {before} → {after}"
+
+
+def _named(tokens: Tokens, place: int) -> str:
+    """A token's label, with its number where the label stands more than once."""
+    label = tokens.labels[place]
+    return f"{place + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
 def _query_name(made: Comparison, query: int) -> str:
@@ -289,16 +327,38 @@ def _conclusion_on_scale(made: Comparison) -> str:
         for way, measures in zip(made.ways, made.measures, strict=True)
     }
     unscaled, scaled = by_name["unscaled"], by_name["scaled"]
-    divisor = _divisor(made)
+    before, after = unscaled["effective"], scaled["effective"]
+    if abs(after - before) < 0.005:
+        return f"Scaling changes nothing here: {_why_nothing(made)}."
     start = (
-        f"Divided by {divisor}, the scores let a query read {_count(scaled['effective'])} tokens"
+        f"Divided by {_divisor(made)}, the scores let a query read {after:.2f} tokens instead of"
     )
-    if abs(scaled["effective"] - unscaled["effective"]) < 0.005:
-        return f"{start}, as many as without: at this width scaling changes nothing."
     times = scaled["gradient"] / max(unscaled["gradient"], 1e-12)
-    softmax = f"{times:.1f} times" if times < 1000 else "over a thousand times"
-    effect = f"and give the softmax {softmax} the gradient" if times > 1 else "and flatten the rows"
-    return f"{start} instead of {_count(unscaled['effective'])}, {effect}."
+    if times <= 1:
+        return f"{start} {before:.2f}."
+    amount = f"{times:.1f} times" if times < 1000 else "over a thousand times"
+    return f"{start} {before:.2f}, and give the softmax {amount} the gradient."
+
+
+def _why_nothing(made: Comparison) -> str:
+    way = made.ways[made.reference]
+    visible = way.visible if made.query is None else way.visible[made.query]
+    if int(visible.sum(-1).max()) == 1:
+        return "a query sees one token, and reads it whole"
+    if way.trace is not None and not way.trace.variant.compared:
+        return "nothing is compared, so all scores are 0"
+    return "the scores are too small, or too large, for it to matter"
+
+
+def _conclusion_on_rounding(made: Comparison) -> str:
+    """What dtypes and devices change, which is nothing but the last digits."""
+    errors = [
+        f"{way.name} by {grids.tiny_text(float(difference.abs().max()))}"
+        for way, difference in zip(made.ways, made.differences, strict=True)
+        if difference is not None
+    ]
+    reference = made.ways[made.reference].name
+    return f"At most, weights differ from those of {reference} in {_listed(errors)}."
 
 
 def _conclusion_on_sweep(made: Sweep) -> str:
@@ -306,13 +366,17 @@ def _conclusion_on_sweep(made: Sweep) -> str:
     places, across = _places(made)
     order = np.argsort(places)
     first, last = int(order[0]), int(order[-1])
+    if float(made.curves["spread"]["unscaled"].max()) == 0:
+        return "Nothing is compared, so all scores are 0 and no width or scale matters."
+
+    noun = "the number of heads" if made.by == "heads" else across
 
     def ends(measure: str, series: str) -> str:
         median = made.curves[measure][series].quantile(0.5, dim=1)
         return f"from {median[first]:.2g} to {median[last]:.2g}"
 
     return (
-        f"As {across} goes from {places[first]:g} to {places[last]:g}, the spread of unscaled "
+        f"As {noun} goes from {places[first]:g} to {places[last]:g}, the spread of unscaled "
         f"scores goes {ends('spread', 'unscaled')} and the entropy of a row "
         f"{ends('entropy', 'unscaled')} bits; scaled, they go {ends('spread', 'scaled')} and "
         f"{ends('entropy', 'scaled')}."
@@ -325,27 +389,39 @@ def _divisor(made: Comparison) -> str:
 
 
 def _conclusion_on_mistakes(made: Comparison) -> str:
-    """Which mistakes leak, which break the rows, and which do neither and only reshape them."""
-    found = [
-        (way.name, _means(made, measures))
-        for way, measures in zip(made.ways, made.measures, strict=True)
-        if way.name in MISTAKES and way.mistake
-    ]
-    leaks = [f"{name} ({mean['hidden']:.2f})" for name, mean in found if mean["hidden"] > 1e-4]
-    breaks = [name for name, mean in found if mean["row_error"] > 1e-3]
-    quiet = [name for name, mean in found if mean["hidden"] <= 1e-4 and mean["row_error"] <= 1e-3]
+    """Which mistakes leak, which break the rows, which only reshape them, and which do nothing."""
+    leaks: list[str] = []
+    breaks: list[str] = []
+    reshapes: list[str] = []
+    idle: list[str] = []
+    for way, measures in zip(made.ways, made.measures, strict=True):
+        if not way.mistake:
+            continue
+        mean = _means(made, measures)
+        if mean["hidden"] > VISIBLE:
+            leaks.append(f"{way.name} ({mean['hidden']:.2f})")
+        if mean["row_error"] > VISIBLE:
+            breaks.append(way.name)
+        elif mean["hidden"] <= VISIBLE:
+            (reshapes if _differs(made, way) else idle).append(way.name)
     parts = [
         f"hidden tokens get weight in {_listed(leaks)}" if leaks else "",
         f"rows do not sum to 1 in {_listed(breaks)}" if breaks else "",
-        f"only the shape of the rows tells {_listed(quiet)}" if quiet else "",
+        f"only the shape of the rows tells {_listed(reshapes)}" if reshapes else "",
+        f"here {_listed(idle)} cannot be told from what is right" if idle else "",
     ]
     sentence = "; ".join(part for part in parts if part)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
+def _differs(made: Comparison, way: Way) -> bool:
+    """Whether a mistake's weights are any other than the right ones of the same scores."""
+    assert way.trace is not None
+    (layer,) = way.trace.layers
+    right = attention.attention_weights(layer.attended.scaled_scores, layer.visible)
+    rows = slice(None) if made.query is None else slice(made.query, made.query + 1)
+    return float((way.weights - right)[:, rows].abs().max()) > VISIBLE
+
+
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _count(tokens: float) -> str:
-    return f"{tokens:.2f}"

@@ -17,6 +17,10 @@ class AttnvizError(Exception):
         self.hint = hint
 
 
+class Note(UserWarning):
+    """Something worth saying about a result that is all right; the command line prints it."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> AttnvizError:
     """A name that is in no table, with the nearest one that is.
 

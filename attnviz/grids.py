@@ -223,6 +223,8 @@ def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
     """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
     if grid.scale.kind == "none":
         return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
+    if grid.share and grid.scale.kind == "diverging" and grid.scale.high < 0.01:
+        return tiny_text
     if grid.share:
         return share_text if decimals == 2 else f"{{:.{decimals}f}}".format
     reach = float(np.abs(grid.values).max(initial=0.0))
@@ -230,6 +232,14 @@ def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
         return f"{{:.{decimals - 1}e}}".format
     left = max(0, decimals - max(0, len(str(int(reach))) - 2))  # fewer behind 100, none behind 1000
     return lambda value: f"{round(value, left) + 0.0:.{left}f}"  # + 0.0, for there is no -0.00
+
+
+def tiny_text(value: float) -> str:
+    """
+    >>> tiny_text(-3.2e-8), tiny_text(0.0)
+    ('-3e-08', '0')
+    """
+    return f"{value:.0e}" if value else "0"
 
 
 def share_text(value: float) -> str:

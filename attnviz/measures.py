@@ -15,6 +15,7 @@ from torch import Tensor
 
 Weights = Float[Tensor, "head query key"]
 Rows = Float[Tensor, "head query"]
+READ = 1e-9  # a weight below is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ def measure(
     bits = entropy(rows)
     return Measures(
         entropy=bits,
-        share=share_of_largest(bits, visible),
+        share=share_of_largest(bits, visible | (rows > READ)),
         effective=2**bits,
         peak=weights.amax(-1),
         gradient=gradient(rows),
@@ -70,8 +71,11 @@ def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
     return nats / log(2)
 
 
-def share_of_largest(bits: Rows, visible: Bool[Tensor, "query key"]) -> Rows:
-    """Entropy over log₂ of the number of visible keys; a query that sees one key has no share."""
+def share_of_largest(bits: Rows, visible: Bool[Tensor, "*head query key"]) -> Rows:
+    """Entropy over log₂ of the number of visible keys; a query that sees one key has no share.
+
+    Keys that a mistake reads though they are hidden count as visible.
+    """
     largest = visible.sum(-1).double().log2()
     share: Tensor = bits / largest.masked_fill(largest == 0, torch.nan)
     return share

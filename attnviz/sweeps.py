@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz import attention, devices, embedding, measures
-from attnviz.comparison import BY, prepared
+from attnviz.comparison import BY
 from attnviz.errors import AttnvizError
 from attnviz.settings import Settings, chosen_variant, head_width
 from attnviz.tokenizers import tokenize
@@ -57,9 +57,8 @@ def sweep(
 ) -> Sweep:
     """The spread of the scores, entropy, peak and gradient, each scaled and unscaled."""
     check_repeats(repeats)
-    base = prepared(by, settings)
-    chosen = [BY[by].choose(base, value) for value in values]
-    tokens = tokenize(text, base.tokenizer)
+    chosen = [BY[by].choose(settings, value) for value in values]
+    tokens = tokenize(text, settings.tokenizer)
     found = {
         measured: {series: torch.empty(len(values), repeats) for series in SERIES}
         for measured in MEASURED

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from math import e
+from typing import Any
 
 import pytest
 import torch
@@ -63,6 +64,7 @@ def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
     made = compare(TEXT, by=by)
 
     assert [way.name for way in made.ways] == list(BY[by].values())
+    assert float(made.measures[-1].share.nan_to_num().max()) <= 1 + 1e-9
     assert len(made.measures) == len(made.differences) == len(made.ways)
     assert conclusion(made).endswith(".")
     assert measures_table(made).values.shape == (len(made.ways), 8)
@@ -118,7 +120,7 @@ def test_each_mistake_shows_its_own_symptom() -> None:
     weights = by_name(made)
     assert_close(weights["softmax-all"].sum(), torch.tensor(1.0))
     assert_close(weights["softmax-columns"].sum(-2), torch.ones(1, 4))
-    assert_close(weights["zero-weights"], weights["none"].masked_fill(~made.ways[1].visible, 0))
+    assert_close(weights["zero-weights"], weights["none"].masked_fill(~made.ways[0].visible, 0))
     flatter = float(found["model-scale"].entropy.mean()) > float(found["causal"].entropy.mean())
     assert flatter
     assert set(MISTAKES) == leaks | breaks | {"model-scale"}
@@ -189,10 +191,10 @@ def test_curves_hold_medians_bands_and_the_root() -> None:
 
 def test_ways_stand_above_their_differences_on_one_scale() -> None:
     made = compare(TEXT, by="variant")
-    shown = panels(made)
+    shown = panels(made, 4)
 
-    assert columns(made) == 4
-    assert [grid.title for grid in shown if grid][4:6] == ["the reference", "scaled − plain"]
+    assert columns(made, 0, None) == 4
+    assert [grid.title for grid in shown if grid][4:6] == ["the reference", "minus plain"]
     weights = [grid for grid in shown[:4] if grid]
     differences = [grid for grid in shown[4:] if grid]
     assert len({grid.scale for grid in weights}) == 1
@@ -201,17 +203,60 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
     }
 
 
+def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
+    made = compare(TEXT, by="mask")
+    wide, high = columns(made, 0, (10.0, 5.625)), columns(made, 0, (7.5, 10.0))
+
+    assert columns(made, 0, None) == 5
+    assert wide is not None
+    assert high is not None
+    assert wide > high
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "by", "words"),
+    [
+        ("Hello", {}, "scale", "Scaling changes nothing here: a query sees one token"),
+        (
+            TEXT,
+            {"variant": "average"},
+            "scale",
+            "Scaling changes nothing here: nothing is compared",
+        ),
+        ("Hello", {}, "mask", "cannot be told from what is right"),
+        (TEXT, {}, "dtype", "At most, weights differ from those of float64 in float32 by "),
+        (TEXT, {}, "tokenizer", "of the largest entropy"),
+        (TEXT, {"variant": "plain"}, "mask", "Hidden tokens get weight in zero-scores"),
+    ],
+)
+def test_conclusions_are_true_at_the_edges(
+    text: str, settings: dict[str, Any], by: str, words: str
+) -> None:
+    assert words in conclusion(compare(text, by=by, **settings))
+
+
+def test_dropout_is_not_taken_for_attention() -> None:
+    assert_close(by_name(compare(TEXT, dropout=0.5)), by_name(compare(TEXT)))
+
+
+def test_what_only_rounding_changes_is_written_as_small_as_it_is() -> None:
+    made = compare(TEXT, by="dtype", values=["float64", "float32"])
+    difference = [grid for grid in panels(made, 2) if grid][-1]
+
+    assert re.fullmatch(r"-?\de-\d\d", grids.cell_format(difference, 2)(difference.values.min()))
+
+
 def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
     made = compare(TEXT, by="tokenizer")
 
     assert made.differences == (None, None, None)
-    assert len(panels(made)) == 3
+    assert len(panels(made, 5)) == 3
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
     shown = [
         grid
-        for grid in panels(restricted(compare(TEXT, by="variant"), 2))
+        for grid in panels(restricted(compare(TEXT, by="variant"), 2), 4)
         if isinstance(grid, Grid)
     ]
 
@@ -303,7 +348,7 @@ def test_the_csv_has_a_row_for_each_query_and_one_of_means(
 
 def test_a_given_reference_scale_keeps_its_differences_centred() -> None:
     made = compare(TEXT)
-    difference = next(grid for grid in panels(made) if grid and "−" in grid.title)
+    difference = next(grid for grid in panels(made, 5) if grid and "−" in grid.title)
 
     assert grids.cell_format(difference, 2)(-0.31) == "-.31"
 
@@ -358,6 +403,12 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "'softmax-all' is a mistake, not a variant (softmax over the whole matrix instead of each "
         "row: the matrix sums to 1, not the rows)",
         "look at it with: attnviz compare TEXT --by mask --values causal,softmax-all",
+    ),
+    "number": (
+        ["--repeats", "x"],
+        "invalid value for '--repeats': Input should be a valid integer, unable to parse string "
+        "as an integer",
+        "attnviz compare --help lists the options",
     ),
     "heads": (
         ["--by", "heads", "--values", "1,3"],

@@ -83,6 +83,19 @@ def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path
     assert all((samples / name).stat().st_size > 100 for name in names)
 
 
+def test_characters_without_a_font_are_noted_once(
+    attnviz: Attnviz, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnviz.renderers import fonts
+
+    monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
+
+    result = attnviz("run", "ⵣ", "-t", "chars", "-o", "a.png", "-o", "a.svg")
+
+    note = "note: no installed font has ⵣ: drawn as code points"
+    assert result.err.splitlines() == [note, "wrote a.png", "wrote a.svg"]
+
+
 def test_the_same_command_writes_the_same_bytes(attnviz: Attnviz, samples: Path) -> None:
     for suffix in ("png", "svg", "pdf", "txt", "json", "npz", "csv"):
         written = []
@@ -287,6 +300,8 @@ def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*COMMAND, "run", "--tokenizer", "words"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, cwd=tmp_path,
+        # A test that runs in the background is born deaf to interrupts, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     time.sleep(1.5)  # it waits for its text now
     running.send_signal(signal.SIGINT)

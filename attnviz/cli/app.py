@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pkgutil
 import signal
@@ -24,6 +25,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Show ways of attending side by side, their differences, and measures.",
     ),
 }
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # typer's own boxes take longer than the rest of --help
@@ -88,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
     except typer.TyperException as error:
-        return _refuse(_sentence(error.format_message()), "attnviz run --help lists the options")
+        return _refuse(_sentence(error.format_message()), _where_options_are(arguments))
     except MemoryError:
         return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
     except (KeyboardInterrupt, typer.Abort):
@@ -96,12 +98,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_has_gone()
     except OSError as error:
+        if error.errno not in DISK_IS_FULL:
+            raise
         return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
     except SystemExit as stopped:
         if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
             return _reader_has_gone()
         raise
     return status if isinstance(status, int) else 0
+
+
+def _where_options_are(arguments: Sequence[str] | None) -> str:
+    given = sys.argv[1:] if arguments is None else arguments
+    command = next((word for word in given if word in COMMANDS), "run")
+    return f"attnviz {command} --help lists the options"
 
 
 def _prepare_streams() -> None:

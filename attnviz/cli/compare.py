@@ -110,39 +110,37 @@ def compare(
         tokens = made.ways[made.reference].tokens
         made = comparison.restricted(made, trace_grids.find_query(tokens, wanted.query))
     swept = _sweep(text, chosen, made, contrast, wanted)
-    output.print_result(result(made, swept, contrast, wanted), wanted, pictures)
+    output.print_result(result(made, swept, contrast, wanted, pictures), wanted, pictures)
 
 
-def result(made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Output) -> Result:
+def result(
+    made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Output, pictures: Pictures
+) -> Result:
     from attnviz import comparison_grids as drawing
     from attnviz import grids
 
-    curves: list[Drawable] = list(drawing.curves(swept)) if swept else []
+    charts: list[Drawable] = list(drawing.curves(swept)) if swept else []
     table = drawing.measures_table(made)
     rows = drawing.rows_of_measures(made) if wanted.full and made.query is None else []
-    only_curves = contrast.curves and swept is not None
-    settings_line = drawing.settings_line(made)
-    notes = [
-        *drawing.mistakes(made),
-        *drawing.changes_listed(made),
-        drawing.conclusion(made, swept),
-    ]
+    size = None if pictures.size is None else output.inches(pictures.size)
+    columns = None if contrast.curves else drawing.columns(made, len(charts), size)
+    settings_line, conclusion = drawing.settings_line(made), drawing.conclusion(made, swept)
+    notes = [*drawing.mistakes(made), *drawing.changes_listed(made), conclusion]
+    tables = [*drawing.on_screen(made), table, *rows, *charts]
     return Result(
         title=f"compared by {made.by}",
-        picture_title=drawing.conclusion(made, swept),
+        picture_title=conclusion,
         settings=settings_line,
-        screen=lambda: curves if only_curves else [*drawing.on_screen(made), table, *rows, *curves],
-        picture=lambda: (
-            curves if only_curves else drawing.for_picture(made, drawing.panels(made), curves)
-        ),
+        screen=lambda: charts if contrast.curves else tables,
+        picture=lambda: charts if contrast.curves else drawing.for_picture(made, charts, columns),
         exports={
             suffix: partial(exports.comparison_export(suffix), made, swept)
             for suffix in exports.COMPARISON_EXPORTS
         },
         provenance=made.provenance,
         caption=lambda drawn: grids.caption(drawn, settings_line),
-        closing=[] if only_curves else notes,
-        columns=None if only_curves else drawing.columns(made),
+        closing=[conclusion] if contrast.curves else notes,
+        columns=columns,
     )
 
 

@@ -232,7 +232,7 @@ class Output:
             "--out",
             "-o",
             metavar="FILE",
-            help=f"Write a file: {', '.join(SUFFIXES)}. May be given several times.",
+            help=f"Write a file: {', '.join(SUFFIXES)} (.npz in run). May be given several times.",
             show_default=False,
         ),
     ] = field(default_factory=list)

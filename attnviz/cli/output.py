@@ -16,7 +16,7 @@ import typer
 from attnviz import colors
 from attnviz.cli.options import Output, Pictures
 from attnviz.cli.result import Result
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, Note, unknown
 from attnviz.renderers import RENDERERS, Look
 from attnviz.tokens import printable
 
@@ -143,9 +143,12 @@ def write(result: Result, wanted: Output, pictures: Pictures) -> None:
 
     made = list(dict.fromkeys(wanted.out))
     with warnings.catch_warnings(record=True) as noted, files.Together() as together:
+        warnings.simplefilter("always", Note)
         for path in made:
             together.write(path, _chunks(result, path.suffix.lower(), pictures))
-    notes = dict.fromkeys(f"note: {warning.message}" for warning in noted)
+    notes = dict.fromkeys(
+        f"note: {warning.message}" for warning in noted if issubclass(warning.category, Note)
+    )
     for line in [*notes, *(f"wrote {path}" for path in made)] if not wanted.quiet else ():
         typer.echo(printable(line), err=True)
 

@@ -65,7 +65,7 @@ def _way(way: Way, measures: Measures) -> dict[str, Any]:
         "mistake": way.mistake or None,
         **{key: value for key, value in traced.items() if key != "attnviz"},
         "settings": way.trace.provenance.settings if way.trace else None,
-        "weights": None if way.trace else way.weights,
+        **({} if way.trace else {"weights": way.weights}),
         "measures": {
             each.name: _without_nan(getattr(measures, each.name)) for each in fields(Measures)
         },

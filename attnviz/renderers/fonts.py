@@ -10,11 +10,9 @@ from pathlib import Path
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
+from attnviz.errors import Note
+
 FIRST = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same
-
-
-class MissingGlyphs(UserWarning):
-    """Some characters are in no font of this machine; their code points are drawn instead."""
 
 
 def families(texts: Iterable[str]) -> list[str]:
@@ -36,9 +34,7 @@ def warn_of_missing(texts: Iterable[str]) -> None:
     missing = [each for each in _characters(texts) if _font_of(each) is None]
     if missing:
         some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
-        warnings.warn(
-            f"no installed font has {some}: drawn as code points", MissingGlyphs, stacklevel=2
-        )
+        warnings.warn(Note(f"no installed font has {some}: drawn as code points"), stacklevel=2)
 
 
 def _characters(texts: Iterable[str]) -> list[str]:

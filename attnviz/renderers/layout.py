@@ -35,6 +35,7 @@ ROOM_FOR_CAPTION = 3.5  # a smaller picture goes without small print
 SMALLER_TITLE = 10.5
 TITLE_LEADING = 1.5  # from one line of a title to the next
 MIDDLE, ASCENT = 0.36, 0.8  # of a letter's size: from its foot to its middle, and to its head
+SMALLEST_TITLE = 7.0  # of a chart, that shares its line with the names of the lines
 BOLD = 1.15  # bold letters are so much wider
 MARGIN = 0.22
 PANEL_GAP = 0.3
@@ -412,7 +413,7 @@ def _panel_titles(drawn: Sequence[Drawable], boxes: Sequence[Box]) -> Iterator[W
         elif each is not None:
             names = list(_names_of_lines(each, box))
             left = min((name.x for name in names), default=box[0] + box[2])
-            yield _panel_title(each.title, box, left - box[0] - 0.08)
+            yield _panel_title(each.title, box, left - box[0] - 0.04)
             yield from names
 
 
@@ -428,7 +429,7 @@ def _names_of_lines(curves: Curves, box: Box) -> Iterator[Words]:
     """
     names = [f"- - {line.name}" if line.dashed else line.name for line in curves.lines]
     widths = [text_width(name, SERIES_LABEL) + 0.1 for name in names]
-    fits = sum(widths) + text_width(curves.title, PANEL_TITLE * 0.9) < box[2]
+    fits = sum(widths) + text_width(curves.title, SMALLEST_TITLE) < box[2]
     right = box[0] + box[2] + 0.1
     for number, line in reversed(list(enumerate(curves.lines))):
         if fits or line.dashed:

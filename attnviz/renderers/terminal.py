@@ -347,7 +347,8 @@ def _footer(grid: Grid, table: Table) -> Iterator[Text]:
     if not table.numbers:
         yield from _legend(table.grid, screen)
     elif grid.hidden.any():
-        yield Text(f"{HIDDEN} = hidden by the mask", DIM)
+        masked = grid.columns.counts == "token"
+        yield Text(f"{HIDDEN} = {'hidden by the mask' if masked else 'there is none'}", DIM)
     missing = _missing(grid, table)
     if missing and not screen.full:
         yield from _wrapped(f"and {missing} more (--full shows all)", screen)
