@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterable, Sequence
 from math import e
 from typing import Any
 
@@ -14,12 +15,12 @@ import torch
 from PIL import Image
 from torch.testing import assert_close
 
-from attnviz import Settings, grids
+from attnviz import Settings, grids, sweeps
 from attnviz.comparison import BY, Comparison, compare, compare_scores, restricted
 from attnviz.comparison_grids import columns, conclusion, curves, measures_table, panels
 from attnviz.grids import Grid
 from attnviz.mistakes import MISTAKES
-from attnviz.sweeps import NUMBERS_AT_ONCE, sweep
+from attnviz.sweeps import sweep
 from attnviz.tracing import trace
 from tests.conftest import Attnviz
 
@@ -166,17 +167,20 @@ def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives() -> None:
             )  # fmt: skip
 
 
-def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same() -> None:
+def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[sweeps.Step] = []
+
+    def tracked(some: Sequence[sweeps.Step]) -> Iterable[sweeps.Step]:
+        steps.extend(some)
+        return some
+
     alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
-    import attnviz.sweeps as sweeps
+    monkeypatch.setattr(sweeps, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
+    grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
 
-    before = NUMBERS_AT_ONCE
-    try:
-        sweeps.NUMBERS_AT_ONCE = 100
-        grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
-    finally:
-        sweeps.NUMBERS_AT_ONCE = before
-
+    assert [len(step.seeds) for step in steps] == [2, 2, 1, 1, 1, 1, 1, 1]
     assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
 
 
