@@ -95,15 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        return _reader_has_gone()
+    except BrokenPipeError:  # the reader (`| head -1`) has had enough
+        return _discard_output()
     except OSError as error:
         if error.errno not in DISK_IS_FULL:
             raise
+        _discard_output()
         return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
     except SystemExit as stopped:
         if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
-            return _reader_has_gone()
+            return _discard_output()
         raise
     return status if isinstance(status, int) else 0
 
@@ -127,8 +128,8 @@ def _stop(number: int, frame: object) -> None:
     sys.exit(128 + number)
 
 
-def _reader_has_gone() -> int:
-    """For `| head -1`: let Python's last flush find nobody to complain to."""
+def _discard_output() -> int:
+    """Let Python's last flush, of what could not be written, find nobody to complain to."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     return 0
 
