@@ -63,7 +63,7 @@ def attnviz(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+def check_golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Hold a text against tests/golden/NAME, or write it there with --update-golden."""
 
     def check(name: str, text: str) -> None:

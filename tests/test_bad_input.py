@@ -10,6 +10,7 @@ import requests
 import tiktoken
 
 from attnviz import devices
+from attnviz.errors import AttnvizError
 from tests.conftest import Attnviz
 
 SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
@@ -261,12 +262,15 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
     )
 
 
-def test_a_length_that_the_hint_allows_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
+    refuse, cpu = devices.refuse_what_does_not_fit, torch.device("cpu")
 
-    devices.refuse_what_does_not_fit(436, 2, 64, torch.float32, torch.device("cpu"))
+    refuse(436, 2, 64, torch.float32, cpu)
+    with pytest.raises(AttnvizError, match="437 tokens make 381,938 weights"):
+        refuse(437, 2, 64, torch.float32, cpu)
 
 
 def test_this_machine_knows_its_free_memory() -> None:

@@ -17,31 +17,31 @@ def screen_of(width: int | None, *grids: object, **options: bool) -> str:
     return "\n".join(line.plain.rstrip() for line in lines(grids, Screen(width, **options)))  # type: ignore[arg-type]
 
 
-def test_a_sentence_in_80_columns(golden: Golden) -> None:
-    golden("sentence_80.txt", screen_of(80, causal_weights(), vectors(4, 8)))
+def test_a_sentence_in_80_columns(check_golden: Golden) -> None:
+    check_golden("sentence_80.txt", screen_of(80, causal_weights(), vectors(4, 8)))
 
 
-def test_three_heads_in_80_columns(golden: Golden) -> None:
+def test_three_heads_in_80_columns(check_golden: Golden) -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(3)]
-    golden("heads_80.txt", screen_of(80, *heads))
+    check_golden("heads_80.txt", screen_of(80, *heads))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("tokens", [24, 80, 200])
-def test_many_tokens(golden: Golden, tokens: int, width: int) -> None:
-    golden(f"tokens_{tokens}_columns_{width}.txt", screen_of(width, many_words(tokens)))
+def test_many_tokens(check_golden: Golden, tokens: int, width: int) -> None:
+    check_golden(f"tokens_{tokens}_columns_{width}.txt", screen_of(width, many_words(tokens)))
 
 
-def test_wide_vectors_cut_and_in_full(golden: Golden) -> None:
-    golden(
+def test_wide_vectors_cut_and_in_full(check_golden: Golden) -> None:
+    check_golden(
         "vectors_80.txt", screen_of(80, vectors(3, 30)) + screen_of(80, vectors(3, 30), full=True)
     )
 
 
-def test_hostile_labels(golden: Golden) -> None:
-    golden("hostile_80.txt", screen_of(80, causal_weights("weights", *HOSTILE)))
+def test_hostile_labels(check_golden: Golden) -> None:
+    check_golden("hostile_80.txt", screen_of(80, causal_weights("weights", *HOSTILE)))
 
 
-def test_a_text_file(golden: Golden) -> None:
+def test_a_text_file(check_golden: Golden) -> None:
     look = Look(title="causal attention", caption="four tokens")
-    golden("file.txt", render([causal_weights(), vectors(4, 8)], ".txt", look).decode())
+    check_golden("file.txt", render([causal_weights(), vectors(4, 8)], ".txt", look).decode())
