@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnviz.renderers import render as render
     from attnviz.settings import Settings as Settings
     from attnviz.trace_grids import draw as draw
-    from attnviz.tracing import Trace as Trace
+    from attnviz.traces import Trace as Trace
     from attnviz.tracing import trace as trace
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "Comparison": "attnviz.comparison:Comparison",
     "Grid": "attnviz.grids:Grid",
     "Settings": "attnviz.settings:Settings",
-    "Trace": "attnviz.tracing:Trace",
+    "Trace": "attnviz.traces:Trace",
     "compare": "attnviz.comparison:compare",
     "compare_scores": "attnviz.comparison:compare_scores",
     "draw": "attnviz.trace_grids:draw",

@@ -19,37 +19,55 @@ from attnviz.variants import Variant
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """What attention made of queries, keys and values, in the order it happened."""
+    """What attention made of scores and values, in the order it happened."""
 
     scores: Float[Tensor, "head query key"]  # raw dot products
     scaled_scores: Float[Tensor, "head query key"]
+    bias: Float[Tensor, "#head query key"] | None  # what is added to them, as ALiBi does
     weights: Float[Tensor, "head query key"]  # after softmax: every row sums to 1
-    mixing: Float[Tensor, "head query key"]  # the weights, or what dropout left of them
+    mixing: Float[Tensor, "head query key"]  # the weights, or what values are mixed by instead
+    mixed_by: str  # "softmax", "dropout", or "hand": where `mixing` comes from
     contexts: Float[Tensor, "head query value_width"]
+
+    @property
+    def logits(self) -> Float[Tensor, "head query key"]:
+        """What the softmax is taken of, but for the mask."""
+        return self.scaled_scores if self.bias is None else self.scaled_scores + self.bias
 
 
 def attend(
-    queries: Float[Tensor, "head query width"],
-    keys: Float[Tensor, "head key width"],
+    scores: Float[Tensor, "head query key"],
     values: Float[Tensor, "head key value_width"],
     visible: Bool[Tensor, "query key"],
     *,
     scale: float,
-    kept: Float[Tensor, "head query key"] | None = None,
+    bias: Float[Tensor, "#head query key"] | None = None,
+    kept: Float[Tensor, "#head query key"] | None = None,
+    by_hand: Float[Tensor, "head query key"] | None = None,
 ) -> Attended:
-    """The whole of attention: scores, scale, mask and softmax, dropout, mixture."""
-    scores = similarity(queries, keys)
+    """Attention from its scores on: scale, bias, mask and softmax, dropout, mixture.
+
+    `kept` is what dropout multiplies the weights with; weights `by_hand` take their place.
+    """
     scaled_scores = scores * scale
-    weights = attention_weights(scaled_scores, visible)
-    mixing = weights if kept is None else weights * kept
-    return Attended(scores, scaled_scores, weights, mixing, mix(mixing, values))
+    logits = scaled_scores if bias is None else scaled_scores + bias
+    weights = attention_weights(logits, visible)
+    mixing, mixed_by = weights, "softmax"
+    if kept is not None:
+        mixing, mixed_by = weights * kept, "dropout"
+    if by_hand is not None:
+        mixing, mixed_by = by_hand, "hand"
+    contexts = mix(mixing, values)
+    return Attended(scores, scaled_scores, bias, weights, mixing, mixed_by, contexts)
 
 
 def project(
-    inputs: Float[Tensor, "*batch token dim"], matrix: Float[Tensor, "*batch dim out"]
+    inputs: Float[Tensor, "*batch token dim"],
+    matrix: Float[Tensor, "*batch dim out"],
+    bias: Float[Tensor, "out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
-    """Each token's query, key or value: x W."""
-    return inputs @ matrix
+    """Each token's query, key or value: x W, and a bias if there is one."""
+    return inputs @ matrix if bias is None else inputs @ matrix + bias
 
 
 def split_heads(
@@ -76,10 +94,12 @@ def scale_of(variant: Variant, width: int) -> float:
     return (width**-0.5 if variant.scaled else 1.0) / variant.temperature
 
 
-def visible_cells(variant: Variant, tokens: int, device: torch.device) -> Bool[Tensor, "query key"]:
+def visible_cells(
+    variant: Variant, tokens: int, device: torch.device, keys: int | None = None
+) -> Bool[Tensor, "query key"]:
     """Which key each query may look at; every token sees itself."""
-    position = torch.arange(tokens, device=device)
-    return variant.sees(position[:, None], position[None, :])
+    position = torch.arange(max(tokens, keys or 0), device=device)
+    return variant.sees(position[:tokens, None], position[None, : keys or tokens])
 
 
 def attention_weights(
@@ -87,6 +107,13 @@ def attention_weights(
 ) -> Float[Tensor, "head query key"]:
     """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1."""
     return scores.masked_fill(~visible, -inf).softmax(dim=-1)
+
+
+def weighted(
+    weights: Float[Tensor, "head key"], values: Float[Tensor, "head key value_width"]
+) -> Float[Tensor, "head key value_width"]:
+    """What each key's value adds to one query's context vector."""
+    return weights[..., None] * values
 
 
 def mix(

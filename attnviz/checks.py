@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz import attention
-from attnviz.tracing import Layer, Trace
+from attnviz.traces import Layer, Trace
 
 TOLERANCE = {
     torch.float64: 1e-10,
@@ -27,8 +28,8 @@ class Check:
 
 
 def verify(trace: Trace) -> list[Check]:
-    """Rows sum to 1, hidden weights are 0, and torch's own attention agrees: for each layer."""
-    return [check for layer in trace.layers for check in _verify(layer)]
+    """Rows sum to 1, hidden weights are 0, and torch's own attention agrees: for each attention."""
+    return [check for layer in trace.attentions for check in _verify(layer)]
 
 
 def _verify(layer: Layer) -> list[Check]:
@@ -45,10 +46,28 @@ def _verify(layer: Layer) -> list[Check]:
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
     ours = attention.mix(layer.attended.weights, layer.values)
+    mask = _mask(layer)
+    if layer.queries is None or layer.keys is None:
+        mask = mask + layer.attended.scaled_scores
+    queries = _or_zeros(layer, layer.queries, mask.shape[-2])
+    keys = _or_zeros(layer, layer.keys, mask.shape[-1])
     theirs = scaled_dot_product_attention(
-        layer.queries, layer.keys, layer.values, attn_mask=layer.visible, scale=layer.scale
+        queries, keys, layer.values, attn_mask=mask, scale=layer.scale
     )
     return ours - theirs
+
+
+def _mask(layer: Layer) -> Tensor:
+    """What torch adds to scores: the bias, and minus infinity for what is hidden."""
+    hidden = torch.zeros_like(layer.attended.scores).masked_fill(~layer.visible, -inf)
+    return hidden if layer.attended.bias is None else hidden + layer.attended.bias
+
+
+def _or_zeros(layer: Layer, vectors: Tensor | None, count: int) -> Tensor:
+    """Queries and keys that add nothing to scores that were given, as many as those need."""
+    if vectors is not None:
+        return vectors
+    return torch.zeros(layer.heads, count, layer.values.shape[-1]).to(layer.values)
 
 
 def _reach(layer: Layer) -> float:

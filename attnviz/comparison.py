@@ -15,11 +15,13 @@ from torch import Tensor
 
 from attnviz import attention, devices
 from attnviz.errors import AttnvizError, unknown
+from attnviz.layers import mistaken
 from attnviz.measures import Measures, Weights, measure
 from attnviz.mistakes import MISTAKES
 from attnviz.settings import DTYPES, POSITIONS, Settings, chosen_variant
-from attnviz.tokens import Tokens
-from attnviz.tracing import Provenance, Trace, trace
+from attnviz.tokens import Tokens, named
+from attnviz.traces import Provenance, Trace
+from attnviz.tracing import trace
 from attnviz.variants import VARIANTS
 
 DEFAULT_WINDOW = 2
@@ -75,7 +77,7 @@ class Comparison:
 
 
 def compare(
-    text: str,
+    text: str | None,
     settings: Settings | None = None,
     *,
     by: str = "scale",
@@ -104,9 +106,9 @@ def compare_scores(
     """Softmax of given scores as they are, beside softmax of them divided by √width."""
     queries, keys = scores.shape[-2:]
     seen = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
-    named = _named(labels or [str(number + 1) for number in range(keys)])
+    shown = named(labels or [str(number + 1) for number in range(keys)])
     ways = [
-        Way(name, attention.attention_weights(scores * scale, seen), seen, named, named)
+        Way(name, attention.attention_weights(scores * scale, seen), seen, shown, shown)
         for name, scale in (("unscaled", 1.0), ("scaled", width**-0.5))
     ]
     return contrast(ways, "scale", 0)
@@ -147,12 +149,12 @@ def restricted(made: Comparison, query: int) -> Comparison:
     return replace(made, query=query, changes=tuple(changes))
 
 
-def way(text: str, base: Settings, by: str, name: str, command: str | None = None) -> Way:
+def way(text: str | None, base: Settings, by: str, name: str, command: str | None = None) -> Way:
     """The way that a value stands for."""
     made = trace(text, BY[by].choose(base, name), command=command)
     mistake = MISTAKES.get(name) if by == "mask" else None
     if mistake is not None:
-        made = _mistaken(made, name)
+        made = mistaken(made, name)
     (layer,) = made.layers
     about = mistake.about if mistake else ""
     return Way(name, layer.attended.weights, layer.visible, made.tokens, made.keys, about, made)
@@ -200,19 +202,6 @@ def _more_values(by: str, names: Sequence[str]) -> str:
     return f"give two or more, such as --values {','.join(some[:3])}"
 
 
-def _mistaken(made: Trace, name: str) -> Trace:
-    """The same trace with the weights that a mistake would give, and their context vectors."""
-    (layer,) = made.layers
-    ratio = (layer.inputs.shape[-1] / layer.head_dim) ** 0.5
-    weights = MISTAKES[name].weigh(layer.attended.scaled_scores, layer.visible, ratio)
-    contexts = attention.mix(weights, layer.values)
-    attended = replace(layer.attended, weights=weights, mixing=weights, contexts=contexts)
-    context = attention.join_heads(contexts)
-    if layer.projections is not None and layer.projections.w_out is not None:
-        context = attention.project(context, layer.projections.w_out)
-    return replace(made, layers=(replace(layer, attended=attended, context=context),))
-
-
 def _comparable(base: Way, other: Way) -> tuple[Weights, Weights] | None:
     """The weights of both, head by head; their means if the heads are not as many."""
     if base.weights.shape[1:] != other.weights.shape[1:] or base.tokens.ids != other.tokens.ids:
@@ -237,11 +226,6 @@ def _largest(difference: Weights, before: Weights, after: Weights) -> Change:
     cell = head, query, key
     only = len(difference) == 1
     return Change(None if only else head, query, key, float(before[cell]), float(after[cell]))
-
-
-def _named(labels: Sequence[str]) -> Tokens:
-    pieces = tuple(label.encode() for label in labels)
-    return Tokens(" ".join(labels), pieces, tuple(range(len(pieces))), (True,) * len(pieces))
 
 
 def _field(

@@ -1,4 +1,4 @@
-"""Numbers out of nothing but a seed: embeddings, positions, projections.
+"""Numbers out of nothing but a seed: embeddings and projections.
 
 A drawn number depends on the seed, on what it is for, on its row and on its column, and on
 nothing else. So a token id has the same vector in every sentence, a position at every length,
@@ -26,29 +26,16 @@ def embed(ids: Sequence[int], dim: int, seed: int) -> Float[Tensor, "token dim"]
     return _one_seed(normal([seed], "embedding", ids, dim))
 
 
-def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
-    """Sines and cosines of falling frequency: sin(p / 10000^(2i/D)), then its cosine."""
-    position = torch.arange(tokens, dtype=torch.float64)[:, None]
-    pair = torch.arange(0, dim, 2, dtype=torch.float64)[None, :]
-    angle = position / 10_000 ** (pair / dim)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
-
-
-def learned(tokens: int, dim: int, seed: int) -> Float[Tensor, "token dim"]:
-    """A vector for each position as a model starts with before it learns: N(0, 1)."""
-    return _one_seed(normal([seed], "position", range(tokens), dim))
-
-
 def projection(name: str, inputs: int, outputs: int, seed: int) -> Float[Tensor, "inputs outputs"]:
     """A matrix, N(0, 1/inputs), so that what it makes of N(0, 1) has a variance of about 1."""
     return _one_seed(normal([seed], name, range(inputs), outputs)) / sqrt(inputs)
 
 
 def kept(
-    heads: int, queries: int, keys: int, dropout: float, seed: int
+    heads: int, queries: int, keys: int, dropout: float, seed: int, stream: str = "dropout"
 ) -> Float[Tensor, "head query key"]:
     """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
-    drawn = uniform([seed], "dropout", range(heads * queries), keys)[0]
+    drawn = uniform([seed], stream, range(heads * queries), keys)[0]
     scaled: Tensor = (drawn >= dropout).double() / (1 - dropout)
     return scaled.reshape(heads, queries, keys)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,6 +85,7 @@ class Grid:
     note: str = ""  # one line on how to read it
     share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
     pooled: str = ""  # what one cell stands for, if several were put together
+    decimals: int | None = None  # behind the point; None: as many as there is room for
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,40 @@ class Curves:
         )
 
 
-Drawable = Grid | Curves | None  # None leaves a place among the panels empty
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One step on the way: what it does and why, its tables, and its sums written out.
+
+    `moments` are what an animation shows of it, one after another: the same tables while they
+    fill up. A cell that is not yet filled is NaN, and is left empty.
+    """
+
+    number: str  # "5"; "4b" for what stands between two of the usual steps
+    name: str  # "scores": what --step and the names of files call it
+    title: str
+    about: str  # a plain sentence or two
+    shapes: str = ""  # "queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
+    formula: str = ""  # "scores = Q Kᵀ", for the terminal
+    tex: str = ""  # the same for Markdown, without its dollars
+    grids: tuple[Grid, ...] = ()
+    sums: tuple[str, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
+    remarks: tuple[str, ...] = ()  # what else there is to say, a line each
+    moments: tuple[Section, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        return f"{self.number} {self.title}".strip()
+
+    @property
+    def tables(self) -> tuple[Grid, ...]:
+        """Its grids; one that is alone and has the title of the step need not repeat it."""
+        if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():
+            return (replace(self.grids[0], title=""),)
+        return self.grids
+
+
+# What can be shown; None leaves a place among the panels empty.
+Drawable = Grid | Curves | Section | None
 
 
 # Up to this many keys colours run from 0 to 1. Among more, weights are so small that all of them
@@ -123,7 +157,7 @@ KEYS_ON_FULL_SCALE = 16
 
 def caption(drawn: Sequence[Drawable], settings: str) -> str:
     """The small print of a picture: how to read its panels, and its settings."""
-    shown = [each for each in drawn if each]
+    shown = list(opened(drawn))
     notes = dict.fromkeys(each.note for each in shown if each.note)
     hidden = any(isinstance(each, Grid) and each.hidden.any() for each in shown)
     masked = ["hatched = hidden by the mask"] if hidden else []
@@ -135,7 +169,19 @@ def describe(drawn: Sequence[Drawable]) -> str:
     return " ".join(_described(each) for each in drawn if each)
 
 
-def _described(grid: Grid | Curves) -> str:
+def opened(drawn: Sequence[Drawable]) -> Iterator[Grid | Curves]:
+    """Every table and chart there is, those of sections as well."""
+    for each in drawn:
+        if isinstance(each, Section):
+            yield from each.grids
+        elif each:
+            yield each
+
+
+def _described(grid: Grid | Curves | Section) -> str:
+    if isinstance(grid, Section):
+        parts = [f"{grid.heading}: {grid.about}", *(_described(each) for each in grid.grids)]
+        return " ".join(part for part in parts if part)
     if isinstance(grid, Curves):
         ends = [
             f"{line.name} from {line.middle[0]:.2g} to {line.middle[-1]:.2g}" for line in grid.lines
@@ -146,7 +192,7 @@ def _described(grid: Grid | Curves) -> str:
     start = f"{grid.title}: {size} ({grid.rows.title} × {grid.columns.title})."
     if not grid.share or not grid.values.size:
         return start
-    strongest = grid.values.argmax(axis=1)
+    strongest = np.nan_to_num(grid.values).argmax(axis=1)
     order = (
         range(len(grid.rows)) if len(grid.rows) <= 16 else np.argsort(-grid.values.max(axis=1))[:8]
     )
@@ -171,7 +217,7 @@ def plain_axis(counts: str, labels: Sequence[str]) -> Axis:
 
 def weight_scale(values: Values) -> Scale:
     """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
-    largest = float(values.max(initial=0.0))
+    largest = float(filled(values).max(initial=0.0))
     if values.shape[1] <= KEYS_ON_FULL_SCALE:
         return Scale("weight", 0.0, 1.0 if largest <= 1.001 else _rounded_up(largest))
     sample = values.ravel()[:: max(1, values.size // 1_000_000)]  # of a book, one in so many
@@ -221,17 +267,37 @@ def pool(grid: Grid, rows: int, columns: int) -> Grid:
 
 def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
     """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
+    decimals = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
         return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
     if grid.share and grid.scale.kind == "diverging" and grid.scale.high < 0.01:
         return tiny_text
     if grid.share:
         return share_text if decimals == 2 else f"{{:.{decimals}f}}".format
-    reach = float(np.abs(grid.values).max(initial=0.0))
-    if 0 < reach < 0.1:
-        return f"{{:.{decimals - 1}e}}".format
-    left = max(0, decimals - max(0, len(str(int(reach))) - 2))  # fewer behind 100, none behind 1000
+    reach = float(np.abs(filled(grid.values)).max(initial=0.0))
+    if grid.decimals is not None and grid.values.size and _whole(grid.values):
+        return "{:.0f}".format
+    if 0 < reach < (0.1 if grid.decimals is None else smallest(decimals)):
+        return f"{{:.{max(decimals - 1, 0)}e}}".format
+    # Fewer behind 100, none behind 1000, unless somebody said how many.
+    fewer = 0 if grid.decimals is not None else max(0, len(str(int(reach))) - 2)
+    left = max(0, decimals - fewer)
     return lambda value: f"{round(value, left) + 0.0:.{left}f}"  # + 0.0, for there is no -0.00
+
+
+def smallest(decimals: int) -> float:
+    """Numbers all below this are written with powers of ten: hardly a digit would be left.
+
+    >>> smallest(2), smallest(4), smallest(0)
+    (0.1, 0.001, 0.5)
+    """
+    return 10.0 ** (1 - decimals) if decimals >= 2 else 0.5 * 10.0**-decimals
+
+
+def _whole(values: Values) -> bool:
+    """Whether there is nothing behind any point."""
+    filled = values[~np.isnan(values.astype(float))]
+    return bool((filled == filled.round()).all() and np.abs(filled).max(initial=0) < 1e6)
 
 
 def tiny_text(value: float) -> str:
@@ -268,13 +334,19 @@ def only(axis: Axis, part: slice) -> Axis:
     )
 
 
+def filled(values: Values) -> Shaped[np.ndarray, "cell"]:
+    """The numbers of the cells that are neither empty nor infinite."""
+    flat: Shaped[np.ndarray, "cell"] = values[np.isfinite(values)]
+    return flat
+
+
 def none_hidden(values: Values) -> Hidden:
     return np.zeros(values.shape, dtype=bool)
 
 
 def centred(label: str, values: Values) -> Scale:
     """A diverging scale that reaches as far on either side of 0 as the largest value does."""
-    reach = _rounded_up(float(np.abs(values).max(initial=0.0)))
+    reach = _rounded_up(float(np.abs(filled(values)).max(initial=0.0)))
     return Scale(label, -reach, reach, "diverging")
 
 

@@ -12,10 +12,13 @@ from typing import Any
 from attnviz.errors import AttnvizError, unknown
 from attnviz.variants import VARIANTS, Variant
 
-POSITIONS = ("none", "sinusoidal", "learned")
+POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
+NORMS = ("post", "pre")
+ACTIVATIONS = ("relu", "gelu")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
+MOST_LAYERS = 1000
 LARGEST_SEED = 2**63 - 1
 
 
@@ -35,6 +38,13 @@ class Settings:
     dropout: float | None = None
     positions: str = "none"
     embeddings: str | None = None
+    given: str | None = None  # a file of matrices,
+    item: int | None = None  # and which of a batch in it, from 1
+    layers: int | None = None  # of transformer blocks; None: attention alone
+    norm: str = "post"
+    activation: str = "relu"
+    feed_forward: int | None = None  # how wide it is inside
+    memory: str | None = None  # a second sentence, that the first reads, too
     seed: int = 42
     device: str = "auto"
     dtype: str = "float32"
@@ -46,7 +56,16 @@ class Settings:
         _check_range("--head-dim", self.head_dim, 1, LARGEST_DIM)
         _check_range("--window", self.window, 1, None)
         _check_range("--seed", self.seed, 0, LARGEST_SEED)
+        _check_range("--item", self.item, 1, None)
+        _check_range("--layers", self.layers, 1, MOST_LAYERS)
+        _check_range("--feed-forward", self.feed_forward, 1, LARGEST_DIM)
         self._check_temperature_and_dropout()
+        self._check_what_belongs_together()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether attention stands in transformer blocks."""
+        return self.layers is not None or self.memory is not None
 
     @property
     def width(self) -> int:
@@ -60,6 +79,10 @@ class Settings:
             raise unknown("kind of positions", self.positions, POSITIONS)
         if self.dtype not in DTYPES:
             raise unknown("dtype", self.dtype, DTYPES)
+        if self.norm not in NORMS:
+            raise unknown("place for the norm", self.norm, NORMS)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
 
     def _check_temperature_and_dropout(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:
@@ -72,6 +95,25 @@ class Settings:
                 f"--dropout is {self.dropout:g}, and must be at least 0 and below 1",
                 "try --dropout 0.1",
             )
+
+    def _check_what_belongs_together(self) -> None:
+        if self.memory is not None and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"--memory needs queries of one sentence and keys of another, and "
+                f"'{self.variant}' has neither: it attends with the embeddings themselves",
+                "try --variant scaled",
+            )
+        if self.item is not None and self.given is None:
+            raise AttnvizError(
+                "--item says which of a batch, and there is no --given", "give a file of matrices"
+            )
+        bare = Settings.__dataclass_fields__
+        for name in ("norm", "activation", "feed_forward"):
+            if not self.blocks and getattr(self, name) != bare[name].default:
+                raise AttnvizError(
+                    f"--{name.replace('_', '-')} belongs to a transformer block, and there is none",
+                    "give --layers 1",
+                )
 
 
 def chosen_variant(settings: Settings) -> Variant:
@@ -86,8 +128,9 @@ def chosen_variant(settings: Settings) -> Variant:
         "dropout": settings.dropout,
     }
     chosen = replace(row, **{name: value for name, value in overrides.items() if value is not None})
-    # Several heads are joined by an output projection, unless the variant projects nothing.
-    return replace(chosen, joined=row.joined or (chosen.projected and chosen.heads > 1))
+    # Several heads, and one in a block, end in an output projection, unless nothing is projected.
+    several = chosen.heads > 1 or settings.blocks
+    return replace(chosen, joined=row.joined or (chosen.projected and several))
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:

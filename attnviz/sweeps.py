@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz import attention, devices, embedding, measures
+from attnviz import attention, devices, embedding, measures, positions
 from attnviz.comparison import BY
 from attnviz.errors import AttnvizError
 from attnviz.settings import Settings, chosen_variant, head_width
 from attnviz.tokenizers import tokenize
 from attnviz.tokens import Tokens
-from attnviz.tracing import embed, positions
+from attnviz.tracing import added_positions, embed
 from attnviz.variants import Variant
 
 MEASURED = ("spread", "entropy", "peak", "gradient")
@@ -108,10 +108,18 @@ def _measured(tokens: Tokens, settings: Settings, seeds: range) -> dict[str, dic
     scores = _scores(tokens, settings, variant, seeds).to(device)
     visible = attention.visible_cells(variant, len(tokens), device)
     found = {}
+    bias = _bias(settings, variant, len(tokens), len(seeds)).to(scores)
     for series in SERIES:
         scale = attention.scale_of(replace(variant, scaled=series == "scaled"), _width(settings))
-        found[series] = _means(scores * scale, visible, len(seeds))
+        found[series] = _means(scores * scale + bias, visible, len(seeds))
     return found
+
+
+def _bias(settings: Settings, variant: Variant, tokens: int, seeds: int) -> Tensor:
+    """What ALiBi adds to the scores, the same for every seed."""
+    if settings.positions != "alibi":
+        return torch.zeros(1)
+    return positions.distance_bias(variant.heads, tokens, tokens).repeat(seeds, 1, 1)
 
 
 def _scores(
@@ -129,6 +137,8 @@ def _scores(
     queries, keys = (
         attention.split_heads(each, variant.heads).flatten(0, 1) for each in (queries, keys)
     )
+    if settings.positions == "rotary":
+        queries, keys = positions.turned(queries), positions.turned(keys)
     return attention.similarity(queries, keys)
 
 
@@ -140,7 +150,7 @@ def _inputs(tokens: Tokens, settings: Settings, seeds: range) -> Float[Tensor, "
         vectors = embedding.normal(seeds, "embedding", tokens.ids, dim)
     if settings.positions == "learned":
         return (vectors + embedding.normal(seeds, "position", range(count), dim)).float()
-    return (vectors + positions(count, vectors.shape[-1], settings)).float()
+    return (vectors + added_positions(count, vectors.shape[-1], settings)).float()
 
 
 def _projected(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +14,7 @@ _VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+_BETWEEN_WORDS = re.compile(rf"(?<=\w){SPACE}(?=\w)")  # `Input 1` is read as it is written
 # Inside a piece these change the look of their neighbours, and on many terminals the width.
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 
@@ -28,13 +31,14 @@ class Tokens:
     pieces: tuple[bytes, ...]
     ids: tuple[int, ...]
     spaced: tuple[bool, ...]
+    words: tuple[str, ...] = ()  # what people see, where somebody named the tokens
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        return tuple(label(piece) for piece in self.pieces)
+        return self.words or tuple(label(piece) for piece in self.pieces)
 
     def find(self, wanted: str) -> tuple[int, ...]:
         """The positions, from 0, of every token that reads `wanted`, as a label or as written."""
@@ -43,6 +47,19 @@ class Tokens:
             for position, (shown, piece) in enumerate(zip(self.labels, self.pieces, strict=True))
             if wanted == shown or wanted.strip().encode(errors="replace") == piece.strip()
         )
+
+
+def named(words: Sequence[str]) -> Tokens:
+    """Words that are tokens already; the same word has the same id.
+
+    >>> named(["a", "b", "a"]).ids
+    (0, 1, 0)
+    """
+    ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    pieces = tuple(word.encode(errors="replace") for word in words)
+    shown = tuple(_BETWEEN_WORDS.sub(" ", label(piece)) for piece in pieces)
+    numbers = tuple(map(ids.__getitem__, words))
+    return Tokens(" ".join(words), pieces, numbers, (True,) * len(words), shown)
 
 
 def label(piece: bytes) -> str:

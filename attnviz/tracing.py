@@ -1,4 +1,4 @@
-"""A Trace holds everything that happened to a sentence; `trace` takes a text all the way to one.
+"""The path of a text to a Trace: tokens, embeddings, a plan, layers, provenance.
 
 (The file is not called trace.py because then `attnviz.trace`, the function at the library's
 door, would turn into the module of that name as soon as anything imports it.)
@@ -7,222 +7,249 @@ door, would turn into the module of that name as soon as anything imports it.)
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 import attnviz
-from attnviz import attention, devices, embedding
+from attnviz import devices, embedding, positions
 from attnviz.errors import AttnvizError
+from attnviz.given import NOTHING, Given
+from attnviz.layers import Plan, layers
 from attnviz.settings import Settings, chosen_variant, head_width
-from attnviz.tokenizers import tokenize
-from attnviz.tokens import Tokens
+from attnviz.tokenizers import tokenize, vocabulary
+from attnviz.tokens import Tokens, named
+from attnviz.traces import Layer, Provenance, Trace
 from attnviz.variants import Variant
 
-Heads = Float[Tensor, "head token width"]
-
-
-@dataclass(frozen=True, eq=False)
-class Projections:
-    """The matrices that make queries, keys and values, and the one that joins the heads."""
-
-    w_query: Float[Tensor, "dim out"]
-    w_key: Float[Tensor, "dim out"]
-    w_value: Float[Tensor, "dim out"]
-    w_out: Float[Tensor, "out dim"] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One layer of attention, in the order things happened."""
-
-    layer: int
-    scale: float
-    inputs: Float[Tensor, "query dim"]
-    projections: Projections | None
-    queries: Float[Tensor, "head query width"]
-    keys: Float[Tensor, "head key width"]
-    values: Float[Tensor, "head key value_width"]
-    visible: Bool[Tensor, "query key"]
-    attended: attention.Attended
-    context: Float[Tensor, "query context"]  # the heads joined, and projected
-
-    @property
-    def heads(self) -> int:
-        return self.queries.shape[0]
-
-    @property
-    def head_dim(self) -> int:
-        return self.queries.shape[-1]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What made an artefact, so that it can be made again; no names, no paths of a machine."""
-
-    version: str
-    command: str | None
-    settings: dict[str, Any]
-    seed: int
-    device: str
-    dtype: str
-    versions: dict[str, str]
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """Everything that happened to one sentence; `keys` are the tokens that are read."""
-
-    tokens: Tokens
-    keys: Tokens
-    variant: Variant
-    embeddings: Float[Tensor, "token dim"]
-    layers: tuple[Layer, ...]
-    provenance: Provenance
+Vectors = Float[Tensor, "token dim"]
 
 
 def trace(
-    text: str, settings: Settings | None = None, *, command: str | None = None, **changes: Any
+    text: str | None,
+    settings: Settings | None = None,
+    *,
+    given: Given | None = None,
+    command: str | None = None,
+    **changes: Any,
 ) -> Trace:
     """Attention on a text, every step of it kept.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
+    What is `given` is used instead of what would be drawn or computed.
     """
     chosen = replace(settings or Settings(), **changes)
-    variant = chosen_variant(chosen)
+    mine = given or _from_file(chosen)
     device = devices.choose(chosen.device, chosen.dtype)
-    tokens = tokenize(text, chosen.tokenizer)
     dtype: torch.dtype = getattr(torch, chosen.dtype)
-    vectors = embed(tokens, chosen)
-    dim = vectors.shape[1]
-    projected = dim * variant.heads * head_width(chosen, variant, dim) if variant.projected else 0
-    devices.refuse_what_does_not_fit(len(tokens), variant.heads, projected, dtype, device)
+    tokens = tokens_of(text, chosen, mine)
+    keys = tokens if mine.key_tokens is None else named(mine.key_tokens)
+    memory = None if chosen.memory is None else tokenize(chosen.memory, chosen.tokenizer)
+    vectors = embed(tokens, chosen, mine)
+    plan = planned(chosen, mine, vectors.shape[1])
+    _refuse_what_does_not_fit(plan, len(tokens), vectors.shape[1], dtype, device)
     embeddings = vectors.to(device, dtype)
-    layer = attend(embeddings, variant, chosen)
-    provenance = _provenance(chosen, variant, layer, device, command)
-    return Trace(tokens, tokens, variant, embeddings, (layer,), provenance)
+    plan = replace(plan, given=mine.like(embeddings))
+    read = None if memory is None else _memory(memory, plan, embeddings)
+    made = tuple(layers(plan, _placed(embeddings, chosen), read))
+    if "key" in mine.sizes and mine.key_tokens is None and mine.sizes["key"] != len(tokens):
+        keys = numbered(mine.sizes["key"])
+    provenance = _provenance(plan, made[0], device, command, given=text is None)
+    return Trace(
+        tokens, keys, plan.variant, embeddings, made, provenance, memory, _ids(chosen, mine)
+    )  # fmt: skip
 
 
-def embed(tokens: Tokens, settings: Settings) -> Float[Tensor, "token dim"]:
-    """A vector for each token: drawn, or from the file that the settings name."""
-    if settings.embeddings is None:
-        return embedding.embed(tokens.ids, settings.width, settings.seed)
-    from attnviz import vectors
-
-    found = vectors.from_file(settings.embeddings, tokens)
-    if settings.dim not in (None, found.shape[1]):
+def tokens_of(text: str | None, settings: Settings, given: Given) -> Tokens:
+    """The tokens of the text; without one those that are given, or as many as there are vectors."""
+    count = given.sizes.get("token", given.sizes.get("key"))
+    if text is None:
+        if count is None:
+            raise AttnvizError(
+                "there is no text, and nothing given says how many tokens there are",
+                "give a sentence, or tokens in the file",
+            )
+        return numbered(count) if given.tokens is None else named(given.tokens)
+    if given.tokens is not None:
         raise AttnvizError(
-            f"--dim is {settings.dim}, and the embeddings are {found.shape[1]} wide",
-            f"leave --dim out, or give --dim {found.shape[1]}",
+            f"a text is given, and '{given.source}' gives tokens", "leave one of them out"
+        )
+    tokens = tokenize(text, settings.tokenizer)
+    if count not in (None, len(tokens)):
+        raise AttnvizError(
+            f"the text has {len(tokens)} tokens ({settings.tokenizer}), and "
+            f"'{given.source}' is for {count}",
+            "leave the text out, or cut it with another --tokenizer",
+        )
+    return tokens
+
+
+def numbered(count: int) -> Tokens:
+    """Tokens that have no words: x1, x2, …"""
+    return named([f"x{number}" for number in range(1, count + 1)])
+
+
+def embed(tokens: Tokens, settings: Settings, given: Given = NOTHING) -> Vectors:
+    """A vector for each token: given, from the file that the settings name, or drawn."""
+    found = given.embeddings
+    if found is None and settings.embeddings is not None:
+        from attnviz import vectors
+
+        found = vectors.from_file(settings.embeddings, tokens)
+    dim = given.sizes.get("dim") if found is None else found.shape[1]
+    if settings.dim is not None and dim not in (None, settings.dim):
+        raise AttnvizError(
+            f"--dim is {settings.dim}, and the embeddings are {dim} wide",
+            f"leave --dim out, or give --dim {dim}",
+        )
+    if found is None:
+        return embedding.embed(tokens.ids, dim or settings.width, settings.seed)
+    return found
+
+
+def planned(settings: Settings, given: Given, dim: int) -> Plan:
+    """The variant and the widths, once the settings and what is given are heard."""
+    sizes, variant = given.sizes, chosen_variant(settings)
+    heads = sizes.get("head", variant.heads)
+    if settings.heads not in (None, heads):
+        raise AttnvizError(
+            f"--heads is {settings.heads}, and '{given.source}' has {heads}",
+            f"leave --heads out, or give --heads {heads}",
+        )
+    joined = given.w_out is not None or variant.joined or (variant.projected and heads > 1)
+    variant = replace(variant, heads=heads, joined=joined)
+    _refuse_unused(given, variant)
+    value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
+    width = _width(settings, variant, given, dim)
+    if width is None:
+        variant = replace(variant, scaled=_scaled_without_width(settings))
+    natural = width if variant.projected and width else dim // heads
+    return Plan(settings, variant, given, width, value_width or natural)
+
+
+def _width(settings: Settings, variant: Variant, given: Given, dim: int) -> int | None:
+    """Of a head's queries and keys; None where scores are given and nobody says."""
+    sizes = given.sizes
+    found = _shared_out(sizes, "query_width", variant.heads) or sizes.get("width")
+    if found is None:
+        return settings.head_dim if given.scores is not None else head_width(settings, variant, dim)
+    if settings.head_dim not in (None, found):
+        raise AttnvizError(
+            f"--head-dim is {settings.head_dim}, and '{given.source}' has heads {found} wide",
+            f"leave --head-dim out, or give --head-dim {found}",
         )
     return found
 
 
-def attend(embeddings: Float[Tensor, "token dim"], variant: Variant, settings: Settings) -> Layer:
-    """One layer of attention over the embeddings, with drawn projections."""
-    count, dim = embeddings.shape
-    width = head_width(settings, variant, dim)
-    inputs = embeddings + positions(count, dim, settings).to(embeddings)
-    projections = draw_projections(dim, width, variant, settings.seed, embeddings)
-    queries, keys, values = project(inputs, projections, variant)
-    visible = attention.visible_cells(variant, count, embeddings.device)
-    scale = attention.scale_of(variant, width)
-    kept = _kept(variant, count, settings.seed, embeddings)
-    attended = attention.attend(queries, keys, values, visible, scale=scale, kept=kept)
-    context = _joined(attended.contexts, projections)
-    _refuse_overflow(attended.scaled_scores, context)
-    return Layer(0, scale, inputs, projections, queries, keys, values, visible, attended, context)
+def _from_file(settings: Settings) -> Given:
+    if settings.given is None:
+        return NOTHING
+    from attnviz import matrix_files
+
+    return matrix_files.read(settings.given, settings.item)
 
 
-def positions(count: int, dim: int, settings: Settings) -> Float[Tensor, "token dim"]:
-    """What is added to the embeddings so that a token knows where it stands."""
-    if settings.positions == "sinusoidal":
-        return embedding.sinusoidal(count, dim)
-    if settings.positions == "learned":
-        return embedding.learned(count, dim, settings.seed)
-    return torch.zeros(count, dim)
-
-
-def draw_projections(
-    dim: int, width: int, variant: Variant, seed: int, like: Tensor
-) -> Projections | None:
-    """The matrices of a variant that projects, on the device and in the dtype of `like`."""
-    if not variant.projected:
+def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
+    """The width of one head of a matrix that makes all of them."""
+    if whole not in sizes:
         return None
-    out = variant.heads * width
-    w_query, w_key, w_value = (
-        embedding.projection(name, dim, out, seed).to(like)
-        for name in ("w_query", "w_key", "w_value")
-    )
-    w_out = embedding.projection("w_out", out, dim, seed).to(like) if variant.joined else None
-    return Projections(w_query, w_key, w_value, w_out)
-
-
-def project(
-    inputs: Float[Tensor, "token dim"], projections: Projections | None, variant: Variant
-) -> tuple[Heads, Heads, Heads]:
-    """Queries, keys and values. Without a comparison queries and keys are 0, so every score is."""
-    if projections is None:
-        compared = inputs if variant.compared else torch.zeros_like(inputs)
-        queries, keys, values = compared, compared, inputs
-    else:
-        queries = attention.project(inputs, projections.w_query)
-        keys = attention.project(inputs, projections.w_key)
-        values = attention.project(inputs, projections.w_value)
-    heads = variant.heads
-    return (
-        attention.split_heads(queries, heads),
-        attention.split_heads(keys, heads),
-        attention.split_heads(values, heads),
-    )
-
-
-def _kept(
-    variant: Variant, count: int, seed: int, like: Tensor
-) -> Float[Tensor, "head query key"] | None:
-    if not variant.dropout:
-        return None
-    return embedding.kept(variant.heads, count, count, variant.dropout, seed).to(like)
-
-
-def _joined(
-    contexts: Float[Tensor, "head query value_width"], projections: Projections | None
-) -> Float[Tensor, "query context"]:
-    joined = attention.join_heads(contexts)
-    if projections is None or projections.w_out is None:
-        return joined
-    return attention.project(joined, projections.w_out)
-
-
-def _refuse_overflow(scores: Tensor, context: Tensor) -> None:
-    """A number too large for its dtype becomes infinite, and everything after it NaN."""
-    if not (scores.isfinite().all() and context.isfinite().all()):
-        dtype = str(scores.dtype).removeprefix("torch.")
+    if sizes[whole] % heads:
+        name = "w_query" if whole == "query_width" else "w_value"
         raise AttnvizError(
-            f"the scores are too large for {dtype}, whose largest number is "
-            f"{torch.finfo(scores.dtype).max:.2g}",
-            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
+            f"'{name}' makes vectors {sizes[whole]} wide, which does not split into {heads} heads",
+            f"give as many columns as {heads} times the width of a head",
+        )
+    return sizes[whole] // heads
+
+
+def _scaled_without_width(settings: Settings) -> bool:
+    if settings.scale:
+        raise AttnvizError(
+            "the scores are given, and nothing says how wide the queries were, whose root scales "
+            "them",
+            "give --head-dim, such as --head-dim 64",
+        )
+    return False
+
+
+def _refuse_unused(given: Given, variant: Variant) -> None:
+    """What is given is used; where it could not be, say so."""
+    matrices = ("w_query", "w_key", "w_value", "b_query", "b_key", "b_value")
+    unused = [name for name in matrices if getattr(given, name) is not None]
+    if not variant.projected and unused:
+        raise AttnvizError(
+            f"'{variant.name}' projects nothing, and '{given.source}' gives '{unused[0]}'",
+            "try --variant scaled, with --no-scale if need be",
+        )
+    unused = [name for name in ("queries", "keys", "scores") if getattr(given, name) is not None]
+    if not variant.compared and unused:
+        raise AttnvizError(
+            f"'{variant.name}' compares nothing, and '{given.source}' gives '{unused[0]}'",
+            "try --variant causal",
         )
 
 
+def _refuse_what_does_not_fit(
+    plan: Plan, tokens: int, dim: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    heads = plan.variant.heads * (plan.settings.layers or 1)
+    projected = dim * heads * (plan.width or 1) if plan.variant.projected else 0
+    devices.refuse_what_does_not_fit(tokens, heads, projected, dtype, device)
+    if plan.settings.positions == "rotary" and plan.width and plan.width % 2:
+        raise AttnvizError(
+            f"rotary positions turn pairs of numbers, and a head is {plan.width} wide",
+            f"try --head-dim {plan.width + 1}",
+        )
+
+
+def _memory(memory: Tokens, plan: Plan, embeddings: Vectors) -> Float[Tensor, "key dim"]:
+    """The vectors of a second sentence: the same token has the same vector as in the first."""
+    settings = replace(plan.settings, dim=embeddings.shape[1])
+    return _placed(embed(memory, settings).to(embeddings), settings)
+
+
+def _ids(settings: Settings, given: Given) -> int | None:
+    """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    own = settings.embeddings is not None or given.anything
+    return given.vocabulary or (None if own else vocabulary(settings.tokenizer))
+
+
+def _placed(vectors: Vectors, settings: Settings) -> Vectors:
+    """The vectors with what tells them where they stand, if that is added to them."""
+    count, dim = vectors.shape
+    return vectors + added_positions(count, dim, settings).to(vectors)
+
+
+def added_positions(count: int, dim: int, settings: Settings) -> Vectors:
+    """What is added to the embeddings so that a token knows where it stands."""
+    if settings.positions == "sinusoidal":
+        return positions.sinusoidal(count, dim)
+    if settings.positions == "learned":
+        return positions.learned(count, dim, settings.seed)
+    return torch.zeros(count, dim)
+
+
 def _provenance(
-    settings: Settings, variant: Variant, layer: Layer, device: torch.device, command: str | None
+    plan: Plan, layer: Layer, device: torch.device, command: str | None, *, given: bool
 ) -> Provenance:
     """The settings as they turned out: no None where the variant or a file decided."""
+    settings, variant = plan.settings, plan.variant
     decided = {
+        "tokenizer": "given" if given else settings.tokenizer,
         "dim": layer.inputs.shape[1],
         "heads": layer.heads,
         "head_dim": layer.head_dim,
         "scale": variant.scaled,
-        "causal": variant.causal,
+        "causal": "given" if plan.given.visible is not None else variant.causal,
         "temperature": variant.temperature,
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
+        "given": settings.given and Path(settings.given).name,
         "device": str(device),
     }
     versions = {

@@ -50,7 +50,7 @@ def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
 
 def _matrix(path: Path, tensor: str) -> Matrix:
     """The matrix in a file, without ever unpickling anything."""
-    arrays = _safetensors(path) if path.suffix == ".safetensors" else _numpy(path)
+    arrays = safetensors_arrays(path) if path.suffix == ".safetensors" else numpy_arrays(path)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
     if tensor in matrices:
         return matrices[tensor]
@@ -68,13 +68,13 @@ def _matrix(path: Path, tensor: str) -> Matrix:
     )
 
 
-def _numpy(path: Path) -> dict[str, AnyArray]:
+def numpy_arrays(path: Path, *, texts: bool = False) -> dict[str, AnyArray]:
     try:
         arrays = _npz(path) if path.suffix == ".npz" else {"": _npy(path)}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise _no_numbers(path, str(error)) from None
     for array in arrays.values():
-        if array.dtype.kind not in "fiu":
+        if array.dtype.kind not in ("fiubU" if texts else "fiu"):
             raise AttnvizError(
                 f"'{path}' holds {array.dtype} where numbers are wanted",
                 "save plain numbers: numpy.save(path, matrix)",
@@ -104,7 +104,7 @@ def _no_numbers(path: Path, reason: str) -> AttnvizError:
     )
 
 
-def _safetensors(path: Path) -> dict[str, AnyArray]:
+def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
     try:
         from safetensors import SafetensorError
         from safetensors.torch import load_file

@@ -14,7 +14,19 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # Before anything imports them: every call in these modules is checked against its shapes.
-SHAPED = ("attnviz.attention", "attnviz.embedding", "attnviz.tracing", "attnviz.vectors")
+SHAPED = tuple(
+    f"attnviz.{name}"
+    for name in (
+        "attention",
+        "blocks",
+        "embedding",
+        "layers",
+        "positions",
+        "traces",
+        "tracing",
+        "vectors",
+    )
+)
 install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402

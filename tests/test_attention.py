@@ -101,7 +101,8 @@ def test_attention_agrees_with_torch(
     )
     visible = attention.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
 
-    ours = attention.attend(queries, keys, values, visible, scale=scale)
+    scores = attention.similarity(queries, keys)
+    ours = attention.attend(scores, values, visible, scale=scale)
     theirs = scaled_dot_product_attention(queries, keys, values, attn_mask=visible, scale=scale)
 
     tolerance = TOLERANCE[queries.dtype] * 4
@@ -132,11 +133,12 @@ def test_a_whole_run_agrees_with_torchs_multi_head_attention(
     (layer,) = made.layers
     matrices = layer.projections
     assert matrices is not None
+    projections = [matrices.w_query, matrices.w_key, matrices.w_value]
     out = torch.eye(heads * width) if matrices.w_out is None else matrices.w_out
     theirs = torch.nn.MultiheadAttention(heads * width, heads, bias=False, batch_first=True)
     theirs.load_state_dict(
         {
-            "in_proj_weight": torch.cat([matrices.w_query.T, matrices.w_key.T, matrices.w_value.T]),
+            "in_proj_weight": torch.cat([each.T for each in projections if each is not None]),
             "out_proj.weight": out.T,
         }
     )
@@ -152,13 +154,41 @@ def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None
     kept = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
     values = torch.tensor([[[4.0], [8.0]]])
 
-    made = attention.attend(
-        torch.zeros(1, 2, 1), torch.zeros(1, 2, 1), values, everything(2), scale=1.0, kept=kept
-    )
+    made = attention.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, kept=kept)
 
     assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
     assert made.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
     assert made.contexts.tolist() == [[[4.0], [8.0]]]
+
+
+def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
+    values, by_hand = torch.tensor([[[4.0], [8.0]]]), torch.tensor([[[1.0, 1.0], [0.0, 0.5]]])
+
+    made = attention.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, by_hand=by_hand)
+
+    assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert made.contexts.tolist() == [[[12.0], [4.0]]]
+
+
+def test_a_bias_is_added_after_scaling() -> None:
+    bias = torch.tensor([[[0.0, log(3.0)]]])
+
+    made = attention.attend(
+        torch.tensor([[[4.0, 4.0]]]), torch.ones(1, 2, 1), torch.ones(1, 2, dtype=torch.bool),
+        scale=0.5, bias=bias,
+    )  # fmt: skip
+
+    assert made.scaled_scores.tolist() == [[[2.0, 2.0]]]
+    assert_close(made.weights, torch.tensor([[[0.25, 0.75]]]))
+
+
+def test_what_each_key_hands_on_adds_up_to_the_context() -> None:
+    weights, values = torch.tensor([[0.25, 0.75]]), torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
+
+    made = attention.weighted(weights, values)
+
+    assert made.tolist() == [[[1.0, 0.0], [6.0, 3.0]]]
+    assert torch.equal(made.sum(1), attention.mix(weights[:, None], values)[:, 0])
 
 
 def test_a_shape_that_does_not_fit_is_noticed_during_the_tests() -> None:

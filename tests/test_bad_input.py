@@ -14,7 +14,7 @@ from attnviz.errors import AttnvizError
 from tests.conftest import Attnviz
 
 SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
-SUFFIXES = ".png, .svg, .pdf, .txt, .json, .npz, .csv"
+SUFFIXES = ".png, .svg, .pdf, .gif, .txt, .md, .json, .npz, .csv"
 OPTIONS = "attnviz run --help lists the options"
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "positions": (
         ["a", "--positions", "sinus"],
         "there is no kind of positions 'sinus'",
-        "did you mean 'sinusoidal'? known: none, sinusoidal, learned",
+        "did you mean 'sinusoidal'? known: none, sinusoidal, learned, rotary, alibi",
     ),
     "suffix": (
         ["a", "-o", "a.pgn"],
@@ -83,12 +83,13 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         ["a", "--show", "wieghts"],
         "there is no thing to show 'wieghts'",
         "did you mean 'weights'? known: tokens, embeddings, queries, keys, values, scores, "
-        "weights, context",
+        "weights, context, outputs",
     ),
     "show nothing": (
         ["a", "--show", ","],
         "there is nothing to show",
-        "name some of: tokens, embeddings, queries, keys, values, scores, weights, context",
+        "name some of: tokens, embeddings, queries, keys, values, scores, weights, "
+        "context, outputs",
     ),
     "heads": (
         ["a", "-H", "3"],

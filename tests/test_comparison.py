@@ -422,7 +422,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "suffix": (
         ["-o", "a.npz"],
         "there is no format for '.npz'",
-        "did you mean '.png'? known: .png, .svg, .pdf, .txt, .json, .csv",
+        "did you mean '.png'? known: .png, .svg, .pdf, .gif, .txt, .md, .json, .csv",
     ),
 }
 

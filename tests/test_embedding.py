@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import cos, sin
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import devices, embedding, trace
+from attnviz import devices, embedding, positions, trace
 
 
 def test_the_first_numbers_of_a_seed_never_change() -> None:
@@ -50,7 +48,7 @@ def test_seeds_and_uses_have_streams_of_their_own() -> None:
     ones = [
         embedding.embed(range(200), 8, seed=1),
         embedding.embed(range(200), 8, seed=2),
-        embedding.learned(200, 8, seed=1),
+        positions.learned(200, 8, seed=1),
         embedding.projection("w_query", 200, 8, seed=1),
         embedding.projection("w_key", 200, 8, seed=1),
     ]
@@ -78,27 +76,6 @@ def test_scaled_scores_have_a_variance_of_one_and_unscaled_ones_of_the_width() -
     assert layer.attended.scores.shape == (1, 208, 208)
     assert 0.7 < float(text.attended.scaled_scores.var()) < 1.4
     assert 0.7 < float(text.attended.scores.var()) / 64 < 1.4
-
-
-def test_sinusoidal_positions_are_the_papers() -> None:
-    made = embedding.sinusoidal(3, 4)
-
-    assert made[0].tolist() == [0, 1, 0, 1]
-    assert_close(made[2].tolist(), [sin(2), cos(2), sin(2 / 100), cos(2 / 100)])
-    assert embedding.sinusoidal(3, 5).shape == (3, 5)
-
-
-def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
-    bare = trace("tap tap", tokenizer="words").layers[0]
-    placed = trace("tap tap", tokenizer="words", positions="learned").layers[0]
-
-    assert torch.equal(bare.inputs[0], bare.inputs[1])
-    assert not torch.equal(placed.inputs[0], placed.inputs[1])
-    assert_close(placed.inputs - bare.inputs, embedding.learned(2, 8, 42).float())
-
-
-def test_a_position_has_the_same_vector_at_every_length() -> None:
-    assert torch.equal(embedding.learned(3, 4, 1), embedding.learned(9, 4, 1)[:3])
 
 
 def test_dropout_keeps_the_share_it_promises_and_raises_the_rest() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from attnviz import trace
 from attnviz.exports import EXPORTS, named
-from attnviz.tracing import Trace
+from attnviz.traces import Trace
 
 LAYER = (
     "layer", "scale", "heads", "head_dim", "inputs", "w_query", "w_key", "w_value", "w_out",

@@ -102,7 +102,7 @@ def test_anything_but_shares_is_averaged() -> None:
 
 def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
-    grid = trace_grids.reading(made, 2)
+    grid = trace_grids.readings(made, 2)[0]
 
     assert grid.rows.labels == ("L0H0", "L0H1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())

@@ -71,7 +71,14 @@ def test_imports_run_one_way(path: Path) -> None:
     names = set(imported(path))
     if PACKAGE / "cli" not in path.parents and path.name != "__main__.py":
         assert not any(name.startswith("attnviz.cli") for name in names)
-    if path.name in ("tokens.py", "errors.py", "variants.py", "attention.py", "embedding.py"):
+    if path.name in (
+        "tokens.py",
+        "errors.py",
+        "variants.py",
+        "attention.py",
+        "blocks.py",
+        "embedding.py",
+    ):
         allowed = ("attnviz.tokens", "attnviz.errors", "attnviz.variants")
         assert all(name.startswith(allowed) for name in names if name.startswith("attnviz"))
     if path.name in ("grids.py", "trace_grids.py", "comparison_grids.py", "tracing.py"):

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from attnviz.grids import Grid
 from attnviz.renderers.terminal import HIDDEN, RAMP, Screen, fit, lines
 from attnviz.renderers.terminal import reading as reading_lines
-from attnviz.trace_grids import reading
+from attnviz.trace_grids import readings
 from attnviz.tracing import trace
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
@@ -129,7 +129,7 @@ def test_heads_stand_side_by_side_while_they_fit() -> None:
 
 def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    text = [line.plain for line in reading_lines(reading(made, 4), Screen(60))]
+    text = [line.plain for line in reading_lines(readings(made, 4)[0], Screen(60))]
 
     sentence = next(line for line in text if line.startswith("I"))
     assert "".join(letter for letter in sentence if letter not in RAMP + HIDDEN) == made.tokens.text

@@ -68,6 +68,7 @@ def test_every_property_of_a_variant_can_be_overridden() -> None:
 def test_a_head_may_be_wider_than_its_share() -> None:
     layer = trace("I am", heads=3, head_dim=5, dim=4).layers[0]
 
+    assert layer.queries is not None
     assert layer.queries.shape == (3, 2, 5)
     assert layer.context.shape == (2, 4)
 
@@ -75,6 +76,7 @@ def test_a_head_may_be_wider_than_its_share() -> None:
 def test_plain_heads_share_out_the_embedding_without_a_projection() -> None:
     made = trace("I am", variant="plain", heads=2)
 
+    assert made.layers[0].queries is not None
     assert torch.equal(made.layers[0].queries[1], made.embeddings[:, 4:])
     assert made.layers[0].context.shape == (2, 8)
 

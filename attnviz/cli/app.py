@@ -24,6 +24,19 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.compare:compare",
         "Show ways of attending side by side, their differences, and measures.",
     ),
+    "steps": (
+        "attnviz.cli.steps:steps",
+        "Show every number on the way, step by step; with --query its arithmetic.",
+    ),
+    "example": ("", "Recompute the textbooks' worked examples, and show them step by step."),
+}
+EXAMPLE_COMMANDS = {
+    "list": ("attnviz.cli.example:list_", "List the worked examples, and what each shows."),
+    "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
+    "check": (
+        "attnviz.cli.example:check",
+        "Recompute worked examples, and hold them against the printed digits.",
+    ),
 }
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PLAIN: dict[str, Any] = {
@@ -37,23 +50,49 @@ PLAIN: dict[str, Any] = {
 class Commands(TyperGroup):
     """The table above as a group: a command is imported when it is called."""
 
+    table = COMMANDS
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS]
+        return [*self.table]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if " " in cmd_name:
             raise AttnvizError("a sentence is no command", f'try: attnviz run "{cmd_name}"')
-        if cmd_name not in COMMANDS:
-            raise unknown("command", cmd_name, COMMANDS)
-        path, _ = COMMANDS[cmd_name]
+        if cmd_name not in self.table:
+            raise unknown("command", cmd_name, self.table)
+        path, _ = self.table[cmd_name]
+        if not path:
+            return typer.main.get_command(_examples())
         alone = typer.Typer(**PLAIN)
         alone.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
         return typer.main.get_command(alone)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+            formatter.write_dl([(name, about) for name, (_, about) in self.table.items()])
         write_sections(self, ctx, formatter)
+
+
+class ExampleCommands(Commands):
+    """The commands below `attnviz example`."""
+
+    table = EXAMPLE_COMMANDS
+
+
+def _examples() -> typer.Typer:
+    """`attnviz example`, whose help lists its own commands."""
+    group = typer.Typer(name="example", cls=ExampleCommands, **PLAIN)
+
+    @group.callback(invoke_without_command=True)
+    def example(context: typer.Context) -> None:
+        """Recompute the textbooks' worked examples, and show them step by step.
+
+        An example is a TOML file: attnviz example check my.toml checks one of your own.
+        """
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return group
 
 
 app = typer.Typer(name="attnviz", cls=Commands, **PLAIN)
@@ -112,6 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _where_options_are(arguments: Sequence[str] | None) -> str:
     given = sys.argv[1:] if arguments is None else arguments
     command = next((word for word in given if word in COMMANDS), "run")
+    if command == "example":
+        words = [word for word in given if word in EXAMPLE_COMMANDS]
+        command = " ".join(["example", *words[:1]])
     return f"attnviz {command} --help lists the options"
 
 

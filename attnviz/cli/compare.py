@@ -14,6 +14,7 @@ from attnviz import exports
 from attnviz.cli import output, source
 from attnviz.cli.options import (
     Attention,
+    Matrices,
     Output,
     Pictures,
     Source,
@@ -80,11 +81,12 @@ class Contrast:
     ] = False
 
 
-@accepts(Source, Contrast, Attention, Output, Pictures)
+@accepts(Source, Contrast, Attention, Matrices, Output, Pictures)
 def compare(
     text_source: Source,
     contrast: Contrast,
     attention: Attention,
+    matrices: Matrices,
     wanted: Output,
     pictures: Pictures,
 ) -> None:
@@ -95,9 +97,10 @@ def compare(
     """
     output.check(wanted, pictures, [*exports.COMPARISON_EXPORTS])
     refuse_mistake(attention.variant)
-    chosen = settings(text_source, attention)
-    text = source.read(text_source)
-    command = command_line("compare", text_source, contrast, attention, wanted, pictures)
+    chosen = settings(text_source, attention, matrices)
+    text = source.read_or_given(text_source, matrices.given)
+    groups = (text_source, contrast, attention, matrices, wanted, pictures)
+    command = command_line("compare", *groups)
 
     from attnviz import comparison, sweeps, trace_grids
 
@@ -145,7 +148,7 @@ def result(
 
 
 def _sweep(
-    text: str, chosen: Settings, made: Comparison, contrast: Contrast, wanted: Output
+    text: str | None, chosen: Settings, made: Comparison, contrast: Contrast, wanted: Output
 ) -> Sweep | None:
     from attnviz.comparison import BY
     from attnviz.errors import AttnvizError
@@ -157,6 +160,13 @@ def _sweep(
             raise AttnvizError(
                 f"there are no curves by {contrast.by}: its values are no scale of numbers",
                 f"try {', '.join(numeric)}",
+            )
+        return None
+    if text is None or chosen.given is not None:
+        if contrast.curves:
+            raise AttnvizError(
+                "curves are drawn over many seeds, and given matrices hang on none",
+                "leave --curves or --given out",
             )
         return None
     values = [way.name for way in made.ways]

@@ -20,7 +20,7 @@ from attnviz.errors import AttnvizError
 from attnviz.exports import EXPORTS
 from attnviz.mistakes import MISTAKES
 from attnviz.renderers import RENDERERS
-from attnviz.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.settings import ACTIVATIONS, DEFAULT_DIM, DTYPES, POSITIONS, Settings
 from attnviz.tokenizers import TOKENIZERS
 from attnviz.variants import VARIANTS
 
@@ -182,6 +182,80 @@ class Attention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Matrices:
+    """Matrices of a person's own."""
+
+    given: Annotated[
+        str | None,
+        _option(
+            "Numbers",
+            "--given",
+            metavar="FILE",
+            help="Matrices of your own (.toml, .json, .npz, .safetensors): tokens, embeddings, "
+            "w_query, w_key, w_value, w_out, b_…, queries, keys, values, scores, visible. What is "
+            "missing is computed or drawn.",
+        ),
+    ] = None
+    item: Annotated[
+        int | None,
+        _option(
+            "Numbers", "--item", metavar="N", help="Which of a batch in it, from 1.  [default: 1]"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """The transformer blocks that attention stands in."""
+
+    layers: Annotated[
+        int | None,
+        _option(
+            "Transformer block",
+            "--layers",
+            metavar="N",
+            help="Stack N blocks: attention, add and LayerNorm, feed-forward, add and LayerNorm.",
+        ),
+    ] = None
+    norm: Annotated[
+        str,
+        _option(
+            "Transformer block",
+            "--norm",
+            metavar="PLACE",
+            help="Normalise after each part (post) or before it (pre).",
+        ),
+    ] = Settings.norm
+    activation: Annotated[
+        str,
+        _option(
+            "Transformer block",
+            "--activation",
+            metavar="NAME",
+            help=f"The bend in feed-forward: {' or '.join(ACTIVATIONS)}.",
+        ),
+    ] = Settings.activation
+    feed_forward: Annotated[
+        int | None,
+        _option(
+            "Transformer block",
+            "--feed-forward",
+            metavar="N",
+            help="How wide feed-forward is inside.  [default: 4 times dim]",
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        _option(
+            "Transformer block",
+            "--memory",
+            metavar="TEXT",
+            help="A second sentence, that each block reads, too (cross-attention).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Shown:
     """Which part of a trace is shown."""
 
@@ -192,7 +266,8 @@ class Shown:
             "--show",
             metavar="NAMES",
             help="What to show, with commas: tokens, embeddings, queries, keys, values, scores, "
-            "weights, context.  [default: weights,context; in a picture weights]",
+            "weights, context, outputs (of a block).  [default: weights,context; in a picture "
+            "weights]",
         ),
     ] = None
     verify: Annotated[
@@ -273,8 +348,11 @@ class Pictures:
         ),
     ] = None
     dpi: Annotated[
-        int, _option("Looks", "--dpi", metavar="N", help="Pixels to an inch, in PNG.")
-    ] = 200
+        int | None,
+        _option(
+            "Looks", "--dpi", metavar="N", help="Pixels to an inch.  [default: PNG 200, GIF 100]"
+        ),
+    ] = None
     transparent: Annotated[
         bool, _option("Looks", "--transparent", help="Leave out the background.")
     ] = False
@@ -338,13 +416,13 @@ def refuse_mistake(variant: str) -> None:
         )
 
 
-def settings(source: Source, attention: Attention) -> Settings:
+def settings(source: Source, *groups: Attention | Matrices | Blocks) -> Settings:
     """What was chosen on the command line."""
-    chosen = {each.name: getattr(attention, each.name) for each in fields(attention)}
+    chosen = {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
     return Settings(tokenizer=source.tokenizer, **chosen)
 
 
-PATHS = ("file", "out", "embeddings")
+PATHS = ("file", "out", "embeddings", "given")
 
 
 def command_line(name: str, *groups: Any) -> str:

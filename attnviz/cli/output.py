@@ -7,8 +7,10 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from attnviz.grids import Drawable
     from attnviz.renderers.terminal import Screen
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
 INCHES = (2.5, 40.0)
 DPI = (30, 1200)
+STEP = "{step}"  # in the name of a file: one for each step
+AS_ON_SCREEN = (".txt", ".md")  # everything that the terminal shows, not the choice for a picture
 LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
 
 
@@ -56,18 +61,7 @@ def look(pictures: Pictures, words: Look | None = None) -> Look:
     if pictures.colors not in colors.PALETTES:
         raise unknown("colour map", pictures.colors, colors.PALETTES)
     size = None if pictures.size is None else inches(pictures.size)
-    if not DPI[0] <= pictures.dpi <= DPI[1]:
-        nearest = min(max(pictures.dpi, DPI[0]), DPI[1])
-        raise AttnvizError(
-            f"--dpi is {pictures.dpi}, and must be from {DPI[0]} to {DPI[1]}",
-            f"try --dpi {nearest}",
-        )
-    if size and max(size) * pictures.dpi > LARGEST_SIDE:
-        raise AttnvizError(
-            f"{max(size):g} inches at {pictures.dpi} dpi are {max(size) * pictures.dpi:,.0f} "
-            f"pixels, and at most {LARGEST_SIDE:,} can be drawn",
-            f"try --dpi {int(LARGEST_SIDE / max(size))}",
-        )
+    _check_dpi(pictures.dpi, size)
     return replace(
         words or Look(),
         theme=pictures.theme or colors.DEFAULT_THEME,
@@ -78,6 +72,22 @@ def look(pictures: Pictures, words: Look | None = None) -> Look:
         numbers=pictures.numbers,
         title=_title(pictures, words),
     )
+
+
+def _check_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
+    if dpi is None:
+        return
+    if not DPI[0] <= dpi <= DPI[1]:
+        nearest = min(max(dpi, DPI[0]), DPI[1])
+        raise AttnvizError(
+            f"--dpi is {dpi}, and must be from {DPI[0]} to {DPI[1]}", f"try --dpi {nearest}"
+        )
+    if size and max(size) * dpi > LARGEST_SIDE:
+        raise AttnvizError(
+            f"{max(size):g} inches at {dpi} dpi are {max(size) * dpi:,.0f} pixels, and at most "
+            f"{LARGEST_SIDE:,} can be drawn",
+            f"try --dpi {int(LARGEST_SIDE / max(size))}",
+        )
 
 
 def _title(pictures: Pictures, words: Look | None) -> str:
@@ -123,6 +133,7 @@ def print_result(result: Result, wanted: Output, pictures: Pictures) -> None:
 
 def print_tables(result: Result, wanted: Output, pictures: Pictures) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from attnviz.renderers import terminal
 
@@ -130,9 +141,10 @@ def print_tables(result: Result, wanted: Output, pictures: Pictures) -> None:
     screen = _screen(console, wanted, pictures)
     if not wanted.quiet:
         _print(console, terminal.heading(result.title, result.settings, screen))
-    if result.reading is not None:
-        _print(console, terminal.reading(result.reading, screen))
-    else:
+    for number, reading in enumerate(result.readings):
+        _print(console, [Text()] if number else [])
+        _print(console, terminal.reading(reading, screen))
+    if not result.readings:
         _print(console, terminal.lines(result.screen(), screen))
     _print(console, terminal.closing(result.closing, screen))
 
@@ -144,13 +156,26 @@ def write(result: Result, wanted: Output, pictures: Pictures) -> None:
     made = list(dict.fromkeys(wanted.out))
     with warnings.catch_warnings(record=True) as noted, files.Together() as together:
         warnings.simplefilter("always", Note)
-        for path in made:
-            together.write(path, _chunks(result, path.suffix.lower(), pictures))
+        written = [each for path in made for each in _files(result, path)]
+        for path, one in written:
+            together.write(path, _chunks(one, path.suffix.lower(), pictures))
     notes = dict.fromkeys(
         f"note: {warning.message}" for warning in noted if issubclass(warning.category, Note)
     )
-    for line in [*notes, *(f"wrote {path}" for path in made)] if not wanted.quiet else ():
+    for line in [*notes, *(f"wrote {path}" for path, _ in written)] if not wanted.quiet else ():
         typer.echo(printable(line), err=True)
+
+
+def _files(result: Result, path: Path) -> Iterator[tuple[Path, Result]]:
+    """One file; or one for each step, where its name has a place for it: `steps-{step}.png`."""
+    if STEP not in str(path) or not result.steps:
+        yield path, result
+        return
+    for section in result.steps:
+        number = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)
+        named = Path(str(path).replace(STEP, f"{number}-{section.name}"))
+        alone = partial(list["Drawable"], [replace(section, moments=())])
+        yield named, replace(result, screen=alone, picture=alone, picture_title=section.heading)
 
 
 def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
@@ -158,7 +183,7 @@ def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
         return result.exports[suffix]()
     from attnviz import grids, renderers
 
-    drawn = result.screen() if suffix == ".txt" else result.picture()
+    drawn = result.screen() if suffix in AS_ON_SCREEN else result.picture()
     words = Look(
         title=result.picture_title or result.title,
         caption=result.caption(drawn),
@@ -166,6 +191,7 @@ def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
         provenance=json.dumps(result.provenance and asdict(result.provenance), ensure_ascii=False),
         columns=result.columns,
         closing=tuple(result.closing),
+        seconds=result.seconds,
     )
     return [renderers.render(drawn, suffix, look(pictures, words))]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnviz.grids import Drawable, Grid
-    from attnviz.tracing import Provenance
+    from attnviz.grids import Drawable, Grid, Section
+    from attnviz.traces import Provenance
 
 Export = Callable[[], Iterator[bytes]]
 
@@ -25,6 +25,8 @@ class Result:
     exports: dict[str, Export]  # suffix -> the chunks of a file
     provenance: Provenance | None
     caption: Callable[[Sequence[Drawable]], str]
-    reading: Grid | None = None  # a sentence, in place of tables
+    readings: Sequence[Grid] = ()  # sentences, in place of tables
     closing: list[str] = field(default_factory=list)  # lines after the tables
     columns: int | None = None  # panels in a row of a picture
+    steps: Sequence[Section] = ()  # of which each may have a file of its own
+    seconds: float = 2.5  # that an animation shows each step

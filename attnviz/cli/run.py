@@ -11,6 +11,8 @@ from attnviz import exports
 from attnviz.cli import output, source
 from attnviz.cli.options import (
     Attention,
+    Blocks,
+    Matrices,
     Output,
     Pictures,
     Shown,
@@ -23,15 +25,21 @@ from attnviz.cli.options import (
 from attnviz.cli.result import Result
 
 if TYPE_CHECKING:
-    from attnviz.tracing import Trace
+    from attnviz.traces import Trace
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 
 
-@accepts(Source, Attention, Shown, Output, Pictures)
+@accepts(Source, Attention, Matrices, Blocks, Shown, Output, Pictures)
 def run(
-    text_source: Source, attention: Attention, shown: Shown, wanted: Output, pictures: Pictures
+    text_source: Source,
+    attention: Attention,
+    matrices: Matrices,
+    blocks: Blocks,
+    shown: Shown,
+    wanted: Output,
+    pictures: Pictures,
 ) -> None:
     """Show which token of a sentence reads which.
 
@@ -40,9 +48,10 @@ def run(
     """
     output.check(wanted, pictures, [*exports.EXPORTS])
     refuse_mistake(attention.variant)
-    chosen = settings(text_source, attention)
-    text = source.read(text_source)
-    command = command_line("run", text_source, attention, shown, wanted, pictures)
+    chosen = settings(text_source, attention, matrices, blocks)
+    text = source.read_or_given(text_source, matrices.given)
+    groups = (text_source, attention, matrices, blocks, shown, wanted, pictures)
+    command = command_line("run", *groups)
 
     from attnviz.tracing import trace  # torch: two seconds, which --help and errors need not wait
 
@@ -59,17 +68,17 @@ def result(made: Trace, shown: Shown, wanted: Output) -> Result:
     names = shown.names()
     trace_grids.check_shown(ON_SCREEN if names is None else names)
     query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
-    reading = None if query is None else trace_grids.reading(made, query)
+    readings = [] if query is None else trace_grids.readings(made, query)
     settings_line = trace_grids.settings_line(made)
     return Result(
         title=trace_grids.headline(made),
         settings=settings_line,
-        screen=lambda: [reading] if reading else trace_grids.draw(made, names or ON_SCREEN),
-        picture=lambda: [reading] if reading else trace_grids.draw(made, names or IN_A_PICTURE),
+        screen=lambda: readings or trace_grids.draw(made, names or ON_SCREEN),
+        picture=lambda: readings or trace_grids.draw(made, names or IN_A_PICTURE),
         exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
         provenance=made.provenance,
         caption=lambda drawn: grids.caption(drawn, settings_line),
-        reading=reading,
+        readings=readings,
     )
 
 

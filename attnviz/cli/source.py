@@ -9,6 +9,13 @@ from attnviz.cli.options import Source
 from attnviz.errors import AttnvizError
 
 
+def read_or_given(source: Source, given: str | None) -> str | None:
+    """The text; None if there is none and a file of matrices can say what it is about."""
+    if given is not None and source.text is None and source.file is None:
+        return None
+    return read(source)
+
+
 def read(source: Source) -> str:
     """The text, without the line break that ends a file."""
     if source.text is not None and source.file is not None:

@@ -14,7 +14,7 @@ from attnviz.errors import unknown
 if TYPE_CHECKING:
     from attnviz.comparison import Comparison
     from attnviz.sweeps import Sweep
-    from attnviz.tracing import Trace
+    from attnviz.traces import Trace
 
     Export = Callable[[Trace], Iterator[bytes]]
     ComparisonExport = Callable[[Comparison, Sweep | None], Iterator[bytes]]

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from attnviz.blocks import Block, Residual
 from attnviz.tokens import Tokens
 from attnviz.trace_grids import array
-from attnviz.tracing import Layer, Trace
+from attnviz.traces import Layer, Projections, Trace
 
 Contents = dict[str, Any]
 
@@ -30,6 +31,8 @@ def contents(trace: Trace) -> Contents:
     }
     if trace.keys is not trace.tokens:
         named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
+    if trace.memory is not None:
+        named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
     return named
 
 
@@ -61,18 +64,32 @@ def _tokens(tokens: Tokens) -> Contents:
 
 
 def _layer(layer: Layer) -> Contents:
-    matrices = layer.projections
+    named = _attention(layer)
+    if layer.cross is not None:
+        named["cross"] = _attention(layer.cross)
+    if layer.block is not None:
+        named["block"] = _block(layer.block)
+    return named
+
+
+def _attention(layer: Layer) -> Contents:
     attended = layer.attended
+    of_hand = attended.mixing if attended.mixed_by == "hand" else None
+    dropped = attended.mixing if attended.mixed_by == "dropout" else None
+    extra = {
+        **_biases(layer.projections),
+        "queries_before_rotary": layer.unturned and layer.unturned.queries,
+        "keys_before_rotary": layer.unturned and layer.unturned.keys,
+        "bias": attended.bias,
+        "weights_by_hand": of_hand,
+    }
     return {
         "layer": layer.layer,
         "scale": layer.scale,
         "heads": layer.heads,
         "head_dim": layer.head_dim,
         "inputs": layer.inputs,
-        "w_query": matrices and matrices.w_query,
-        "w_key": matrices and matrices.w_key,
-        "w_value": matrices and matrices.w_value,
-        "w_out": matrices and matrices.w_out,
+        **{name: layer.projections and getattr(layer.projections, name) for name in _MATRICES},
         "queries": layer.queries,
         "keys": layer.keys,
         "values": layer.values,
@@ -80,8 +97,42 @@ def _layer(layer: Layer) -> Contents:
         "scaled_scores": attended.scaled_scores,
         "visible": layer.visible,
         "weights": attended.weights,
-        "weights_after_dropout": None if attended.mixing is attended.weights else attended.mixing,
+        "weights_after_dropout": dropped,
         "context": layer.context,
+        **{name: value for name, value in extra.items() if value is not None},
+    }
+
+
+_MATRICES = ("w_query", "w_key", "w_value", "w_out")
+
+
+def _biases(projections: Projections | None) -> Contents:
+    names = ("b_query", "b_key", "b_value", "b_out")
+    return {name: getattr(projections, name) for name in names} if projections else {}
+
+
+def _block(block: Block) -> Contents:
+    """What surrounds attention: each sub-layer with its residual, and the feed-forward matrices."""
+    names = {"attention": block.attention, "cross": block.cross, "feed_forward": block.feed_forward}
+    parameters = block.parameters
+    return {
+        "norm": block.place,
+        **{name: _residual(each) for name, each in names.items() if each is not None},
+        "hidden": block.hidden,
+        "activation": parameters.activation,
+        **{name: getattr(parameters, name) for name in ("w_1", "b_1", "w_2", "b_2")},
+    }
+
+
+def _residual(residual: Residual) -> Contents:
+    return {
+        "inputs": residual.inputs,
+        "read": residual.read,
+        "made": residual.made,
+        "added": residual.added,
+        "outputs": residual.outputs,
+        "gain": residual.norm.gain,
+        "shift": residual.norm.shift,
     }
 
 

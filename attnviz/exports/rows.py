@@ -8,18 +8,20 @@ from collections.abc import Iterator, Sequence
 
 from attnviz.tokens import Tokens
 from attnviz.trace_grids import array
-from attnviz.tracing import Layer, Trace
+from attnviz.traces import Layer, Trace
 
 COLUMNS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
 
 
 def csv(trace: Trace) -> Iterator[bytes]:
     yield f"{','.join(COLUMNS)}\n".encode()
-    queries, keys = _cells(trace.tokens), _cells(trace.keys)
-    for layer in trace.layers:
+    queries = _cells(trace.tokens)
+    for layer in trace.attentions:
+        keys = _cells(trace.keys_of(layer))
+        name = layer.name.strip().removeprefix("L")
         for head in range(layer.heads):
             for query, cell in enumerate(queries):
-                start = f"{layer.layer},{head},{cell},"
+                start = f"{name},{head},{cell},"
                 yield "".join(_lines(layer, head, query, start, keys)).encode()
 
 

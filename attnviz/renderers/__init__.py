@@ -24,7 +24,8 @@ class Look:
     palette: str = DEFAULT_PALETTE
     size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
     columns: int | None = None  # panels in a row; None: as many as make them largest
-    dpi: int = 200
+    dpi: int | None = None  # pixels to an inch; None: as many as the format wants
+    seconds: float = 2.5  # that an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
     title: str = ""
@@ -38,7 +39,9 @@ RENDERERS = {  # named, not imported: matplotlib takes half a second
     ".png": "attnviz.renderers.image:png",
     ".svg": "attnviz.renderers.image:svg",
     ".pdf": "attnviz.renderers.image:pdf",
+    ".gif": "attnviz.renderers.animation:gif",
     ".txt": "attnviz.renderers.terminal:txt",
+    ".md": "attnviz.renderers.markdown:md",
 }
 
 

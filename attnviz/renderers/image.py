@@ -25,11 +25,13 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.colors import Theme, gradient, hidden_color, needs_dark_ink, shade, theme
-from attnviz.grids import Curves, Drawable, Grid, block_size, pool, same_scale
+from attnviz.grids import Curves, Drawable, Grid, Section, block_size, opened, pool, same_scale
 from attnviz.renderers import Look, fonts
 from attnviz.renderers.charts import Chart
-from attnviz.renderers.layout import Bar, Box, Layout, Panel, Words, lay_out
+from attnviz.renderers.layout import Bar, Box, Layout, Panel, Words
+from attnviz.renderers.pages import page
 
+PIXELS_PER_INCH = 200
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 
@@ -73,10 +75,9 @@ def pdf(drawn: Sequence[Drawable], look: Look) -> bytes:
 
 def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
-    texts = [*_texts(drawn), look.title, look.caption]
-    fonts.warn_of_missing(texts)
-    with _hermetic(fonts.families(texts)):
-        figure = draw([_with_glyphs(each) for each in drawn], look)
+    look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
+    with hermetic(drawn, look):
+        figure = draw([with_glyphs(each) for each in drawn], look)
         figure.savefig(
             file,
             format=kind,
@@ -90,7 +91,10 @@ def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str,
 
 def draw(drawn: Sequence[Drawable], look: Look) -> Figure:
     """A figure with a panel for each grid, and a colour bar for each scale."""
-    layout = lay_out(_pooled(drawn, look), look)
+    return draw_layout(page(pooled(drawn, look), look), look)
+
+
+def draw_layout(layout: Layout, look: Look) -> Figure:
     colors = theme(look.theme)
     figure = Figure(figsize=layout.size, facecolor=colors.paper)
     for panel in layout.panels:
@@ -104,8 +108,11 @@ def draw(drawn: Sequence[Drawable], look: Look) -> Figure:
 
 
 @contextmanager
-def _hermetic(families: list[str]) -> Iterator[None]:
+def hermetic(drawn: Sequence[Drawable], look: Look) -> Iterator[None]:
     """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
+    texts = [*_texts(drawn), look.title, look.caption]
+    fonts.warn_of_missing(texts)
+    families = fonts.families(texts)
     ours: Any = {
         "font.family": [*families, "sans-serif"],
         "text.parse_math": False,  # a token such as $x$ is text
@@ -124,7 +131,10 @@ def _hermetic(families: list[str]) -> Iterator[None]:
 
 def _texts(drawn: Sequence[Drawable]) -> Iterator[str]:
     for each in drawn:
-        if isinstance(each, Curves):
+        if isinstance(each, Section):
+            yield from (each.number, each.title, each.about, each.shapes, each.formula, *each.sums)
+            yield from _texts([*each.grids, *each.moments])
+        elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))
         elif each is not None:
             yield each.title
@@ -132,20 +142,47 @@ def _texts(drawn: Sequence[Drawable]) -> Iterator[str]:
                 yield from (axis.title, *axis.labels)
 
 
-def _with_glyphs(each: Drawable) -> Drawable:
-    if not isinstance(each, Grid):
-        return each
-    rows = replace(each.rows, labels=tuple(map(fonts.drawable, each.rows.labels)))
-    columns = replace(each.columns, labels=tuple(map(fonts.drawable, each.columns.labels)))
-    return replace(each, title=fonts.drawable(each.title), rows=rows, columns=columns)
+def with_glyphs(each: Drawable) -> Drawable:
+    """The same in characters that can be drawn."""
+    if isinstance(each, Section):
+        return _section_with_glyphs(each)
+    return _grid_with_glyphs(each) if isinstance(each, Grid) else each
 
 
-def _pooled(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
-    """Grids with more cells than there are pixels, in blocks of cells; no cell is left out."""
-    pixels = int(4 * look.dpi)
-    pooled = [_pooled_to(each, pixels) if isinstance(each, Grid) else None for each in drawn]
-    scaled = iter(same_scale([grid for grid in pooled if grid]))
-    return [next(scaled) if isinstance(each, Grid) else each for each in drawn]
+def _grid_with_glyphs(grid: Grid) -> Grid:
+    rows = replace(grid.rows, labels=tuple(map(fonts.drawable, grid.rows.labels)))
+    columns = replace(grid.columns, labels=tuple(map(fonts.drawable, grid.columns.labels)))
+    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
+
+
+def _section_with_glyphs(section: Section) -> Section:
+    return replace(
+        section,
+        title=fonts.drawable(section.title),
+        about=fonts.drawable(section.about),
+        shapes=fonts.drawable(section.shapes),
+        formula=fonts.drawable(section.formula),
+        sums=tuple(map(fonts.drawable, section.sums)),
+        grids=tuple(map(_grid_with_glyphs, section.grids)),
+        moments=tuple(map(_section_with_glyphs, section.moments)),
+    )
+
+
+def pooled(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
+    """Grids with more cells than there are pixels, in blocks of cells; no cell is left out.
+
+    Of one kind they have one scale, wherever they stand.
+    """
+    pixels = int(4 * (look.dpi or PIXELS_PER_INCH))
+    grids = [each for each in opened(drawn) if isinstance(each, Grid)]
+    scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
+    return [_with_grids(each, scaled) for each in drawn]
+
+
+def _with_grids(each: Drawable, grids: Iterator[Grid]) -> Drawable:
+    if isinstance(each, Section):
+        return replace(each, grids=tuple(next(grids) for _ in each.grids))
+    return next(grids) if isinstance(each, Grid) else each
 
 
 def _pooled_to(grid: Grid, pixels: int) -> Grid:
@@ -159,6 +196,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     rgb = _cell_colors(grid, look)
     _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
     _draw_hidden(axes, grid, colors)
+    _draw_empty(axes, grid, colors)
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
@@ -196,7 +234,9 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     scale, colors = grid.scale, theme(look.theme)
     if scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
-    rgb = shade(grid.values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
+    rgb = shade(values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    rgb[empty] = _rgb(colors.paper)
     rgb[grid.hidden] = _rgb(hidden_color(look.palette, look.theme))
     return rgb
 
@@ -266,6 +306,18 @@ def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
     )
 
 
+def _draw_empty(axes: Axes, grid: Grid, colors: Theme) -> None:
+    """A thin frame around each cell that is still to be filled."""
+    empty = [_placed(int(row), int(column), int(column) + 1) for row, column in _empty(grid)]
+    if empty:
+        frames = Path.make_compound_path(*map(Path.unit_rectangle().transformed, empty))
+        axes.add_patch(PathPatch(frames, facecolor="none", edgecolor=colors.hidden, linewidth=0.5))
+
+
+def _empty(grid: Grid) -> np.ndarray:
+    return np.argwhere(np.isnan(grid.values) & ~grid.hidden)
+
+
 def _placed(row: int, start: int, stop: int) -> Any:
     return matplotlib.transforms.Affine2D().scale(stop - start, 1).translate(start, row)
 
@@ -281,7 +333,7 @@ def _runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
 def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
     dark = needs_dark_ink(rgb)
     for (row, column), text in np.ndenumerate(panel.numbers):
-        if not panel.grid.hidden[row, column]:
+        if text and not panel.grid.hidden[row, column]:
             axes.text(
                 column + 0.5,
                 row + 0.5,
@@ -297,6 +349,8 @@ def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
     scale, colors = bar.scale, theme(look.theme)
     axes = _framed_axes(figure, layout, bar.box, colors)
     steps = np.linspace(scale.high, scale.low, 256)[:, None]
+    if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
+        steps = steps[::-1].T
     rgb = shade(steps, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
     axes.add_artist(CellImage(rgb))
 

@@ -7,17 +7,19 @@ data itself is never cut.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from attnviz.grids import Curves, Drawable, Grid, Scale, cell_format
+from attnviz.grids import Curves, Grid, Scale, cell_format
 from attnviz.renderers import Look
 from attnviz.renderers.charts import Chart, chart, chart_ticks
 from attnviz.renderers.ticks import (
     AXIS_TITLE,
     POINT,
+    Manner,
     Ticks,
     column_ticks,
     longest_label,
@@ -27,10 +29,14 @@ from attnviz.renderers.ticks import (
     text_width,
 )
 
+MANNER = Manner()
+
+Shown = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 
 NUMBER, SMALLEST_NUMBER = 10.0, 5.5
-TITLE, PANEL_TITLE, CAPTION = 13.0, 10.0, 7.0
+NUMBER_SHARE = 0.74  # of the width of a cell, at most
+TITLE, CAPTION = 13.0, 7.0
 ROOM_FOR_CAPTION = 3.5  # a smaller picture goes without small print
 SMALLER_TITLE = 10.5
 TITLE_LEADING = 1.5  # from one line of a title to the next
@@ -41,7 +47,7 @@ MARGIN = 0.22
 PANEL_GAP = 0.3
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
 CHART_HEIGHT = 0.72  # of its width
-AXIS_TITLE_SIZE, BAR_LABEL, SERIES_LABEL = 9.0, 8.0, 8.0
+BAR_LABEL, SERIES_LABEL = 8.0, 8.0
 BAR_PLACES = (0.0, 0.5, 1.0)
 BAR_WIDTH, BAR_SPACE = 0.13, 0.85  # a colour bar, and all that belongs to it
 
@@ -51,7 +57,12 @@ class Panel:
     grid: Grid
     box: Box
     numbers: np.ndarray  # what stands in the cells,
-    number_size: float  # in points; 0 if it does not fit
+    fitting: float  # and how large, in points, it could be
+
+    @property
+    def number_size(self) -> float:
+        """0 if the numbers could not be read."""
+        return self.fitting if self.numbers.size and self.fitting >= SMALLEST_NUMBER else 0.0
 
 
 @dataclass(frozen=True)
@@ -100,8 +111,10 @@ class Layout:
 class Arrangement:
     """Panels in rows and columns, with the room that each row and column gives to labels."""
 
-    drawn: tuple[Drawable, ...]
+    drawn: tuple[Shown, ...]
     columns: int
+    manner: Manner
+    heading: float  # the room for the title above each panel
     row_ticks: tuple[Ticks, ...]
     column_ticks: tuple[Ticks, ...]
     width: float  # of the room for one panel, without its labels
@@ -112,43 +125,68 @@ class Arrangement:
         return math.ceil(len(self.drawn) / self.columns)
 
     def label_width(self, column: int) -> float:
-        return max(reach(ticks) for ticks in self.row_ticks[column :: self.columns])
+        return max(reach(ticks, self.manner) for ticks in self.row_ticks[column :: self.columns])
 
     def label_height(self, row: int) -> float:
         start = row * self.columns
-        return max(reach(ticks) for ticks in self.column_ticks[start : start + self.columns])
+        return max(
+            reach(ticks, self.manner) for ticks in self.column_ticks[start : start + self.columns]
+        )
 
 
-def lay_out(drawn: Sequence[Drawable], look: Look) -> Layout:
+def lay_out(drawn: Sequence[Shown], look: Look) -> Layout:
     """Panels in rows and columns, so many of each as make the cells largest."""
-    grids = [each for each in drawn if isinstance(each, Grid)]
-    scales = tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
-    size = look.size or _natural_size(drawn, look, scales)
-    caption = _caption_lines(look, size) if min(size) >= ROOM_FOR_CAPTION else []
-    title = _title_lines(look, size)
-    room = _room(size, len(title), len(caption), scales)
-    columns = [look.columns] if look.columns else range(1, len(drawn) + 1)
-    best = max((_arranged(tuple(drawn), count, room) for count in columns), key=_smallest_panel)
-    boxes, right = _boxes(best, room)
-    panels, charts = tuple(_panels(best, boxes)), tuple(_charts(best, boxes))
-    bars = tuple(_bars(boxes, scales, right))
+    scales = scales_of(drawn)
+    size = look.size or natural_size(drawn, look, scales)
+    caption = caption_lines(look, size) if min(size) >= ROOM_FOR_CAPTION else []
+    title = title_lines(look, size)
+    room = room_between(size, len(title), len(caption), scales)
+    placed, right = place(drawn, room, look.columns)
+    bars = tuple(bars_beside(placed, scales, right))
+    words = (
+        *title_words(title, size),
+        *placed.words,
+        *(words for bar in bars for words in bar_labels(bar)),
+        *caption_words(caption, size),
+    )
+    marks = (*placed.marks, *(mark for bar in bars for mark in bar_marks(bar)))
+    return replace(placed, size=size, bars=bars, words=words, marks=marks)
+
+
+def place(
+    drawn: Sequence[Shown],
+    room: Box,
+    columns: int | None = None,
+    manner: Manner = MANNER,
+    centred: bool = True,
+) -> tuple[Layout, float]:
+    """The panels in a part of a page, with their labels; and where the last one ends."""
+    counts = [columns] if columns else range(1, len(drawn) + 1)
+    arranged = (_arranged(tuple(drawn), count, room, manner) for count in counts)
+    best = max(arranged, key=_smallest_panel)
+    boxes, right = _boxes(best, room, centred)
     ticks = list(zip(best.row_ticks, best.column_ticks, boxes, strict=True))
     words = (
-        *_title(title, size),
-        *_panel_titles(drawn, boxes),
-        *(words for rows, columns, box in ticks for words in _labels_at(rows, columns, box)),
-        *(words for bar in bars for words in _bar_labels(bar)),
-        *_caption(caption, size),
+        *_panel_titles(drawn, boxes, manner.title),
+        *(
+            words
+            for rows, columns, box in ticks
+            for words in _labels_at(rows, columns, box, manner)
+        ),
     )
-    marks = (
-        *(mark for rows, columns, box in ticks for mark in _marks(rows, columns, box)),
-        *(mark for bar in bars for mark in _bar_marks(bar)),
-    )
-    return Layout(size, panels, charts, bars, words, marks)
+    marks = tuple(mark for rows, columns, box in ticks for mark in _marks(rows, columns, box))
+    panels, charts = tuple(_panels(best, boxes)), tuple(_charts(best, boxes))
+    return Layout((room[2], room[3]), panels, charts, (), words, marks), right
 
 
-def _natural_size(
-    drawn: Sequence[Drawable], look: Look, scales: Sequence[Scale]
+def scales_of(drawn: Sequence[Shown]) -> tuple[Scale, ...]:
+    """Each scale of colour once."""
+    grids = [each for each in drawn if isinstance(each, Grid)]
+    return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
+
+
+def natural_size(
+    drawn: Sequence[Shown], look: Look, scales: Sequence[Scale]
 ) -> tuple[float, float]:
     """As large as the panels want to be: small ones for many heads, larger ones for many tokens."""
     count = len(drawn)
@@ -173,7 +211,7 @@ def _natural_height(each: Grid | Curves) -> float:
     return min(1.0, max(0.2, len(each.rows) / len(each.columns)))
 
 
-def _room(
+def room_between(
     size: tuple[float, float], title_lines: int, caption_lines: int, scales: Sequence[Scale]
 ) -> Box:
     """What title, caption and colour bars leave to the panels."""
@@ -183,14 +221,17 @@ def _room(
     return MARGIN, below, max(width, 0.5), max(size[1] - below - above, 0.5)
 
 
-def _arranged(drawn: tuple[Drawable, ...], columns: int, room: Box) -> Arrangement:
+def _arranged(drawn: tuple[Shown, ...], columns: int, room: Box, manner: Manner) -> Arrangement:
     """Labels take room from panels, and panels give labels their size: settled in a few rounds."""
     rows = math.ceil(len(drawn) / columns)
     gaps_wide = (columns - 1) * PANEL_GAP
-    gaps_high = (rows - 1) * PANEL_GAP + rows * PANEL_TITLE * POINT * 1.7
+    titled = any(each and each.title for each in drawn)
+    heading = manner.title * POINT * 1.7 if titled else 0.0
+    gaps_high = (rows - 1) * PANEL_GAP + rows * heading
     width, height = room[2] / columns, room[3] / rows
     for _ in range(3):
-        made = Arrangement(drawn, columns, *_ticks(drawn, columns, width, height), width, height)
+        ticks = _ticks(drawn, columns, width, height, manner)
+        made = Arrangement(drawn, columns, manner, heading, *ticks, width, height)
         labels_wide = sum(made.label_width(column) for column in range(columns))
         labels_high = sum(made.label_height(row) for row in range(rows))
         width = max((room[2] - gaps_wide - labels_wide) / columns, 0.1)
@@ -199,20 +240,22 @@ def _arranged(drawn: tuple[Drawable, ...], columns: int, room: Box) -> Arrangeme
 
 
 def _ticks(
-    drawn: tuple[Drawable, ...], columns: int, width: float, height: float
+    drawn: tuple[Shown, ...], columns: int, width: float, height: float, manner: Manner
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
     """The labels of every panel; a neighbour's on the left, or below, serve for both."""
     ticks = []
     for place, each in enumerate(drawn):
         left = drawn[place - 1] if place % columns else None
         below = drawn[place + columns] if place + columns < len(drawn) else None
-        ticks.append(_ticks_of(each, left, below, *_size(each, width, height)))
+        ticks.append(
+            _ticks_of(each, left, below, manner.label, *_size(each, width, height, manner))
+        )
     rows, across = zip(*ticks, strict=True)
     return rows, across
 
 
 def _ticks_of(
-    each: Drawable, left: Drawable, below: Drawable, width: float, height: float
+    each: Shown, left: Shown, below: Shown, label: float, width: float, height: float
 ) -> tuple[Ticks, Ticks]:
     if each is None:
         return Ticks("", 1), Ticks("", 1)
@@ -222,15 +265,18 @@ def _ticks_of(
     same_rows = beside and isinstance(left, Grid) and left.rows == each.rows
     same_columns = isinstance(below, Grid) and below.columns == each.columns
     return (
-        no_ticks(each.rows) if same_rows else row_ticks(each.rows, height / len(each.rows)),
+        no_ticks(each.rows) if same_rows else row_ticks(each.rows, height / len(each.rows), label),
         no_ticks(each.columns)
         if same_columns
-        else column_ticks(each.columns, width / len(each.columns)),
+        else column_ticks(each.columns, width / len(each.columns), label),
     )
 
 
-def _size(each: Drawable, width: float, height: float) -> tuple[float, float]:
-    """How much of its room a panel takes: cells are square where both sides count the same."""
+def _size(each: Shown, width: float, height: float, manner: Manner) -> tuple[float, float]:
+    """How much of its room a panel takes: cells are square where both sides count the same.
+
+    On a page of many panels they may be wider, for then their numbers can be larger.
+    """
     if each is None:
         return 0.0, 0.0
     if isinstance(each, Curves):
@@ -238,27 +284,28 @@ def _size(each: Drawable, width: float, height: float) -> tuple[float, float]:
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.counts == each.columns.counts and rows > 1:
-        cell = min(wide, high)
-        return cell * columns, cell * rows
+        return min(wide, high * manner.stretch) * columns, min(wide, high) * rows
+    numbers = longest_number(each) * manner.numbers / 10 / NUMBER_SHARE if manner.numbers else 0.0
     return (
-        min(width, max(high * 1.6 * columns, 0.3 * width)),
+        min(width, max(high * 1.6 * columns, 0.3 * width, numbers * columns)),
         min(height, max(wide * 1.2 * rows, LOWEST_ROW * rows)),
     )
 
 
 def _smallest_panel(made: Arrangement) -> float:
     """The area of the smallest cell, a chart counting as one of four by four."""
-    sizes = [(each, _size(each, made.width, made.height)) for each in made.drawn if each]
+    sizes = [
+        (each, _size(each, made.width, made.height, made.manner)) for each in made.drawn if each
+    ]
     return min(
         width * high / (each.values.size if isinstance(each, Grid) else 16)
         for each, (width, high) in sizes
     )
 
 
-def _boxes(made: Arrangement, room: Box) -> tuple[list[Box], float]:
-    """Panels from the top left, all of them in the middle of the room; and where they end."""
-    sizes = [_size(each, made.width, made.height) for each in made.drawn]
-    heading = PANEL_TITLE * POINT * 1.7
+def _boxes(made: Arrangement, room: Box, centred: bool) -> tuple[list[Box], float]:
+    """Panels from the top left, or all of them in the middle of the room; and where they end."""
+    sizes = [_size(each, made.width, made.height, made.manner) for each in made.drawn]
     lefts, right = _edges(
         [made.label_width(column) for column in range(made.columns)],
         [max(width for width, _ in sizes)] * made.columns,
@@ -266,12 +313,12 @@ def _boxes(made: Arrangement, room: Box) -> tuple[list[Box], float]:
     )
     rows = [sizes[start : start + made.columns] for start in range(0, len(sizes), made.columns)]
     tops, bottom = _edges(
-        [heading] * made.rows,
+        [made.heading] * made.rows,
         [max(height for _, height in row) for row in rows],
         [made.label_height(row) for row in range(made.rows)],
     )
-    start = room[0] + max(0.0, (room[2] - right) / 2)
-    top = room[1] + room[3] - max(0.0, (room[3] - bottom) / 2)
+    start = room[0] + (max(0.0, (room[2] - right) / 2) if centred else 0.0)
+    top = room[1] + room[3] - (max(0.0, (room[3] - bottom) / 2) if centred else 0.0)
     boxes = []
     for place, (width, height) in enumerate(sizes):
         row, column = divmod(place, made.columns)
@@ -302,7 +349,7 @@ def _charts(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Chart]:
             yield chart(each, box)
 
 
-def _labels_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Words]:
+def _labels_at(rows: Ticks, columns: Ticks, box: Box, manner: Manner) -> Iterator[Words]:
     """The labels on the left of a panel and below it, and the titles of its two axes."""
     left, bottom, width, height = box
     for place, label in zip(rows.places, rows.labels, strict=True):
@@ -318,12 +365,12 @@ def _labels_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Words]:
         yield Words(label, x, y, size, angle=angle, across=across, along=along)
     if rows.title:
         yield Words(
-            rows.title, left - rows.extent - 0.08, bottom + height / 2, AXIS_TITLE_SIZE,
+            rows.title, left - rows.extent - 0.08, bottom + height / 2, manner.axis,
             faint=True, angle=90, across="center", along="bottom",
         )  # fmt: skip
     if columns.title:
         yield Words(
-            columns.title, left + width / 2, bottom - columns.extent - 0.06, AXIS_TITLE_SIZE,
+            columns.title, left + width / 2, bottom - columns.extent - 0.06, manner.axis,
             faint=True, across="center", along="top",
         )  # fmt: skip
 
@@ -341,7 +388,7 @@ def _marks(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Mark]:
             yield (x, bottom - 0.035), (x, bottom)
 
 
-def _bar_labels(bar: Bar) -> Iterator[Words]:
+def bar_labels(bar: Bar) -> Iterator[Words]:
     """The name of a scale above its bar, and its ends and its middle beside it."""
     left, bottom, width, height = bar.box
     yield Words(bar.scale.label, left, bottom + height + 0.09, BAR_LABEL)
@@ -352,7 +399,7 @@ def _bar_labels(bar: Bar) -> Iterator[Words]:
         yield Words(text, left + width + 0.06, y, BAR_LABEL, along="center_baseline")
 
 
-def _bar_marks(bar: Bar) -> Iterator[Mark]:
+def bar_marks(bar: Bar) -> Iterator[Mark]:
     left, bottom, width, height = bar.box
     for share in BAR_PLACES:
         y = bottom + height * share
@@ -360,19 +407,36 @@ def _bar_marks(bar: Bar) -> Iterator[Mark]:
 
 
 def _panel(grid: Grid, box: Box) -> Panel:
-    numbers = _numbers(grid)
-    longest = max((text_width(text, 10) for text in _longest(numbers)), default=0.0)
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
-    size = min(NUMBER, 10 * wide * 0.74 / longest if longest else 0, high / POINT * 0.62)
-    return Panel(grid, box, numbers, size if size >= SMALLEST_NUMBER else 0)
+    size = min(NUMBER, 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * 0.62)
+    return Panel(grid, box, _numbers(grid), size)
 
 
+def numbered_as(panel: Panel, full: Grid) -> Panel:
+    """A panel whose numbers are written as if all of its cells were filled."""
+    numbers = _written(panel.grid, cell_format(full, 2))
+    return replace(panel, numbers=numbers, fitting=_panel(full, panel.box).fitting)
+
+
+@lru_cache(maxsize=128)  # asked for again and again while panels find their places
+def longest_number(grid: Grid) -> float:
+    """The width of the longest number of a grid, in letters of 10 points."""
+    widths = (text_width(text, 10) for text in _longest(_numbers(grid)))
+    return max(widths, default=0.0) or text_width("-0.00", 10)
+
+
+@lru_cache(maxsize=128)
 def _numbers(grid: Grid) -> np.ndarray:
+    return _written(grid, cell_format(grid, 2))
+
+
+def _written(grid: Grid, write: Callable[[float], str]) -> np.ndarray:
     """What stands in the cells, if there are few enough for it ever to fit."""
     if grid.values.size > 2500:
         return np.empty((0, 0), dtype=object)
-    written = np.vectorize(cell_format(grid, 2), otypes=[object])
-    numbers: np.ndarray = written(grid.values.astype(object))
+    numbers = np.empty(grid.values.shape, dtype=object)
+    for place, value in np.ndenumerate(grid.values):
+        numbers[place] = "" if np.isnan(value) else write(value.item())
     return numbers
 
 
@@ -381,44 +445,46 @@ def _longest(numbers: np.ndarray) -> Iterator[str]:
     return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)
 
 
-def _bars(boxes: Sequence[Box], scales: Sequence[Scale], right: float) -> Iterator[Bar]:
+def bars_beside(placed: Layout, scales: Sequence[Scale], right: float) -> Iterator[Bar]:
     """One colour bar below the other, beside the panels."""
+    boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
     top = max(bottom + height for _, bottom, _, height in boxes)
-    each = (top - min(bottom for _, bottom, width, _ in boxes if width)) / max(len(scales), 1)
+    each = (top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1)
     height = max(min(each - 0.45, 2.4), 0.4)
     for number, scale in enumerate(scales):
         yield Bar(scale, (right + 0.2, top - number * each - height - 0.1, BAR_WIDTH, height))
 
 
-def _title_lines(look: Look, size: tuple[float, float]) -> list[str]:
+def title_lines(look: Look, size: tuple[float, float]) -> list[str]:
     """A title that is too long for one line, even if it is smaller, goes on in the next."""
     room = size[0] - 2 * MARGIN
     if text_width(look.title, SMALLER_TITLE * BOLD) <= room:
         return [look.title] if look.title else []
-    return _wrapped(look.title.split(" "), " ", TITLE * BOLD, room)
+    return wrapped(look.title.split(" "), " ", TITLE * BOLD, room)
 
 
-def _title(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
+def title_words(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
     for number, line in enumerate(lines):
         y = size[1] - MARGIN - TITLE * POINT * (1 + number * TITLE_LEADING)
-        text, points = _fitted(line, TITLE, 6.0, (size[0] - 2 * MARGIN) / BOLD)
+        text, points = fitted(line, TITLE, 6.0, (size[0] - 2 * MARGIN) / BOLD)
         yield Words(text, MARGIN, y, points, bold=True)
 
 
-def _panel_titles(drawn: Sequence[Drawable], boxes: Sequence[Box]) -> Iterator[Words]:
+def _panel_titles(drawn: Sequence[Shown], boxes: Sequence[Box], size: float) -> Iterator[Words]:
     for each, box in zip(drawn, boxes, strict=True):
         if isinstance(each, Grid):
             heading = " · ".join(part for part in (each.title, each.pooled) if part)
-            yield _panel_title(heading, box, box[2] + PANEL_GAP * 0.6)
+            if heading:
+                yield _panel_title(heading, box, box[2] + PANEL_GAP * 0.6, size)
         elif each is not None:
             names = list(_names_of_lines(each, box))
             left = min((name.x for name in names), default=box[0] + box[2])
-            yield _panel_title(each.title, box, left - box[0] - 0.04)
+            yield _panel_title(each.title, box, left - box[0] - 0.04, size)
             yield from names
 
 
-def _panel_title(text: str, box: Box, room: float) -> Words:
-    fitting, points = _fitted(text, PANEL_TITLE, 6.0, room)
+def _panel_title(text: str, box: Box, room: float, size: float) -> Words:
+    fitting, points = fitted(text, size, 6.0, room)
     return Words(fitting, box[0], box[1] + box[3] + 0.07, points)
 
 
@@ -438,7 +504,7 @@ def _names_of_lines(curves: Curves, box: Box) -> Iterator[Words]:
             yield Words(names[number], right, box[1] + box[3] + 0.07, SERIES_LABEL, series=series)
 
 
-def _fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
+def fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
     """A line made smaller until it fits, and then shorter."""
     fitting = min(size, size * room / max(text_width(text, size), 1e-6))
     while fitting < smallest and len(text) > 1 and text_width(text, smallest) > room:
@@ -448,11 +514,11 @@ def _fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, 
     return text, max(fitting, smallest)
 
 
-def _caption_lines(look: Look, size: tuple[float, float]) -> list[str]:
-    return _wrapped(look.caption.split(" · "), " · ", CAPTION, size[0] - 2 * MARGIN)
+def caption_lines(look: Look, size: tuple[float, float]) -> list[str]:
+    return wrapped(look.caption.split(" · "), " · ", CAPTION, size[0] - 2 * MARGIN)
 
 
-def _wrapped(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
+def wrapped(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
     """Parts in as many lines as they need, broken between them."""
     lines = [""]
     for part in parts:
@@ -464,7 +530,7 @@ def _wrapped(parts: Sequence[str], between: str, points: float, room: float) -> 
     return [line for line in lines if line]
 
 
-def _caption(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
+def caption_words(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
     for number, line in enumerate(reversed(lines)):
         yield Words(
             line, MARGIN, MARGIN * 0.7 + number * CAPTION * POINT * 1.4, CAPTION, faint=True

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import groupby, zip_longest
 
 import numpy as np
 from jaxtyping import UInt8
@@ -25,13 +26,16 @@ from attnviz.grids import (
     Drawable,
     Grid,
     Scale,
+    Section,
     block_size,
     cell_format,
+    filled,
     isolated,
     only,
     pool,
 )
 from attnviz.renderers import Look
+from attnviz.renderers.sums import broken
 
 RAMP = "▁▂▃▄▅▆▇█"
 HIDDEN = "·"
@@ -41,7 +45,7 @@ ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
 BARS_AT_ONCE = 20
 NARROWEST = 24
 
-BOLD, DIM = Style(bold=True), Style(dim=True)
+BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
 
 
 @dataclass(frozen=True)
@@ -87,14 +91,20 @@ class Table:
     def colors(self) -> UInt8[np.ndarray, "row column 3"]:
         scale = self.grid.scale
         anchors = gradient(self.screen.palette, self.screen.theme, scale.kind)
-        return shade(self.grid.values, scale.low, scale.high, anchors)
+        return shade(np.nan_to_num(self.grid.values), scale.low, scale.high, anchors)
+
+    @cached_property
+    def empty(self) -> np.ndarray:
+        return np.asarray(np.isnan(self.grid.values))
 
     @cached_property
     def dark_ink(self) -> np.ndarray:
         return needs_dark_ink(self.colors)
 
     def lines(self) -> Iterator[Text]:
-        yield Text(set_cell_size(self.grid.title, min(self.width, cell_len(self.grid.title))), BOLD)
+        if self.grid.title:
+            width = min(self.width, cell_len(self.grid.title))
+            yield Text(set_cell_size(self.grid.title, width), BOLD)
         yield Text(" " * self.label_width + self._header(), DIM)
         for row, name in enumerate(_row_names(self.grid.rows)):
             yield self._row(row, name)
@@ -116,7 +126,10 @@ class Table:
     def _texts(self, row: int) -> list[str]:
         values, hidden = self.grid.values[row], self.grid.hidden[row]
         if self.write is not None:
-            texts, width = [self.write(value) for value in values.tolist()], self.cell_width
+            texts, width = (
+                [_written(value, self.write) for value in values.tolist()],
+                self.cell_width,
+            )
             return [
                 f"{HIDDEN if masked else text:>{width}}"
                 for text, masked in zip(texts, hidden.tolist(), strict=True)
@@ -130,20 +143,26 @@ class Table:
     def _style(self, row: int, column: int) -> Style:
         if self.grid.hidden[row, column]:
             return DIM
+        if self.empty[row, column]:
+            return PLAIN
         red, green, blue = self.colors[row, column].tolist()
         return _cell_style(red, green, blue, bool(self.dark_ink[row, column]))
 
 
 def lines(drawn: Sequence[Drawable], screen: Screen) -> Iterator[Text]:
-    """Grids one below the other, or side by side while they are alike and fit; curves as tables."""
-    grids = [each.table if isinstance(each, Curves) else each for each in drawn if each]
-    for number, alike in enumerate(_alike(grids)):
-        if number:
-            yield Text()
-        fitted = [table for grid in alike for table in fit(grid, screen)]
-        blocks = [list(_beside(tables)) for tables in _packed(fitted, screen)]
-        blocks.append(list(_footer(alike[0], fitted[0])))
-        yield from _apart([block for block in blocks if block])
+    """Grids one below the other, or side by side while they are alike and fit; curves as tables.
+
+    A section has its heading above its grids, and its sums below them.
+    """
+    runs = groupby((each for each in drawn if each), lambda each: isinstance(each, Section))
+    blocks: list[list[Text]] = []
+    for _, run in runs:
+        together = list(run)
+        sections = [each for each in together if isinstance(each, Section)]
+        grids = [_table(each) for each in together if not isinstance(each, Section)]
+        blocks += [list(_section(section, screen)) for section in sections]
+        blocks += [list(_tables(grids, screen))] if grids else []
+    yield from _apart(blocks)
 
 
 def txt(drawn: Sequence[Drawable], look: Look) -> bytes:
@@ -174,8 +193,7 @@ def closing(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
     if notes:
         yield Text()
     for note in notes:
-        for line in _wrapped(note, screen):
-            yield Text(line.plain)
+        yield from _wrapped(note, screen, PLAIN)
 
 
 def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
@@ -193,6 +211,54 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
     yield Text()
     if screen.width is not None:
         yield from _legend(grid, screen)
+
+
+def _table(each: Grid | Curves) -> Grid:
+    return each.table if isinstance(each, Curves) else each
+
+
+def _section(section: Section, screen: Screen) -> Iterator[Text]:
+    """What the step is; its tables; its sums; and what else there is to say."""
+    remarks = [line for remark in section.remarks for line in _wrapped(remark, screen)]
+    sums = [line for each in section.sums for line in _sum(each, screen)]
+    tables = list(_tables(section.tables, screen))
+    yield from _apart(
+        [part for part in (list(_opening(section, screen)), tables, sums, remarks) if part]
+    )
+
+
+def _opening(section: Section, screen: Screen) -> Iterator[Text]:
+    yield from _section_heading(section, screen)
+    yield from _wrapped(section.about, screen, PLAIN)
+    if section.formula:
+        yield Text()
+        yield from _sum(section.formula, screen)
+
+
+def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
+    """Number and title, and on the same line, while there is room, the shapes."""
+    line = Text(section.heading, BOLD, end="")
+    line.append(f"   {section.shapes}" if section.shapes else "", DIM)
+    if line.cell_len <= screen.room:
+        yield line
+    else:
+        yield from _wrapped(section.heading, screen, BOLD)
+        yield from _wrapped(section.shapes, screen)
+
+
+def _sum(text: str, screen: Screen) -> list[Text]:
+    indent = "    " if screen.room >= 40 else "  "
+    return [Text(line) for line in broken(text, lambda line: cell_len(line) <= screen.room, indent)]
+
+
+def _tables(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
+    for number, alike in enumerate(_alike(grids)):
+        if number:
+            yield Text()
+        fitted = [table for grid in alike for table in fit(grid, screen)]
+        blocks = [list(_beside(tables)) for tables in _packed(fitted, screen)]
+        blocks.append(list(_footer(alike[0], fitted[0])))
+        yield from _apart([block for block in blocks if block])
 
 
 def _fit_tokens(grid: Grid, screen: Screen) -> Table:
@@ -246,7 +312,8 @@ def _rows(grid: Grid, part: slice) -> Grid:
 
 def _number_width(grid: Grid, screen: Screen) -> int:
     """The widest number, or the widest name of a column, and a space before it."""
-    lowest, highest = grid.values.min(initial=0).item(), grid.values.max(initial=0).item()
+    numbers = filled(grid.values)
+    lowest, highest = numbers.min(initial=0).item(), numbers.max(initial=0).item()
     extreme = -max(-lowest, highest) if lowest < 0 else highest
     widest = len(cell_format(grid, screen.decimals)(extreme))
     heads = [cell_len(head) for head in grid.columns.headings]
@@ -289,10 +356,18 @@ def _ruler(axis: Axis, cell_width: int) -> str:
     return line
 
 
+def _written(value: float, write: Callable[[float], str]) -> str:
+    """A number, or nothing in a cell that is not yet filled."""
+    return "" if value != value else write(value)
+
+
 def _glyphs(values: np.ndarray, scale: Scale) -> list[str]:
-    """Without colour: the larger the value, the higher the block."""
-    share = np.clip((values - scale.low) / (scale.high - scale.low), 0, 1)
-    return [RAMP[step] for step in np.minimum((share * len(RAMP)).astype(int), len(RAMP) - 1)]
+    """Without colour: the larger the value, the higher the block; none in an empty cell."""
+    share = np.clip((np.nan_to_num(values) - scale.low) / (scale.high - scale.low), 0, 1)
+    steps = np.minimum((share * len(RAMP)).astype(int), len(RAMP) - 1)
+    return [
+        " " if empty else RAMP[step] for step, empty in zip(steps, np.isnan(values), strict=True)
+    ]
 
 
 def _alike(grids: Sequence[Grid]) -> list[list[Grid]]:
@@ -319,11 +394,11 @@ def _packed(tables: Sequence[Table], screen: Screen) -> list[list[Table]]:
 
 
 def _beside(tables: Sequence[Table]) -> Iterator[Text]:
-    """The tables of one row, line by line."""
-    for parts in zip(*(table.lines() for table in tables), strict=True):
+    """The tables of one row, line by line; below a shorter one there is nothing."""
+    for parts in zip_longest(*(table.lines() for table in tables), fillvalue=Text(end="")):
         line = Text(end="")
-        for table, part in zip(tables, parts, strict=True):
-            if line.plain:
+        for place, (table, part) in enumerate(zip(tables, parts, strict=True)):
+            if place:
                 line.append(" " * GAP)
             line.append_text(part)
             if table is not tables[-1]:
@@ -445,17 +520,17 @@ def _bar(length: float) -> str:
     return "█" * whole + " ▏▎▍▌▋▊▉"[part].strip()
 
 
-def _wrapped(note: str, screen: Screen) -> Iterator[Text]:
+def _wrapped(note: str, screen: Screen, style: Style = DIM) -> Iterator[Text]:
     """A note in lines of at most the screen's width, broken between words."""
     line = ""
     for word in note.split():
         longer = f"{line} {word}".strip()
         if line and cell_len(longer) > screen.room:
-            yield Text(line, DIM)
+            yield Text(line, style)
             longer = word
         line = set_cell_size(longer, min(cell_len(longer), screen.room))
     if line:
-        yield Text(line, DIM)
+        yield Text(line, style)
 
 
 @lru_cache(maxsize=4096)

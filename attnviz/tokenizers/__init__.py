@@ -20,6 +20,7 @@ TOKENIZERS = {  # named, not imported: tiktoken and its vocabularies are loaded 
     "chars": "attnviz.tokenizers.characters:chars",
     "bytes": "attnviz.tokenizers.characters:utf8_bytes",
 }
+VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
 
 
 def tokenize(text: str, tokenizer: str) -> Tokens:
@@ -36,6 +37,15 @@ def named(tokenizer: str) -> Tokenizer:
     from attnviz.tokenizers.encodings import encoding
 
     return encoding(tokenizer)
+
+
+def vocabulary(tokenizer: str) -> int | None:
+    """How many ids there are; None where words have numbers without end."""
+    if tokenizer in TOKENIZERS:
+        return VOCABULARIES.get(tokenizer)
+    from attnviz.tokenizers.encodings import size
+
+    return size(tokenizer)
 
 
 def check(text: str) -> None:

@@ -27,6 +27,11 @@ def encoding(name: str) -> Tokenizer:
         ) from None
 
 
+def size(name: str) -> int:
+    """How many ids an encoding has."""
+    return tiktoken.get_encoding(name).n_vocab
+
+
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
     """The text in the pieces of a byte-level vocabulary."""
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters

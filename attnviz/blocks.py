@@ -1,0 +1,110 @@
+"""A transformer block around attention: residuals, layer normalisation, feed-forward.
+
+A sub-layer f (attention, or feed-forward) stands in a residual: x + f(x). It is normalised
+after ("post", as in the first transformer), or what f reads is ("pre", as in GPT-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Vectors = Float[Tensor, "token dim"]
+
+EPSILON = 1e-5  # torch's
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """What LayerNorm multiplies with, and adds, once a vector has mean 0 and variance 1."""
+
+    gain: Float[Tensor, "dim"]
+    shift: Float[Tensor, "dim"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward:
+    """Two matrices with a bend between them; each token goes through by itself."""
+
+    w_1: Float[Tensor, "dim hidden"]
+    b_1: Float[Tensor, "hidden"]
+    w_2: Float[Tensor, "hidden dim"]
+    b_2: Float[Tensor, "dim"]
+    activation: str
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """A sub-layer and what is around it, in the order it happened."""
+
+    norm: Norm
+    inputs: Vectors
+    read: Vectors  # what the sub-layer reads: the inputs, or LayerNorm of them
+    made: Vectors
+    added: Vectors  # inputs + made
+    outputs: Vectors  # the sum, or LayerNorm of it
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What surrounds a layer's attention."""
+
+    place: str  # of the norm: "post" or "pre"
+    attention: Residual
+    cross: Residual | None
+    feed_forward: Residual
+    hidden: Float[Tensor, "token hidden"]  # between the two matrices, bent
+    parameters: FeedForward
+
+    @property
+    def residuals(self) -> tuple[Residual, ...]:
+        """The sub-layers in their order."""
+        crossed = () if self.cross is None else (self.cross,)
+        return (self.attention, *crossed, self.feed_forward)
+
+
+def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
+    """Each vector with mean 0 and variance 1, then stretched and shifted."""
+    mean = vectors.mean(-1, keepdim=True)
+    variance = vectors.var(-1, keepdim=True, correction=0)
+    return (vectors - mean) / (variance + EPSILON).sqrt() * norm.gain + norm.shift
+
+
+def hidden(vectors: Vectors, parameters: FeedForward) -> Float[Tensor, "token hidden"]:
+    """The first half of feed-forward: a wider vector, bent."""
+    bend = ACTIVATIONS[parameters.activation]
+    return bend(vectors @ parameters.w_1 + parameters.b_1)
+
+
+def feed_forward(hidden: Float[Tensor, "token hidden"], parameters: FeedForward) -> Vectors:
+    """The second half: back to the width of an embedding."""
+    return hidden @ parameters.w_2 + parameters.b_2
+
+
+def read_by(inputs: Vectors, norm: Norm, place: str) -> Vectors:
+    """What a sub-layer reads."""
+    return layer_norm(inputs, norm) if place == "pre" else inputs
+
+
+def residual(inputs: Vectors, read: Vectors, made: Vectors, norm: Norm, place: str) -> Residual:
+    """x + f(x), normalised where the place says."""
+    added = inputs + made
+    outputs = layer_norm(added, norm) if place == "post" else added
+    return Residual(norm, inputs, read, made, added, outputs)
+
+
+def relu(vectors: Tensor) -> Tensor:
+    """What is below 0 becomes 0."""
+    return vectors.clamp(min=0)
+
+
+def gelu(vectors: Tensor) -> Tensor:
+    """x times the share of a normal distribution that lies below x."""
+    return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}

@@ -1,0 +1,146 @@
+"""`attnviz example`: the textbooks' worked examples, listed, shown and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnviz import exports
+from attnviz.cli import output, steps
+from attnviz.cli.options import Output, Pictures, accepts, command_line
+from attnviz.cli.steps import Walking
+from attnviz.tokens import printable
+
+if TYPE_CHECKING:
+    from attnviz.examples import Example
+    from attnviz.examples.checking import Finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Which example is shown."""
+
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="An example's name (attnviz example list), or a file of your own.",
+            rich_help_panel="Example",
+        ),
+    ]
+    item: Annotated[
+        int | None,
+        typer.Option(
+            "--item",
+            metavar="N",
+            help="Which of a batch, from 1.  [default: 1]",
+            rich_help_panel="Example",
+        ),
+    ] = None
+
+
+def list_() -> None:
+    """List the worked examples, and what each shows."""
+    from attnviz import examples
+
+    names = examples.names()
+    width = max(map(len, names))
+    for name in names:
+        typer.echo(f"{name:<{width}}  {examples.load(name).title}")
+    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {names[0]}")
+
+
+@accepts(Chosen, Walking, Output, Pictures)
+def show(chosen: Chosen, walking: Walking, wanted: Output, pictures: Pictures) -> None:
+    """Show a worked example step by step.
+
+    Its own query is followed unless --query names another. Takes what attnviz steps takes, and
+    writes the same files.
+    """
+    output.check(wanted, pictures, [*exports.EXPORTS])
+    steps.check(walking)
+    command = command_line("example show", chosen, walking, wanted, pictures)
+
+    from dataclasses import replace
+
+    from attnviz import examples
+
+    example = examples.load(chosen.name)
+    made = example.trace(chosen.item, command=command)
+    followed = wanted if wanted.query is not None else replace(wanted, query=example.query)
+    result = steps.result(
+        made, walking, followed, mistake=_mistake(example), example=True, title=example.title
+    )
+    about = [line for line in (_one_line(example.notice), example.source) if line]
+    output.print_result(replace(result, closing=about), wanted, pictures)
+
+
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME…]",
+            help="Examples by name, or files of your own.  [default: all]",
+            rich_help_panel="Example",
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Print only what differs.", rich_help_panel="Output"),
+    ] = False,
+) -> None:
+    """Recompute worked examples, and hold them against the printed digits.
+
+    Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
+    status is 1 if any differs.
+    """
+    from attnviz import examples
+    from attnviz.examples import checking
+
+    loaded = [examples.load(name) for name in names or examples.names()]
+    findings = [
+        found for example in loaded for found in _told(example, checking.check(example), quiet)
+    ]
+    numbers = sum(checking.numbers_in(example) for example in loaded)
+    wrong = sum(not found.passed for found in findings)
+    verdict = f"✗ {_counted(wrong, 'expectation')} not met" if wrong else "all ✓"
+    typer.echo(
+        f"{_counted(len(loaded), 'example')}, {_counted(len(findings), 'expectation')}, "
+        f"{_counted(numbers, 'printed number')}: {verdict}"
+    )
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Finding]:
+    """An example's findings, each printed as soon as it is known."""
+    found = []
+    if not quiet:
+        typer.echo(printable(f"{example.name}: {example.title}"))
+    for each in findings:
+        found.append(each)
+        mark, start = (
+            ("✓", "  ") if each.passed else ("✗", "  " if not quiet else f"{example.name}: ")
+        )
+        if not (each.passed and quiet):
+            typer.echo(printable(f"{start}{mark} {each.what}: {each.about}"))
+    if not quiet:
+        typer.echo()
+    return found
+
+
+def _mistake(example: Example) -> str:
+    from attnviz.mistakes import MISTAKES
+
+    return MISTAKES[example.mistake].about if example.mistake else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

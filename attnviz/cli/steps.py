@@ -1,0 +1,155 @@
+"""`attnviz steps`: every number on the way from a text to its context vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnviz import exports
+from attnviz.cli import output, source
+from attnviz.cli.options import (
+    Attention,
+    Blocks,
+    Matrices,
+    Output,
+    Pictures,
+    Source,
+    accepts,
+    command_line,
+    refuse_mistake,
+    settings,
+)
+from attnviz.cli.result import Result
+from attnviz.errors import AttnvizError
+
+if TYPE_CHECKING:
+    from attnviz.traces import Trace
+
+PANEL = "Steps"
+SECONDS = (0.1, 60.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walking:
+    """Which steps are shown, and how their numbers are written."""
+
+    step: Annotated[
+        str | None,
+        typer.Option(
+            "--step",
+            metavar="STEPS",
+            help="Show part: a name (scores), a number (5), from one to another (5-8), or several "
+            "with commas.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    digits: Annotated[
+        int,
+        typer.Option(
+            "--digits",
+            metavar="N",
+            help="How many digits behind the point numbers are written with.",
+            rich_help_panel=PANEL,
+        ),
+    ] = 2
+    layer: Annotated[
+        int,
+        typer.Option(
+            "--layer", metavar="N", help="Which of several layers, from 0.", rich_help_panel=PANEL
+        ),
+    ] = 0
+    head: Annotated[
+        int | None,
+        typer.Option(
+            "--head",
+            metavar="N",
+            help="One head alone, from 0.  [default: all]",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    seconds_per_step: Annotated[
+        float,
+        typer.Option(
+            "--seconds-per-step",
+            metavar="S",
+            help="How long a .gif shows each step.",
+            rich_help_panel=PANEL,
+        ),
+    ] = 2.5
+
+
+@accepts(Source, Walking, Attention, Matrices, Blocks, Output, Pictures)
+def steps(
+    text_source: Source,
+    walking: Walking,
+    attention: Attention,
+    matrices: Matrices,
+    blocks: Blocks,
+    wanted: Output,
+    pictures: Pictures,
+) -> None:
+    """Show every number on the way, step by step; with --query its arithmetic.
+
+    Ten steps: tokens, embeddings, projections, queries, scores, scaling, mask, softmax, weighted
+    values, context. With --out they become course notes (.md), one picture (.png, .svg, .pdf),
+    an animation (.gif), or a file for each step (-o steps-{step}.png).
+    """
+    output.check(wanted, pictures, [*exports.EXPORTS])
+    check(walking)
+    refuse_mistake(attention.variant)
+    chosen = settings(text_source, attention, matrices, blocks)
+    text = source.read_or_given(text_source, matrices.given)
+    groups = (text_source, walking, attention, matrices, blocks, wanted, pictures)
+    command = command_line("steps", *groups)
+
+    from attnviz.tracing import trace
+
+    made = trace(text, chosen, command=command)
+    output.print_result(result(made, walking, wanted), wanted, pictures)
+
+
+def check(walking: Walking) -> None:
+    """Refuse a pace that nobody can follow."""
+    if not SECONDS[0] <= walking.seconds_per_step <= SECONDS[1]:
+        nearest = min(max(walking.seconds_per_step, SECONDS[0]), SECONDS[1])
+        raise AttnvizError(
+            f"--seconds-per-step is {walking.seconds_per_step:g}, and must be from "
+            f"{SECONDS[0]:g} to {SECONDS[1]:g}",
+            f"try --seconds-per-step {nearest:g}",
+        )
+
+
+def result(
+    made: Trace, walking: Walking, wanted: Output, *, mistake: str = "", example: bool = False,
+    title: str = "",
+) -> Result:  # fmt: skip
+    """The walk of a trace, wherever it came from, as what can be printed and written."""
+    from attnviz import grids, trace_grids
+    from attnviz.steps import Walk, chosen, walk
+
+    query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
+    asked = Walk(
+        query=query,
+        head=walking.head,
+        layer=walking.layer,
+        digits=walking.digits,
+        full=wanted.full,
+        mistake=mistake,
+        example=example,
+    )
+    sections = chosen(walk(made, asked), walking.step)
+    settings_line = trace_grids.settings_line(made)
+    return Result(
+        title=title or f"{trace_grids.headline(made)}, step by step",
+        settings=settings_line,
+        screen=lambda: sections,
+        picture=lambda: sections,
+        exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
+        provenance=made.provenance,
+        caption=lambda drawn: grids.caption(drawn, settings_line),
+        steps=sections,
+        seconds=walking.seconds_per_step,
+    )

@@ -1,0 +1,352 @@
+"""What an example expects, held against what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import inf, isinf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz import attention
+from attnviz.errors import AttnvizError
+from attnviz.examples import Example, Expectation
+from attnviz.given import shape_text
+from attnviz.steps import arithmetic
+from attnviz.trace_grids import find_query
+from attnviz.traces import Layer, Trace
+
+CLOSE = 1e-6  # of a number of size 1, in float32
+ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation, and whether it is met."""
+
+    what: str  # "scores of 3 learning"
+    passed: bool
+    about: str  # "16 numbers", or what differs
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that is not as expected, and where it stands, from 1."""
+
+    place: tuple[int, ...]
+    expected: Decimal | int
+    found: float
+
+
+def check(example: Example) -> Iterator[Finding]:
+    """Every expectation of an example, in its order."""
+    for expectation in example.expectations:
+        made = example.trace(expectation.item, expectation.changes)
+        for one in _asked(expectation):
+            yield one(example, expectation, made)
+
+
+def numbers_in(example: Example) -> int:
+    """How many printed numbers an example is held against."""
+    return sum(len(list(_leaves(each.values, ()))) for each in example.expectations)
+
+
+def tolerance(expected: Decimal | int) -> float:
+    """Half a unit of the last digit that was printed; a whole number is meant exactly.
+
+    >>> tolerance(Decimal("0.2773")), tolerance(Decimal("1.329e-15")) < 1e-18
+    (5e-05, True)
+    """
+    if isinstance(expected, int):
+        return CLOSE * 10 * max(1, abs(expected))
+    exponent = expected.as_tuple().exponent
+    return 0.0 if isinstance(exponent, str) else 0.5 * 10.0**exponent
+
+
+def differences(expected: Any, found: Tensor) -> list[Difference]:
+    """The printed numbers that the computed ones do not round to."""
+    wrong = []
+    for place, number in _leaves(expected, ()):
+        value = found[place].item()
+        reach = tolerance(number)
+        slack = CLOSE * min(reach * 1e3, 1) * max(1.0, abs(value)) if not isinf(value) else 0.0
+        same = value == float(number) or abs(value - float(number)) <= reach + slack
+        if not same:
+            wrong.append(Difference(tuple(index + 1 for index in place), number, value))
+    return wrong
+
+
+def _asked(expectation: Expectation) -> list[Callable[[Example, Expectation, Trace], Finding]]:
+    kinds = {
+        _values: expectation.values,
+        _shape: expectation.shape,
+        _parameters: expectation.parameters,
+        _claim: expectation.claim,
+        _arithmetic: expectation.arithmetic or None,
+    }
+    return [kind for kind, wanted in kinds.items() if wanted is not None]
+
+
+def _values(example: Example, expectation: Expectation, made: Trace) -> Finding:
+    found = _found(example, expectation, made)
+    shape = _shape_of(example, expectation)
+    if tuple(found.shape) != shape:
+        raise _error(
+            example, expectation,
+            f"{shape_text(shape)} numbers are expected of '{expectation.step}', which is "
+            f"{shape_text(found.shape)}",
+            "give as many rows, and numbers in them, as it has",
+        )  # fmt: skip
+    wrong = differences(expectation.values, found)
+    count = found.numel()
+    about = f"{count} number{'' if count == 1 else 's'}"
+    return Finding(_name(expectation, made), not wrong, _told(wrong, count) if wrong else about)
+
+
+def _told(wrong: Sequence[Difference], count: int) -> str:
+    """The first number that differs, and how many do."""
+    first = wrong[0]
+    digits = _digits(first.expected)
+    place = " ".join(
+        f"{name} {index}"
+        for name, index in zip(("part", "row", "column")[-len(first.place) :], first.place,
+                               strict=False)
+    )  # fmt: skip
+    found = (
+        f"{first.found:.{digits}f}" if abs(first.found) >= 10.0**-digits else f"{first.found:.5g}"
+    )
+    told = f"{place}: expected {first.expected}, found {found}"
+    return told if len(wrong) == 1 else f"{told} ({len(wrong)} of {count} numbers differ)"
+
+
+def _digits(expected: Decimal | int) -> int:
+    if isinstance(expected, int):
+        return 4
+    exponent = expected.as_tuple().exponent
+    return 4 if isinstance(exponent, str) else min(max(-exponent, 0) + 1, 12)
+
+
+def _shape(example: Example, expectation: Expectation, made: Trace) -> Finding:
+    one = tuple(_found(example, expectation, made).shape)
+    found = (example.items, *one) if example.items > 1 else one
+    passed = found == expectation.shape
+    wanted = shape_text(expectation.shape or ())
+    about = wanted if passed else f"expected {wanted}, found {shape_text(found)}"
+    return Finding(f"shape of {_name(expectation, made)}", passed, about)
+
+
+def _parameters(example: Example, expectation: Expectation, made: Trace) -> Finding:
+    """How many numbers a matrix has to learn; of embeddings, those of a table for all ids."""
+    found = _found(example, expectation, made).numel()
+    if expectation.step == "embeddings":
+        found = (made.vocabulary or 0) * made.embeddings.shape[1]
+    wanted = expectation.parameters or 0
+    about = f"{found:,}" if found == wanted else f"expected {wanted:,}, found {found:,}"
+    return Finding(f"numbers to learn in {expectation.step}", found == wanted, about)
+
+
+def _claim(example: Example, expectation: Expectation, made: Trace) -> Finding:
+    assert expectation.claim is not None
+    passed, about = CLAIMS[expectation.claim](made.layers[0], example)
+    return Finding(expectation.claim, passed, about)
+
+
+def _arithmetic(example: Example, expectation: Expectation, made: Trace) -> Finding:
+    """Sums as a tutorial prints them, held against those that `steps --digits 4` writes."""
+    row = find_query(made.tokens, expectation.query or str(len(made.tokens)))
+    layer, style = made.layers[0], arithmetic.Style(4)
+    weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
+    columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
+    sums = [arithmetic.dot("", weights, values, result, style) for values, result in columns]
+    written = {f"{each.right} = {each.result}" for each in sums}
+    missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
+    about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
+    return Finding(f"arithmetic of {_name(expectation, made)}", not missing, about)
+
+
+def _found(example: Example, expectation: Expectation, made: Trace) -> Tensor:
+    """The tensor of a step; without a side for heads where there is one head."""
+    tensor = FOUND[expectation.step](made, made.layers[-1])
+    if tensor is None:
+        raise _error(
+            example, expectation, f"something is expected of '{expectation.step}', which this "
+            "example has not", "expect what it computes: attnviz example show lists its steps",
+        )  # fmt: skip
+    if expectation.query is not None:
+        row = find_query(made.tokens, expectation.query)
+        tensor = tensor[row] if tensor.ndim == 2 else tensor[:, row]
+    heads = tensor.ndim - (expectation.query is None) > 1 and tensor.shape[0] == 1
+    return tensor[0] if heads else tensor
+
+
+def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
+    """The shape of what is expected, whose rows must be as long as each other."""
+    shape: list[int] = []
+    level = expectation.values
+    while isinstance(level, list):
+        shape.append(len(level))
+        if not level or any(isinstance(each, list) != isinstance(level[0], list) for each in level):
+            break
+        if isinstance(level[0], list) and len({len(each) for each in level}) > 1:
+            raise _error(example, expectation, f"rows expected of '{expectation.step}' are not as "
+                         "long as each other", "give every row as many numbers")  # fmt: skip
+        level = level[0]
+    for place, leaf in _leaves(expectation.values, ()):
+        if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
+            raise _error(example, expectation, f"'{leaf}' at {place} is no number", "write 0.25")
+    return tuple(shape)
+
+
+def _leaves(value: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    if isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _leaves(each, (*place, number))
+    elif value is not None:
+        yield place, value
+
+
+def _name(expectation: Expectation, made: Trace) -> str:
+    name = expectation.step
+    if expectation.query is not None:
+        row = find_query(made.tokens, expectation.query)
+        name += f" of {row + 1} {made.tokens.labels[row]}"
+    if expectation.item > 1:
+        name += f", item {expectation.item}"
+    changes = ", ".join(_change(*each) for each in expectation.changes.items())
+    return f"{name} with {changes}" if changes else name
+
+
+def _change(name: str, value: Any) -> str:
+    return f"{name} by hand" if isinstance(value, list) else f"{name} {str(value).lower()}"
+
+
+def _error(example: Example, expectation: Expectation, problem: str, hint: str) -> AttnvizError:
+    where = f"line {expectation.line} of " if expectation.line else ""
+    return AttnvizError(f"{where}'{example.path}': {problem}", hint)
+
+
+def _of_projections(name: str) -> Callable[[Trace, Layer], Tensor | None]:
+    return lambda made, layer: getattr(layer.projections, name, None)
+
+
+def _masked(made: Trace, layer: Layer) -> Tensor:
+    return layer.attended.logits.masked_fill(~layer.visible, -inf)
+
+
+def _weighted(made: Trace, layer: Layer) -> Tensor:
+    """What each key hands to each query: head, query, key, width."""
+    return layer.attended.mixing[..., None] * layer.values[:, None]
+
+
+def _ids(made: Trace, layer: Layer) -> Tensor:
+    return torch.tensor(made.tokens.ids)
+
+
+FOUND: Mapping[str, Callable[[Trace, Layer], Tensor | None]] = {
+    "tokens": _ids,
+    "embeddings": lambda made, layer: made.embeddings,
+    "inputs": lambda made, layer: layer.inputs,
+    **{name: _of_projections(name) for name in ("w_query", "w_key", "w_value", "w_out",
+                                                "b_query", "b_key", "b_value", "b_out")},
+    "queries": lambda made, layer: layer.queries,
+    "keys": lambda made, layer: layer.keys,
+    "values": lambda made, layer: layer.values,
+    "scores": lambda made, layer: layer.attended.scores,
+    "scaling": lambda made, layer: layer.attended.scaled_scores,
+    "mask": _masked,
+    "softmax": lambda made, layer: layer.attended.weights,
+    "dropout": lambda made, layer: layer.attended.mixing,
+    "weighted": _weighted,
+    "heads": lambda made, layer: layer.attended.contexts,
+    "joined": lambda made, layer: attention.join_heads(layer.attended.contexts),
+    "context": lambda made, layer: layer.context,
+    "cross-softmax": lambda made, layer: layer.cross.attended.weights if layer.cross else None,
+    "outputs": lambda made, layer: layer.outputs if layer.block else None,
+}  # fmt: skip
+
+
+def _rows_sum(layer: Layer, example: Example) -> tuple[bool, str]:
+    error = (layer.attended.weights.double().sum(-1) - 1).abs().max().item()
+    return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
+
+
+def _rows_do_not_sum(layer: Layer, example: Example) -> tuple[bool, str]:
+    passed, about = _rows_sum(layer, example)
+    return not passed, about
+
+
+def _hidden_weight(layer: Layer) -> float:
+    return layer.attended.weights.masked_fill(layer.visible, 0).sum(-1).max().item()
+
+
+def _hidden_get(layer: Layer, example: Example) -> tuple[bool, str]:
+    found = _hidden_weight(layer)
+    return found > 1e-6, f"up to {found:.4f} of a row"
+
+
+def _hidden_get_none(layer: Layer, example: Example) -> tuple[bool, str]:
+    found = _hidden_weight(layer)
+    return found == 0, "exactly 0" if found == 0 else f"up to {found:.4f} of a row"
+
+
+def _loops_agree(layer: Layer, example: Example) -> tuple[bool, str]:
+    """Scores and context vectors, a product at a time, as a first lesson writes them."""
+    if layer.queries is None or layer.keys is None:
+        return False, "the scores are given"
+    largest = 0.0
+    for head, (queries, keys) in enumerate(zip(layer.queries, layer.keys, strict=True)):
+        for row, query in enumerate(queries):
+            for column, key in enumerate(keys):
+                by_hand = sum(one * other for one, other in zip(query, key, strict=True))
+                score = layer.attended.scores[head, row, column]
+                largest = max(largest, _apart(by_hand, score))
+            weights = layer.attended.mixing[head, row]
+            mixed = sum(w * value for w, value in zip(weights, layer.values[head], strict=True))
+            largest = max(largest, _apart(mixed, layer.attended.contexts[head, row]))
+    return largest < CLOSE, f"to within {largest:.0e}"
+
+
+def _apart(one: Any, other: Tensor) -> float:
+    """How far two ways to the same number are apart, beyond float32's rounding of its size."""
+    return float(((one - other).abs() - ROUNDING * other.abs()).clamp(min=0).max())
+
+
+def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
+    """Row i of the context is the sum over the tokens up to i, whatever comes after."""
+    weights, values = layer.attended.mixing, layer.values
+    alone = [weights[:, row, : row + 1, None] * values[:, : row + 1] for row in
+             range(values.shape[1])]  # fmt: skip
+    made = torch.stack([part.sum(1) for part in alone], dim=1)
+    apart = _apart(made, layer.attended.contexts)
+    return apart < CLOSE, f"to within {apart:.0e}"
+
+
+def _running_mean(layer: Layer, example: Example) -> tuple[bool, str]:
+    """By a loop of means, as the lesson's first way does it, in every item of the batch."""
+    apart = 0.0
+    for item in range(1, example.items + 1):
+        one = example.trace(item).layers[0]
+        means = [one.values[:, : row + 1].mean(1) for row in range(one.values.shape[1])]
+        apart = max(apart, _apart(torch.stack(means, dim=1), one.attended.contexts))
+    return apart < CLOSE, f"to within {apart:.0e}"
+
+
+def _items_agree(layer: Layer, example: Example) -> tuple[bool, str]:
+    apart = max(_apart(example.trace(item).layers[0].context, layer.context)
+                for item in range(1, example.items + 1))  # fmt: skip
+    return apart == 0, f"{example.items} items"
+
+
+CLAIMS: dict[str, Callable[[Layer, Example], tuple[bool, str]]] = {
+    "rows sum to 1": _rows_sum,
+    "rows do not sum to 1": _rows_do_not_sum,
+    "hidden tokens get weight": _hidden_get,
+    "hidden tokens get no weight": _hidden_get_none,
+    "loops agree": _loops_agree,
+    "context is of the past alone": _past_alone,
+    "context is the running mean": _running_mean,
+    "all items agree": _items_agree,
+}

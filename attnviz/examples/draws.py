@@ -1,0 +1,79 @@
+"""Numbers drawn as a tutorial draws them: torch's own generator, in the order of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """One draw: what it is called, which kind it is, and its shape."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A seed, how many uniform draws are skipped, and what is drawn then."""
+
+    seed: int = 0
+    skip: int = 0
+    draws: tuple[Draw, ...] = ()
+
+
+def drawn(recipe: Recipe) -> dict[str, Tensor]:
+    """Everything that a recipe draws, by name; a bias of `w_query` is called `b_query`.
+
+    A generator of our own gives the numbers that torch.manual_seed would.
+    """
+    stream = torch.Generator().manual_seed(recipe.seed)
+    torch.rand(recipe.skip, generator=stream)
+    found: dict[str, Tensor] = {}
+    for draw in recipe.draws:
+        made = KINDS[draw.kind](draw.shape, stream, **draw.options)
+        names = [draw.name, f"b_{draw.name.removeprefix('w_')}"]
+        found |= dict(zip(names, made, strict=False))
+    return found
+
+
+def _rand(shape: Sequence[int], stream: torch.Generator) -> list[Tensor]:
+    return [torch.rand(*shape, generator=stream)]
+
+
+def _randn(shape: Sequence[int], stream: torch.Generator) -> list[Tensor]:
+    return [torch.randn(*shape, generator=stream)]
+
+
+def _randint(
+    shape: Sequence[int], stream: torch.Generator, low: int = 0, high: int = 10
+) -> list[Tensor]:
+    return [torch.randint(low, high, tuple(shape), generator=stream).float()]
+
+
+def _linear(shape: Sequence[int], stream: torch.Generator, bias: bool = True) -> list[Tensor]:
+    """What torch.nn.Linear begins with: its matrix, from the left as x W, and its bias."""
+    inputs, outputs = shape
+    weight = torch.empty(outputs, inputs)
+    nn.init.kaiming_uniform_(weight, a=sqrt(5), generator=stream)
+    if not bias:
+        return [weight.T]
+    reach = 1 / sqrt(inputs)
+    return [weight.T, torch.empty(outputs).uniform_(-reach, reach, generator=stream)]
+
+
+KINDS: dict[str, Callable[..., list[Tensor]]] = {
+    "rand": _rand,
+    "randn": _randn,
+    "randint": _randint,
+    "linear": _linear,
+}
+OPTIONS = {"randint": ("low", "high"), "linear": ("bias",)}  # of a kind, beside name and shape

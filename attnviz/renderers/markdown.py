@@ -1,0 +1,112 @@
+"""Grids and sections as Markdown, as GitHub shows it: nothing cut, nothing pooled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from attnviz.grids import Curves, Drawable, Grid, Section, cell_format
+from attnviz.renderers import Look
+
+HIDDEN = "·"
+
+# What has a meaning anywhere in a line, and what has one only at its beginning: `1.`, `-`, `+`.
+MARKUP = re.compile(r"[\\`*_{}\[\]#|~!]")
+AT_THE_START = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
+# GitHub looks for these in the finished text, where a backslash is gone: `$x$`, `:smile:`.
+LOOKED_FOR_LATER = {"$": "<span>&#36;</span>", ":": "<span>:</span>"}
+EMOJI = re.compile(r":(?=[\w+-]+:)")
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def md(drawn: Sequence[Drawable], look: Look) -> bytes:
+    """A page of headings and tables, its parts an empty line apart."""
+    parts = [f"# {escaped(look.title)}" if look.title else "", escaped(look.caption)]
+    for each in drawn:
+        if each:
+            parts += _section(each) if isinstance(each, Section) else _plain(each)
+    parts += map(escaped, look.closing)
+    return ("\n\n".join(part for part in parts if part) + "\n").encode()
+
+
+def escaped(text: str) -> str:
+    """Text that shows as itself, whatever it holds.
+
+    >>> escaped("a|b <c> $x$")
+    'a\\\\|b &lt;c&gt; <span>&#36;</span>x<span>&#36;</span>'
+    """
+    text = " ".join(text.split())
+    marked = AT_THE_START.sub(lambda start: f"{start[0]}\\", MARKUP.sub(r"\\\g<0>", text))
+    shown = "".join(ENTITIES.get(character, character) for character in marked)
+    shown = EMOJI.sub(LOOKED_FOR_LATER[":"], shown)
+    return shown.replace("$", LOOKED_FOR_LATER["$"])
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"## {escaped(section.heading)}"
+    yield escaped(section.about)
+    yield _code(section.shapes)
+    yield f"$$\n{section.tex}\n$$" if section.tex else _code(section.formula)
+    for grid in section.grids:
+        yield f"**{escaped(grid.title)}**" if len(section.grids) > 1 else ""
+        yield _table(grid)
+    yield from dict.fromkeys(map(_note, section.grids))
+    yield _fenced(section.sums)
+    yield "\n".join(f"- {escaped(remark)}" for remark in section.remarks)
+
+
+def _plain(each: Grid | Curves) -> Iterator[str]:
+    grid = each.table if isinstance(each, Curves) else each
+    yield f"## {escaped(grid.title)}"
+    yield _table(grid)
+    yield _note(grid)
+
+
+def _note(grid: Grid) -> str:
+    hidden = f"{HIDDEN} = hidden by the mask" if grid.hidden.any() else ""
+    note = ". ".join(part for part in (grid.note, hidden) if part)
+    return f"*{escaped(note)}*" if note else ""
+
+
+def _code(text: str) -> str:
+    """Text between backticks, more of them than there are in it."""
+    if not text:
+        return ""
+    ticks = "`" * (_longest_run(text) + 1)
+    space = " " if "`" in text else ""
+    return f"{ticks}{space}{text}{space}{ticks}"
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    """Lines as they are, behind a fence that none of them can close."""
+    if not lines:
+        return ""
+    text = "\n".join(lines)
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _table(grid: Grid) -> str:
+    """A row for each row, its name first; numbers stand on the right."""
+    names = [escaped(name) for name in grid.columns.names]
+    lines = [_line(["", *names]), _line([":--", *["--:"] * len(names)])]
+    write = cell_format(grid, 2)
+    for row, name in enumerate(grid.rows.names):
+        lines.append(_line([escaped(name), *_cells(grid, row, write)]))
+    return "\n".join(lines)
+
+
+def _cells(grid: Grid, row: int, write: Callable[[float], str]) -> Iterator[str]:
+    values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
+    for value, masked in zip(values, hidden, strict=True):
+        yield HIDDEN if masked else "" if np.isnan(value) else write(value)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,47 @@
+"""Sums that are longer than a line, broken where a reader would break them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+OPERATOR = re.compile(r" (?=[+=≈/−-] )")
+VECTOR = re.compile(r"\[[^\[\]]*\]")
+VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
+
+
+def broken(text: str, fits: Callable[[str], bool], indent: str = "    ") -> list[str]:
+    """Lines that fit, from the second on indented.
+
+    >>> broken("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14)
+    ['a = 0.5·2', '    + 0.25·4', '    = 2']
+    """
+    lines = []
+    while not fits(text):
+        place = _last_place(text, fits, len(indent))
+        lines.append(text[:place].rstrip())
+        text = indent + text[place:].lstrip()
+    return [*lines, text]
+
+
+def _last_place(text: str, fits: Callable[[str], bool], indent: int) -> int:
+    """Before a sign of the sum; else of one in parentheses; else between words; else anywhere."""
+    start = indent + 1  # so that every line takes something of the sum
+    outside, within = _operators(text, VECTOR_OR_PARENTHESES), _operators(text, VECTOR)
+    for places in (outside, within, _spaces(text), range(start, len(text))):
+        for place in reversed([place for place in places if place >= start]):
+            if fits(text[:place]):
+                return place
+    return max(start, 1)
+
+
+def _operators(text: str, whole: re.Pattern[str]) -> Iterator[int]:
+    """The signs that are in nothing that is better left whole."""
+    inside = [match.span() for match in whole.finditer(text)]
+    for match in OPERATOR.finditer(text):
+        if not any(start < match.start() < stop for start, stop in inside):
+            yield match.start()
+
+
+def _spaces(text: str) -> Iterator[int]:
+    return (match.start() for match in re.finditer(" ", text))

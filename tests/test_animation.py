@@ -1,0 +1,145 @@
+"""Animations: as many frames as there are steps and moments, and nothing in them jumps."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+from attnviz.errors import Note
+from attnviz.grids import Drawable
+from attnviz.renderers import Look, animation, image, render
+from attnviz.renderers.pages import stills
+from attnviz.renderers.redrawing import only_new
+from tests.hand import causal_weights
+from tests.test_sections import TOKENS, path, scores_section
+
+EIGHT = ("The", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs")
+
+
+@pytest.fixture(autouse=True)
+def quiet_fonts() -> None:
+    warnings.simplefilter("ignore", Note)
+
+
+def opened(drawn: list[Drawable], look: Look | None = None) -> Image.Image:
+    return Image.open(io.BytesIO(render(drawn, ".gif", look)))
+
+
+def frames(image: Image.Image) -> list[np.ndarray]:
+    return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
+
+
+def durations(image: Image.Image) -> list[int]:
+    return [frame.info["duration"] for frame in ImageSequence.Iterator(image)]
+
+
+def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
+    made = opened([*path(moments=3)], Look(seconds=1.5, provenance='{"text": "日本"}'))
+
+    assert getattr(made, "n_frames", 1) == 5 + 3 + 1
+    assert durations(made) == [1500, 1500, 1500, 500, 500, 500, 1500, 1500, 3000]
+    assert made.size == (1280, 720)
+    assert made.info["loop"] == 0
+    assert made.info["comment"].decode() == '{"text": "日本"}'
+
+
+def test_a_moment_is_never_too_short_to_be_seen() -> None:
+    assert durations(opened([scores_section(moments=2)], Look(seconds=0.3))) == [300, 200, 200, 600]
+
+
+def test_frames_that_look_alike_are_frames_all_the_same() -> None:
+    section = scores_section(moments=1)
+    still = replace(section, moments=section.moments * 3)
+
+    assert len(frames(opened([still]))) == 1 + 3 + 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
+    look = Look(title="causal attention", caption="four tokens", theme=theme, dpi=100)
+    steps: list[Drawable] = [*path(moments=1)]
+    picture = np.asarray(Image.open(io.BytesIO(render(steps, ".png", look))).convert("RGB"))
+
+    apart = np.abs(frames(opened(steps, look))[-1].astype(int) - picture.astype(int))
+
+    assert apart.max() <= 40
+    assert apart.mean() < 0.2
+
+
+def test_moments_of_a_step_do_not_jump() -> None:
+    section = scores_section(moments=16)
+    first, *later = stills(section.moments, Look(size=(8.0, 4.5)))
+    beside = {word for word in first.words if "score(" not in word.text}
+
+    for layout in later:
+        assert [panel.box for panel in layout.panels] == [panel.box for panel in first.panels]
+        assert layout.panels[0].number_size == first.panels[0].number_size > 0
+        assert layout.marks == first.marks
+        assert [bar.box for bar in layout.bars] == [bar.box for bar in first.bars]
+        assert {word for word in layout.words if "score(" not in word.text} == beside
+
+
+def test_in_a_moment_only_the_new_cell_and_the_sum_change() -> None:
+    before, after = frames(opened([scores_section(moments=2)]))[1:3]
+    down, across = np.nonzero((before != after).any(axis=2))
+    in_the_table = down < 560
+
+    assert np.ptp(across[in_the_table]) < 1280 / 4
+    assert np.ptp(down[in_the_table]) < 720 / 4
+
+
+def test_numbers_are_written_alike_whatever_is_filled_so_far() -> None:
+    section = scores_section(moments=4)
+    small = replace(section.moments[0].grids[0], values=np.full((4, 4), np.nan))
+    small.values[0, 0] = 0.01
+    full = replace(small, values=np.full((4, 4), 12.0))
+
+    one, other = stills([replace(section, grids=(grid,)) for grid in (small, full)], Look())
+
+    assert one.panels[0].numbers[0, 0] == "0.01"
+    assert one.panels[0].number_size == other.panels[0].number_size
+
+
+def test_eight_tokens_of_width_eight_are_far_below_five_megabytes() -> None:
+    made = render(path(EIGHT, width=8, moments=40), ".gif")
+
+    assert len(made) < 2_000_000
+
+
+def test_tables_by_themselves_are_frames_too() -> None:
+    heads: list[Drawable] = [causal_weights(f"weights L0H{head}") for head in range(3)]
+
+    assert len(frames(opened(heads))) == 3 + 1
+    assert len(frames(opened(heads[:1]))) == 1
+
+
+def test_a_step_without_moments_is_one_frame() -> None:
+    made = opened([scores_section(TOKENS)])
+
+    assert len(frames(made)) == 1
+    assert made.size == (1280, 720)
+
+
+def test_every_frame_has_the_size_that_is_asked_for() -> None:
+    made = opened([*path(moments=1)], Look(size=(7.3, 5.0), dpi=90))
+
+    assert {frame.shape for frame in frames(made)} == {(450, 657, 3)}
+
+
+def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
+    section = replace(scores_section(moments=16), remarks=())
+    look = Look(seconds=1.0)
+    size = (1280, 720)
+    layouts = stills([*section.moments, section], replace(look, size=(8.0, 4.5)))
+
+    with image.hermetic([section], look):
+        whole = [animation._picture(layout, look, size) for layout in layouts]
+        again = list(animation._pictures(layouts, look, size))
+
+    assert all((one == other).all() for one, other in zip(whole, again, strict=True))
+    assert only_new(layouts[0], layouts[1]) is not None

@@ -1,0 +1,165 @@
+"""The transformer block: numbers from paper, and agreement with torch's own layers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from attnviz import blocks, trace
+from attnviz.blocks import Norm
+from attnviz.errors import AttnvizError
+from attnviz.settings import ACTIVATIONS, NORMS
+from attnviz.traces import Layer, Trace
+
+TEXT, OTHER = "I am learning this", "You are teaching that today"
+KINDS = [(norm, activation) for norm in NORMS for activation in ACTIVATIONS]
+
+
+def projections_into(theirs: nn.MultiheadAttention, layer: Layer) -> None:
+    """Our matrices, which stand to the right of a vector, as theirs, which stand to the left."""
+    ours = layer.projections
+    assert ours is not None
+    assert ours.w_query is not None
+    assert ours.w_key is not None
+    assert ours.w_value is not None
+    assert ours.w_out is not None
+    stacked = torch.cat([ours.w_query.T, ours.w_key.T, ours.w_value.T])
+    biases = [ours.b_query, ours.b_key, ours.b_value]
+    filled = [torch.zeros(len(ours.w_out)) if each is None else each for each in biases]
+    theirs.in_proj_weight.copy_(stacked)
+    theirs.in_proj_bias.copy_(torch.cat(filled))
+    theirs.out_proj.weight.copy_(ours.w_out.T)
+    theirs.out_proj.bias.copy_(ours.b_out if ours.b_out is not None else torch.zeros(8))
+
+
+def feed_forward_into(
+    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, layer: Layer
+) -> None:
+    assert layer.block is not None
+    ours = layer.block.parameters
+    theirs.linear1.weight.copy_(ours.w_1.T)
+    theirs.linear1.bias.copy_(ours.b_1)
+    theirs.linear2.weight.copy_(ours.w_2.T)
+    theirs.linear2.bias.copy_(ours.b_2)
+
+
+def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None) -> Tensor:
+    """What torch makes of our inputs with our weights, layer by layer."""
+    hidden = made.layers[0].block.attention.inputs[None]  # type: ignore[union-attr]
+    for layer in made.layers:
+        theirs = nn.TransformerEncoderLayer(
+            8, layer.heads, 32, dropout=0.0, activation=activation, batch_first=True,
+            norm_first=norm == "pre",
+        ).eval()  # fmt: skip
+        with torch.no_grad():
+            projections_into(theirs.self_attn, layer)
+            feed_forward_into(theirs, layer)
+            hidden = theirs(hidden, src_mask=mask)
+    return hidden[0]
+
+
+@pytest.mark.parametrize(("norm", "activation"), KINDS)
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_layers_agree_with_torchs_encoder(norm: str, activation: str, heads: int) -> None:
+    made = trace(TEXT, layers=3, heads=heads, norm=norm, activation=activation)
+
+    assert_close(made.layers[-1].outputs, encoded(made, norm, activation), atol=1e-5, rtol=1e-5)
+
+
+def test_causal_layers_agree_with_torchs_encoder_and_its_mask() -> None:
+    made = trace(TEXT, layers=2, variant="multi-head", positions="sinusoidal")
+
+    mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    assert_close(made.layers[-1].outputs, encoded(made, "post", "relu", mask), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "activation"), KINDS)
+def test_layers_with_memory_agree_with_torchs_decoder(norm: str, activation: str) -> None:
+    made = trace(TEXT, variant="multi-head", memory=OTHER, norm=norm, activation=activation)
+    (layer,) = made.layers
+    assert layer.cross is not None
+    assert layer.block is not None
+    assert layer.cross.memory is not None
+    theirs = nn.TransformerDecoderLayer(
+        8, 2, 32, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre"
+    ).eval()
+
+    with torch.no_grad():
+        projections_into(theirs.self_attn, layer)
+        projections_into(theirs.multihead_attn, layer.cross)
+        feed_forward_into(theirs, layer)
+        expected = theirs(
+            layer.block.attention.inputs[None], layer.cross.memory[None],
+            tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1),
+        )[0]  # fmt: skip
+
+    assert_close(layer.outputs, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_rows_of_cross_attention_are_the_sentences_and_columns_the_others() -> None:
+    made = trace(TEXT, memory=OTHER)
+    cross = made.layers[0].cross
+
+    assert cross is not None
+    assert cross.attended.weights.shape == (1, 4, 5)
+    assert made.keys_of(cross).text == OTHER
+    assert made.keys_of(made.layers[0]).text == TEXT
+    assert cross.visible.all()
+
+
+def test_a_token_has_the_same_vector_in_the_memory() -> None:
+    made = trace("I am", memory="am I")
+    cross = made.layers[0].cross
+
+    assert cross is not None
+    assert cross.memory is not None
+    embedded = trace("am I").embeddings
+    assert torch.equal(cross.memory, embedded)
+
+
+def test_the_first_layer_of_many_is_the_only_one_of_one() -> None:
+    one, many = trace(TEXT, layers=1).layers[0], trace(TEXT, layers=3).layers
+
+    assert torch.equal(one.outputs, many[0].outputs)
+    assert not torch.equal(many[0].attended.weights, many[1].attended.weights)
+    assert len({float(layer.projections.w_query[0, 0]) for layer in many}) == 3  # type: ignore[union-attr, index]
+
+
+def test_attention_in_a_block_reads_as_attention_alone_does() -> None:
+    alone, block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
+
+    assert torch.equal(alone.attended.weights, block.attended.weights)
+
+
+def test_layer_norm_of_one_and_three() -> None:
+    """Mean 2, variance 1: (1 - 2) / 1 and (3 - 2) / 1; then stretched by 10 and moved by 1."""
+    norm = Norm(torch.tensor([10.0, 10.0]), torch.tensor([1.0, 1.0]))
+
+    assert_close(blocks.layer_norm(torch.tensor([[1.0, 3.0]]), norm), torch.tensor([[-9.0, 11.0]]),
+                 atol=1e-4, rtol=0)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_torchs(name: str) -> None:
+    numbers = torch.linspace(-4, 4, 50)
+
+    assert_close(blocks.ACTIVATIONS[name](numbers), getattr(nn.functional, name)(numbers))
+
+
+def test_every_activation_of_the_settings_is_there() -> None:
+    assert set(blocks.ACTIVATIONS) == set(ACTIVATIONS)
+
+
+def test_a_post_norm_block_hands_on_vectors_of_mean_0_and_variance_1() -> None:
+    outputs = trace(TEXT, layers=2).layers[-1].outputs
+
+    assert_close(outputs.mean(-1), torch.zeros(4), atol=1e-5, rtol=0)
+    assert_close(outputs.var(-1, correction=0), torch.ones(4), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["plain", "average"])
+def test_memory_needs_queries_and_keys(name: str) -> None:
+    with pytest.raises(AttnvizError, match="--memory needs queries"):
+        trace(TEXT, variant=name, memory=OTHER)

@@ -1,0 +1,121 @@
+"""Where tokens stand: numbers of the papers, independent formulas, and what they leave alone."""
+
+from __future__ import annotations
+
+from math import cos, sin
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attnviz import positions, trace
+from attnviz.errors import AttnvizError
+
+
+def test_sinusoidal_positions_are_the_papers() -> None:
+    made = positions.sinusoidal(3, 4)
+
+    assert made[0].tolist() == [0, 1, 0, 1]
+    assert_close(made[2].tolist(), [sin(2), cos(2), sin(2 / 100), cos(2 / 100)])
+    assert positions.sinusoidal(3, 5).shape == (3, 5)
+
+
+def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
+    bare = trace("tap tap", tokenizer="words").layers[0]
+    placed = trace("tap tap", tokenizer="words", positions="learned").layers[0]
+
+    assert torch.equal(bare.inputs[0], bare.inputs[1])
+    assert not torch.equal(placed.inputs[0], placed.inputs[1])
+    assert_close(placed.inputs - bare.inputs, positions.learned(2, 8, 42).float())
+
+
+def test_a_position_has_the_same_vector_at_every_length() -> None:
+    assert torch.equal(positions.learned(3, 4, 1), positions.learned(9, 4, 1)[:3])
+
+
+def test_rotary_turns_the_second_token_by_one_radian() -> None:
+    turned = positions.turned(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64))
+
+    assert turned[0, 0].tolist() == [1, 0]
+    assert_close(turned[0, 1].tolist(), [cos(1), sin(1)])
+
+
+@given(seed=st.integers(0, 99), heads=st.integers(1, 3), tokens=st.integers(1, 9),
+       pairs=st.integers(1, 5))  # fmt: skip
+def test_rotary_is_a_product_of_complex_numbers(
+    seed: int, heads: int, tokens: int, pairs: int
+) -> None:
+    random = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(heads, tokens, 2 * pairs, generator=random, dtype=torch.float64)
+
+    turned = positions.turned(vectors)
+
+    frequency = 10_000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    angle = torch.outer(torch.arange(tokens, dtype=torch.float64), frequency)
+    plane = torch.view_as_complex(vectors.reshape(heads, tokens, pairs, 2))
+    expected = torch.view_as_real(plane * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+    assert_close(turned, expected)
+
+
+@given(query=st.integers(0, 9), key=st.integers(0, 9), further=st.integers(1, 9))
+def test_a_rotary_score_hangs_on_the_distance_alone(query: int, key: int, further: int) -> None:
+    random = torch.Generator().manual_seed(1)
+    one, other = torch.randn(2, 1, 6, generator=random, dtype=torch.float64)
+    queries, keys = positions.turned(one.expand(20, 6)), positions.turned(other.expand(20, 6))
+
+    assert_close(queries[query] @ keys[key], queries[query + further] @ keys[key + further])
+
+
+def test_rotary_turns_queries_and_keys_of_a_run_and_no_values() -> None:
+    bare = trace("tap tap tap", positions="none").layers[0]
+    layer = trace("tap tap tap", positions="rotary").layers[0]
+
+    assert layer.unturned is not None
+    assert bare.queries is not None
+    assert torch.equal(layer.unturned.queries, bare.queries)
+    assert layer.queries is not None
+    assert_close(layer.queries, positions.turned(bare.queries))
+    assert torch.equal(layer.values, bare.values)
+    assert layer.attended.bias is None
+
+
+def test_rotary_needs_pairs() -> None:
+    with pytest.raises(AttnvizError, match="a head is 3 wide") as refused:
+        trace("tap tap", positions="rotary", head_dim=3)
+
+    assert refused.value.hint == "try --head-dim 4"
+
+
+def test_slopes_of_eight_heads_are_the_papers() -> None:
+    assert positions.slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+
+
+def test_slopes_between_powers_of_two_are_the_papers_too() -> None:
+    """Those of 8 heads, then every other one of 16: 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5."""
+    twelve = positions.slopes(12)
+
+    assert twelve[:8] == positions.slopes(8)
+    assert_close(twelve[8:], [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
+
+
+def test_alibi_takes_the_slope_for_each_token_of_distance() -> None:
+    assert positions.distance_bias(1, 3, 3)[0].tolist() == [
+        [0, -1 / 256, -2 / 256],
+        [-1 / 256, 0, -1 / 256],
+        [-2 / 256, -1 / 256, 0],
+    ]
+
+
+def test_alibi_is_added_to_scaled_scores_and_to_nothing_else() -> None:
+    bare = trace("I am learning this", variant="multi-head").layers[0]
+    layer = trace("I am learning this", variant="multi-head", positions="alibi").layers[0]
+
+    assert torch.equal(layer.attended.scores, bare.attended.scores)
+    assert torch.equal(layer.attended.scaled_scores, bare.attended.scaled_scores)
+    far = torch.arange(4)[:, None] - torch.arange(4)
+    slopes = torch.tensor([1 / 16, 1 / 256])[:, None, None]
+    expected = (bare.attended.scaled_scores - slopes * far).tril()
+    hidden = torch.ones(4, 4).triu(1) * -1e9
+    assert_close(layer.attended.weights, (expected + hidden).softmax(-1))

@@ -1,0 +1,339 @@
+"""Steps, written by hand, in every kind of output."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from PIL import Image
+from rich.cells import cell_len
+
+from attnviz.errors import Note
+from attnviz.grids import Grid, Scale, Section, caption, describe
+from attnviz.renderers import RENDERERS, Look, render
+from attnviz.renderers.layout import Layout
+from attnviz.renderers.pages import PAGES, page, stills
+from attnviz.renderers.sums import broken
+from attnviz.renderers.terminal import Screen, lines
+from attnviz.renderers.ticks import text_width
+from tests.hand import HOSTILE, causal_weights, dimensions, vectors, words
+
+Golden = Callable[[str, str], None]
+
+TOKENS = ("I", "am", "learning", "this")
+
+
+@pytest.fixture(autouse=True)
+def quiet_fonts() -> None:
+    warnings.simplefilter("ignore", Note)
+
+
+def table(title: str, tokens: tuple[str, ...], columns: int, seed: int = 0) -> Grid:
+    values = np.sin(np.arange(len(tokens) * columns) * (1.7 + seed)).reshape(-1, columns)
+    hidden = np.zeros(values.shape, dtype=bool)
+    scale = Scale("value", -1.0, 1.0, "diverging")
+    return Grid(title, words(*tokens, title="token"), dimensions(columns), values, hidden, scale)
+
+
+def scores(tokens: tuple[str, ...]) -> Grid:
+    weights = causal_weights("scores", *tokens)
+    values = np.cos(np.arange(weights.values.size) * 1.3).reshape(weights.values.shape) * 3
+    scale = Scale("score", -3.0, 3.0, "diverging")
+    return replace(
+        weights,
+        values=values,
+        hidden=np.zeros(values.shape, dtype=bool),
+        scale=scale,
+        note="query · key, before scaling and mask",
+        share=False,
+    )
+
+
+def filling(grid: Grid, count: int) -> Grid:
+    """The first so many cells, and nothing in the others."""
+    later = np.arange(grid.values.size).reshape(grid.values.shape) >= count
+    return replace(grid, values=np.where(later, np.nan, grid.values))
+
+
+def scores_section(tokens: tuple[str, ...] = TOKENS, moments: int = 0) -> Section:
+    """The fifth step, with its sums."""
+    sums = tuple(
+        f"score({tokens[-1]}, {token}) = 0.26·0.88 + 0.79·0.92 + 0.11·-0.30 + 0.50·0.25 = 1.05"
+        for token in tokens
+    )
+    section = Section(
+        "5",
+        "scores",
+        "scores",
+        "How well each query matches each key: the numbers of the one times those of the other.",
+        "queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]",
+        "scores = Q Kᵀ",
+        r"S = Q K^\top",
+        (scores(tokens),),
+        sums,
+        ("a score says nothing by itself: only beside the others of its row",),
+    )
+    made = (
+        replace(section, grids=(filling(scores(tokens), count),), sums=sums[count % 4 :][:1])
+        for count in range(1, moments + 1)
+    )
+    return replace(section, moments=tuple(made))
+
+
+def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> list[Section]:
+    """A few steps of the path, of every form: a vector, several tables, a mask, long sums."""
+    mixed = " + ".join(f"0.25·[{', '.join(['-0.25'] * width)}]" for _ in tokens)
+    return [
+        Section(
+            "2",
+            "embeddings",
+            "embeddings",
+            "Each token becomes a vector.",
+            f"[{len(tokens)} × {width}]",
+            grids=(table("embeddings", tokens, width),),
+        ),
+        Section(
+            "4",
+            "vectors",
+            "queries, keys, values",
+            "Each embedding times each matrix.",
+            formula="Q = X Wq",
+            grids=tuple(
+                table(name, tokens, width, seed)
+                for seed, name in enumerate(["queries", "keys", "values"])
+            ),
+        ),
+        scores_section(tokens, moments),
+        Section(
+            "8",
+            "softmax",
+            "softmax",
+            "Scores become shares.",
+            grids=(causal_weights("weights", *tokens),),
+            sums=("weight(am, I) = e^0.20 / (e^0.20 + e^0.89) = 1.22 / 3.66 = 0.33",),
+        ),
+        Section("10", "context", "context", "What is read.", sums=(f"context(am) = {mixed}",)),
+    ]
+
+
+def screen_of(width: int | None, *sections: Section) -> str:
+    return "".join(f"{line.plain.rstrip()}\n" for line in lines(sections, Screen(width)))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_steps_on_a_screen(check_golden: Golden, width: int) -> None:
+    check_golden(f"sections_{width}.txt", screen_of(width, *path()))
+
+
+def test_steps_in_a_text_file(check_golden: Golden) -> None:
+    look = Look(title="causal attention", caption="four tokens", closing=("that is all",))
+    check_golden("sections_file.txt", render(path(), ".txt", look).decode())
+
+
+def test_steps_in_markdown(check_golden: Golden) -> None:
+    look = Look(title="causal attention", caption="four tokens", closing=("that is all",))
+    check_golden("sections.md", render(path(), ".md", look).decode())
+
+
+def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
+    check_golden("sections_hostile.md", render([scores_section(HOSTILE[:10])], ".md").decode())
+
+
+@given(width=st.integers(1, 200), count=st.integers(1, 12), colored=st.booleans())
+def test_no_line_of_a_step_is_wider_than_any_terminal(
+    width: int, count: int, colored: bool
+) -> None:
+    steps = path(tuple(f"word{number}" for number in range(count)), width=count)
+    made = lines([*steps, vectors()], Screen(width, colored=colored))
+
+    assert max(line.cell_len for line in made) <= max(width, 24)
+
+
+def test_shapes_stand_beside_the_heading_while_there_is_room() -> None:
+    wide, narrow = (screen_of(width, scores_section()).splitlines() for width in (80, 40))
+
+    assert wide[0] == "5 scores   queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
+    assert narrow[0] == "5 scores"
+
+
+def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
+    section = replace(scores_section(), grids=(filling(scores(TOKENS), 5),))
+
+    rows = screen_of(80, section).splitlines()
+    first = next(number for number, row in enumerate(rows) if row.startswith("1 I"))
+    assert [len(row.split()) for row in rows[first : first + 4]] == [6, 3, 2, 2]
+    assert "| 3 learning |  |  |  |  |" in render([section], ".md").decode()
+    assert "nan" not in render([section], ".svg").decode()
+
+
+def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> None:
+    text = "context(am) = 0.25·[0.12, -0.34] + 0.75·[0.56, 0.78] = [0.45, 0.50]"
+
+    assert broken(text, lambda line: len(line) <= 40) == [
+        "context(am) = 0.25·[0.12, -0.34]",
+        "    + 0.75·[0.56, 0.78] = [0.45, 0.50]",
+    ]
+    assert broken(text, lambda line: len(line) <= 28) == [
+        "context(am)",
+        "    = 0.25·[0.12, -0.34]",
+        "    + 0.75·[0.56, 0.78]",
+        "    = [0.45, 0.50]",
+    ]
+    assert broken("w = e^1.2 / (e^1.2 + e^0.3) = 0.7", lambda line: len(line) <= 25) == [
+        "w = e^1.2",
+        "    / (e^1.2 + e^0.3)",
+        "    = 0.7",
+    ]
+
+
+@given(st.text(alphabet="ab0.·[], +=", max_size=60), st.integers(6, 30))
+def test_a_broken_sum_fits_and_loses_nothing(text: str, width: int) -> None:
+    made = broken(text, lambda line: cell_len(line) <= width)
+
+    assert all(cell_len(line) <= width for line in made)
+    assert "".join("".join(made).split()) == "".join(text.split())
+
+
+def shown(markdown: bytes) -> str:
+    """What a reader sees: the text of the page, without its tags."""
+    page = MarkdownIt("commonmark").enable("table").render(markdown.decode())
+    return unescape(re.sub(r"<[^>]*>", "", page))
+
+
+@pytest.mark.parametrize("label", [*HOSTILE, "|", "*", "~~a~~", "1. a", "- a", "```", "&lt;"])
+def test_any_label_shows_as_itself_in_markdown(label: str) -> None:
+    section = replace(
+        scores_section(("before", label)),
+        remarks=(label,),
+        title=label,
+        about=label,
+        shapes=label,
+        sums=(label, f"{label} = 1"),
+    )
+    made = render([section, causal_weights(label, "before", label)], ".md", Look(title=label))
+
+    # The row, the column and the remark; the headings, the sentence, the shapes and the sums.
+    assert shown(made).count(label) >= 10
+    tags = MarkdownIt("commonmark").enable("table").render(made.decode())
+    assert tags.count("<td") == 2 * 2 * 3
+    assert tags.count("<pre>") == 1
+
+
+def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
+    made = render([causal_weights("weights", "$x$", ":smile:", "a:b")], ".md").decode()
+
+    assert "<span>&#36;</span>x<span>&#36;</span>" in made
+    assert "<span>:</span>smile:" in made
+    assert "a:b" in made
+
+
+@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_hostile_labels_are_drawn_in_every_format(suffix: str, theme: str) -> None:
+    assert len(render(path(HOSTILE[:12]), suffix, Look(theme=theme, title="$x$"))) > 1000
+
+
+@pytest.mark.parametrize("suffix", RENDERERS)
+def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
+    assert render(path(moments=1), suffix) == render(path(moments=1), suffix)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".gif", ".txt", ".md"])
+def test_one_step_by_itself_and_steps_among_tables_are_drawn(suffix: str) -> None:
+    assert render([scores_section()], suffix)
+    assert render([causal_weights(), scores_section(), vectors()], suffix)
+    assert render([Section("1", "tokens", "tokens", "Nothing to see.")], suffix)
+
+
+def words_of(layout: Layout) -> list[str]:
+    return [word.text for word in layout.words]
+
+
+@pytest.mark.parametrize("count", [1, 4, 8, 16])
+@pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5), (6.0, 8.0)])
+def test_every_panel_lies_on_the_page_and_on_no_other(
+    count: int, size: tuple[float, float] | None
+) -> None:
+    steps = path(tuple(f"word{number}" for number in range(count)), width=8)
+    layout = page(steps, Look(size=size, title="a title", caption="settings"))
+
+    boxes = [panel.box for panel in layout.panels]
+    assert len(boxes) == 6
+    for left, bottom, width, height in boxes:
+        assert left > 0
+        assert bottom > 0
+        assert left + width < layout.size[0]
+        assert bottom + height < layout.size[1]
+    assert not any(overlap(*pair) for pair in itertools.combinations(boxes, 2))
+    for step in steps:
+        assert step.heading in words_of(layout)
+
+
+Box = tuple[float, float, float, float]
+
+
+def overlap(one: Box, other: Box) -> bool:
+    return all(
+        one[side] < other[side] + other[side + 2] and other[side] < one[side] + one[side + 2]
+        for side in (0, 1)
+    )
+
+
+@pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5)])
+def test_no_words_leave_the_page(size: tuple[float, float] | None) -> None:
+    every = [page(path(width=8), Look(size=size)), *stills(path(width=8)[2:3], Look(size=size))]
+    for layout in every:
+        for word in (word for word in layout.words if word.across == "left" and not word.angle):
+            assert word.x >= 0
+            assert word.x + text_width(word.text, word.size) <= layout.size[0] + 0.01
+            assert 0 <= word.y <= layout.size[1]
+
+
+def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
+    layout = page(path(), Look())
+
+    assert layout.size == PAGES[0]
+    assert all(panel.number_size for panel in layout.panels)
+
+
+def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
+    drawn = Image.open(io.BytesIO(render(path(), ".png", Look(dpi=50))))
+    asked = Image.open(io.BytesIO(render(path(), ".png", Look(dpi=100, size=(9, 6)))))
+
+    assert drawn.size == (640, 360)
+    assert asked.size == (900, 600)
+
+
+def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
+    (layout,) = stills([scores_section()], Look())
+    written = " ".join(words_of(layout))
+
+    assert "5 scores" in written
+    assert "How well each query matches each key" in written
+    assert "scores = Q Kᵀ" in written
+    assert written.count("score(this, ") == 4
+
+
+def test_sums_that_do_not_fit_end_in_an_ellipsis() -> None:
+    (layout,) = stills([scores_section(tuple("abcdefghijklmnopqr"))], Look(size=(5.0, 3.0)))
+
+    assert "…" in words_of(layout)
+    assert min(word.y for word in layout.words) > 0
+
+
+def test_captions_and_descriptions_look_into_sections() -> None:
+    assert caption(path(), "seed 42") == (
+        "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
+        "each row sums to 1 · hatched = hidden by the mask · seed 42"
+    )
+    assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")

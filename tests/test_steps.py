@@ -1,0 +1,359 @@
+"""The walk: which steps there are, what they say, and that their arithmetic keeps its word."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from attnviz import trace
+from attnviz.errors import AttnvizError
+from attnviz.given import given as giving
+from attnviz.grids import Section
+from attnviz.steps import Walk, chosen, walk
+from attnviz.steps.arithmetic import Style, Sum, lines
+from attnviz.variants import VARIANTS
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+
+TEXT = "I am learning this"
+TEN = ["tokens", "embeddings", "projections", "queries", "scores", "scaling", "mask", "softmax",
+       "weighted", "context"]  # fmt: skip
+
+
+def steps_of(query: int | None = None, **changes: Any) -> list[Section]:
+    asked = {name: changes.pop(name) for name in ("digits", "head", "layer", "full")
+             if name in changes}  # fmt: skip
+    return walk(trace(TEXT, **changes), Walk(query=query, **asked))
+
+
+def step(name: str, query: int | None = None, **changes: Any) -> Section:
+    return next(each for each in steps_of(query, **changes) if each.name == name)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_has_the_ten_steps_under_their_numbers(variant: str) -> None:
+    made = steps_of(variant=variant)
+
+    assert [each.name for each in made] == TEN
+    assert [each.number for each in made] == [str(number) for number in range(1, 11)]
+    assert all(each.about.endswith(".") for each in made)
+
+
+@pytest.mark.parametrize(
+    ("changes", "number", "name"),
+    [
+        ({"positions": "rotary"}, "4b", "rotary"),
+        ({"positions": "alibi"}, "6b", "alibi"),
+        ({"dropout": 0.5}, "8b", "dropout"),
+        ({"layers": 1, "norm": "pre"}, "2b", "norm"),
+        ({"layers": 1}, "11", "add-attention"),
+        ({"layers": 1}, "12", "feed-forward"),
+        ({"memory": "who"}, "12", "memory"),
+        ({"memory": "who"}, "17", "cross-softmax"),
+    ],
+)
+def test_what_a_variant_adds_is_a_step_of_its_own(
+    changes: dict[str, Any], number: str, name: str
+) -> None:
+    made = [(each.number, each.name) for each in steps_of(**changes)]
+
+    assert (number, name) in made
+    assert len(set(made)) == len(made)
+
+
+def test_the_tables_of_the_steps_are_the_trace() -> None:
+    made = trace(TEXT, variant="causal")
+    (layer,) = made.layers
+    found = {each.name: each.grids for each in walk(made)}
+
+    assert np.array_equal(found["scores"][0].values, layer.attended.scores[0].numpy())
+    assert np.array_equal(found["scaling"][0].values, layer.attended.scaled_scores[0].numpy())
+    assert np.array_equal(found["softmax"][0].values, layer.attended.weights[0].numpy())
+    assert found["mask"][0].hidden.sum() == 6
+    assert np.allclose(found["weighted"][0].values.sum(0), layer.context[3].numpy())
+
+
+def test_a_query_restricts_what_reads_and_not_what_is_read() -> None:
+    found = {each.name: each.grids for each in steps_of(query=2)}
+
+    assert found["softmax"][0].rows.labels == ("learning",)
+    assert [len(grid.rows) for grid in found["queries"]] == [1, 4, 4]
+    assert len(found["embeddings"][0].rows) == 4
+
+
+def test_without_a_query_nothing_is_written_out() -> None:
+    assert all(not each.sums for each in steps_of())
+
+
+def test_the_arithmetic_of_a_small_example_is_the_textbooks(attnviz: Attnviz) -> None:
+    """0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 = 1.3127, from 'simplified'."""
+    result = attnviz("example", "show", "simplified", "--step", "5,8,10", "--digits", "4")
+
+    assert ("score(learning, I)        = 0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 ≈ 1.3127"
+            in result.out)  # fmt: skip
+    assert "exp(1.3127) / (exp(1.3127) + exp(1.1213) + exp(1.5807) + exp(1.3343)) = 0.2407" in (
+        result.out
+    )
+    assert "≈ [0.5165 0.7774 0.6536]" in result.out
+
+
+def test_whole_numbers_are_written_whole(attnviz: Attnviz) -> None:
+    result = attnviz("example", "show", "illustrated", "--step", "5,8")
+
+    assert "score(Input 1, Input 2) = 1·4 + 0·4 + 2·0 = 4" in result.out
+    assert "exp(4) / (exp(2) + exp(4) + exp(4)) = 0.47" in result.out
+
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "variant": st.sampled_from([*VARIANTS]),
+        "dim": st.sampled_from([1, 2, 4, 6]),
+        "seed": st.integers(0, 1000),
+        "positions": st.sampled_from(["none", "sinusoidal", "learned", "rotary", "alibi"]),
+        "causal": st.booleans() | st.none(),
+        "scale": st.booleans() | st.none(),
+        "temperature": st.sampled_from([None, 0.01, 0.3, 2.0, 50.0]),
+        "dropout": st.sampled_from([None, 0.25, 0.5]),
+        "layers": st.sampled_from([None, 1, 2]),
+        "norm": st.sampled_from(["post", "pre"]),
+        "activation": st.sampled_from(["relu", "gelu"]),
+        "memory": st.sampled_from([None, "who goes there"]),
+    }
+)
+
+
+PLAIN_SETTINGS = {"variant": "scaled", "dim": 4, "positions": "none", "layers": None,
+                  "norm": "post", "activation": "relu", "memory": None}  # fmt: skip
+
+
+def possible(changes: dict[str, Any]) -> dict[str, Any]:
+    """The same without what does not go together."""
+    changes = dict(changes)
+    if not VARIANTS[changes["variant"]].projected:
+        changes["memory"] = None
+    if changes["layers"] is None and changes["memory"] is None:
+        changes |= {"norm": "post", "activation": "relu"}
+    heads = 2 if changes["variant"] == "multi-head" else 1
+    if changes["dim"] % heads or (changes["positions"] == "rotary" and changes["dim"] // heads % 2):
+        changes["dim"] = 4
+    return changes
+
+
+@profile(max_examples=150)
+@given(changes=SETTINGS, digits=st.integers(1, 6), query=st.integers(0, 3))
+@example(changes=PLAIN_SETTINGS | {"temperature": 0.001}, digits=2, query=1)
+def test_the_arithmetic_that_is_printed_keeps_its_word(
+    changes: dict[str, Any], digits: int, query: int
+) -> None:
+    made = trace(TEXT, **possible(changes))
+
+    for section in walk(made, Walk(query=query, digits=digits, full=True)):
+        for line in section.sums:
+            assert line.endswith("= -∞") or holds(line), line
+
+
+def test_moments_keep_their_word_too() -> None:
+    for section in steps_of(query=2, variant="causal"):
+        for moment in section.moments:
+            assert holds(moment.sums[0])
+
+
+def test_an_equals_sign_is_refused_where_the_digits_do_not_add_up() -> None:
+    assert holds("a = 0.33·3 = 0.99")
+    assert not holds("a = 0.33·3 = 1.00")
+    assert holds("a = 0.33·3 ≈ 1.00")
+    assert not holds("a = 0.33·3 ≈ 1.02")
+    assert not holds("a = [0.10 0.20] + [1.00 1.00] = [1.10 1.21]")
+
+
+def test_signs_of_several_lines_stand_below_each_other() -> None:
+    made = lines([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
+
+    assert made == ("a    = 1 = 1", "long = 2 ≈ 3")
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "written"),
+    [
+        ([1.0, 2.0], 2.0, "2"),
+        ([0.5, 2.0], 2.0, "2.00"),
+        ([0.01, 0.002], 0.002, "2.0e-03"),
+        ([0.5, 0.002], 0.002, "0.00"),
+        ([-0.001, 3.5], -0.001, "0.00"),
+        ([2.5e7], 2.5e7, "2.50e+07"),
+    ],
+)
+def test_numbers_that_belong_together_are_written_alike(
+    values: list[float], value: float, written: str
+) -> None:
+    assert Style(2).of(*values)(value) == written
+
+
+def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
+    short, whole = (step("scores", 0, dim=40, full=full).sums[0] for full in (False, True))
+
+    assert "… 32 more …" in short
+    assert short.count("·") == 8
+    assert whole.count("·") == 40
+
+
+def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
+    made = trace("the cat sat on the mat and the dog sat on the log and looked at the cat")
+    section = next(each for each in walk(made, Walk(query=3)) if each.name == "softmax")
+
+    assert len(section.sums) == 16
+    written = {re.search(r", (?:\d+ )?(\w+)\)", line)[1] for line in section.sums}  # type: ignore[index]
+    heaviest = made.tokens.labels[int(made.layers[0].attended.weights[0, 3].argmax())]
+    assert heaviest in written
+    assert section.remarks == (
+        "written out: the 16 of 18 keys that weigh most", "--full writes out all"
+    )  # fmt: skip
+
+
+def test_a_token_that_stands_twice_is_named_with_its_number() -> None:
+    made = trace("the cat the", tokenizer="words")
+    section = next(each for each in walk(made, Walk(query=2)) if each.name == "scores")
+
+    assert section.sums[0].startswith("score(3 the, 1 the) = ")
+    assert section.sums[1].startswith("score(3 the, cat)")
+
+
+def test_one_head_can_be_followed() -> None:
+    both = step("scores", 1, variant="multi-head")
+    one = step("scores", 1, variant="multi-head", head=1)
+
+    assert len(both.grids) == 2
+    assert [grid.title for grid in one.grids] == ["scores H1"]
+    assert one.sums == both.sums[4:]
+
+
+def test_parameters_are_counted() -> None:
+    found = {each.name: each.remarks for each in steps_of(layers=1, dim=8)}
+
+    assert found["embeddings"][0].endswith("50,257 × 8 = 402,056 numbers to learn")
+    assert found["projections"][0].endswith("= 192 numbers to learn")
+    assert found["context"] == ("w_out 8 × 8 = 64 numbers to learn",)
+    assert found["feed-forward"][0].endswith("= 552 numbers to learn")
+    # 192 + 64 + 8·32 + 32 + 32·8 + 8, and twice 16 for LayerNorm
+    assert found["add-feed-forward"][-1] == "in all this layer has 840 numbers to learn"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        ("scores", ["5"]), ("5", ["5"]), ("5-8", ["5", "6", "7", "8"]), ("8, 4", ["4", "8"]),
+        ("keys", ["4"]), ("weights", ["8"]), ("9-12", ["9", "10"]),
+    ],
+)  # fmt: skip
+def test_steps_are_chosen_by_name_number_and_range(wanted: str, numbers: list[str]) -> None:
+    assert [each.number for each in chosen(steps_of(), wanted)] == numbers
+
+
+def test_a_range_holds_what_stands_between() -> None:
+    found = [each.number for each in chosen(steps_of(positions="rotary"), "4-5")]
+
+    assert found == ["4", "4b", "5"]
+
+
+def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
+    scores = {"scores": [[900.5, 899.25], [-800.5, -802.0]]}
+    made = trace(None, given=giving(scores), variant="plain")
+    first, second = (
+        next(each for each in walk(made, Walk(query=query)) if each.name == "softmax").sums
+        for query in (0, 1)
+    )
+
+    assert "exp(899.25 - 900.50) / (exp(900.50 - 900.50) + exp(899.25 - 900.50))" in first[1]
+    assert "exp(-800.50 + 800.50) / (exp(-800.50 + 800.50)" in second[0]
+    assert all(holds(line) for line in (*first, *second))
+
+
+def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:
+    result = attnviz("steps", TEXT, "--dim", "2048", "--query", "am", "--step", "4,10")
+
+    assert result.status == 0
+    assert "… 2040 more …" in result.out
+
+
+BAD = {
+    "step": (["--step", "scroes"], "there is no step 'scroes'", "did you mean 'scores'?"),
+    "step number": (["--step", "14"], "there is no step 14", "there are 1 tokens, 2 embeddings"),
+    "range": (["--step", "12-14"], "there are no steps 12-14", "there are 1 tokens"),
+    "no step": (["--step", ","], "--step names no step", "try --step scores"),
+    "digits": (["--digits", "20"], "--digits is 20, and must be from 0 to 12", "try --digits 12"),
+    "layer": (["--layer", "1"], "there is no layer 1: layers count from 0, and there is 1",
+              "stack some with --layers 2"),
+    "head": (["--head", "2", "-v", "multi-head"],
+             "there is no head 2: heads count from 0, and there are 2", "try --head 1"),
+    "pace": (["--seconds-per-step", "0"],
+             "--seconds-per-step is 0, and must be from 0.1 to 60", "try --seconds-per-step 0.1"),
+    "memory": (["--memory", "who", "-v", "plain"], "--memory needs queries of one sentence",
+               "try --variant scaled"),
+    "norm alone": (["--norm", "pre"], "--norm belongs to a transformer block",
+                   "give --layers 1"),
+    "norm": (["--layers", "1", "--norm", "per"], "there is no place for the norm 'per'",
+             "did you mean 'pre'?"),
+    "activation": (["--layers", "1", "--activation", "rela"], "there is no activation 'rela'",
+                   "did you mean 'relu'?"),
+    "layers": (["--layers", "0"], "--layers is 0, and must be from 1 to 1,000", "try --layers 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_two_lines(attnviz: Attnviz, name: str) -> None:
+    options, problem, hint = BAD[name]
+
+    result = attnviz("steps", TEXT, *options)
+
+    assert (result.status, result.out) == (2, "")
+    first, second = result.err.splitlines()
+    assert first.startswith(f"error: {problem}")
+    assert second.startswith(f" hint: {hint}")
+
+
+def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
+    result = attnviz("steps", TEXT, "--positions", "rotary", "--step", "4-5",
+                     "-o", str(tmp_path / "s-{step}.txt"))  # fmt: skip
+
+    assert result.status == 0
+    names = ["s-04-queries.txt", "s-04b-rotary.txt", "s-05-scores.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert result.err.splitlines()[0].endswith("s-04-queries.txt")
+    assert "5 scores" in (tmp_path / names[2]).read_text("utf-8")
+
+
+def test_the_data_of_steps_is_that_of_run(attnviz: Attnviz) -> None:
+    stepped = json.loads(attnviz("steps", TEXT, "--layers", "2", "--json").out)
+    run = json.loads(attnviz("run", TEXT, "--layers", "2", "--json").out)
+
+    assert stepped["layers"] == run["layers"]
+    assert set(run["layers"][0]["block"]) >= {"norm", "attention", "feed_forward", "hidden", "w_1"}
+
+
+def test_the_last_layer_reads_what_the_first_made() -> None:
+    made = trace(TEXT, layers=2)
+    second = walk(made, Walk(layer=1))[1]
+
+    assert second.name == "inputs"
+    assert np.array_equal(second.grids[0].values, made.layers[0].outputs.numpy())
+    with pytest.raises(AttnvizError):
+        walk(made, Walk(layer=2))
+
+
+def test_course_notes_in_markdown(attnviz: Attnviz, tmp_path: Path,
+                                  check_golden: Callable[[str, str], None]) -> None:  # fmt: skip
+    """Of whole numbers, so that the file hangs on no build of torch."""
+    notes = tmp_path / "notes.md"
+
+    assert attnviz("example", "show", "illustrated", "-o", str(notes)).status == 0
+
+    check_golden("illustrated.md", notes.read_text("utf-8"))
