@@ -221,7 +221,9 @@ def _refuse_what_does_not_fit(made: Given) -> None:
         for side, size in zip(sides.split(), tensor.shape, strict=True):
             size_wanted, by = known.setdefault(side, (size, name))
             if size != size_wanted:
-                raise _misfit(made, name, known, f"'{by}' has {size_wanted} of {_WORDS[side]}")
+                raise _misfit(
+                    made, name, known, f"by '{by}' there are {size_wanted} {_WORDS[side]}"
+                )
     _refuse_other_widths(made, known)
 
 
@@ -248,7 +250,7 @@ def _misfit(made: Given, name: str, known: Mapping[str, tuple[int, str]], why: s
         sides, found = sides[1:], tensor.shape[1:]
     else:
         found = tensor.shape
-    wanted = shape_text(known[side][0] if side in known else side for side in sides)
+    wanted = shape_text(known[side][0] if side in known else "any" for side in sides)
     return AttnvizError(
         f"'{name}'{_in(made.source)} is {shape_text(found)}, and {wanted} is wanted", why
     )

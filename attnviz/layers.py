@@ -33,6 +33,7 @@ class Plan:
     given: Given
     width: int | None  # of a head's queries and keys; None: the scores are given
     value_width: int  # of a head's values
+    read: Float[Tensor, "key dim"] | None = None  # what is read, if it is not what reads
 
     def drawn(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
         """A matrix of this name, on the device and in the dtype of `like`."""
@@ -61,7 +62,7 @@ def attend(
     """One attention: of the inputs to themselves, or to a second sentence in memory."""
     own, given, variant = memory is None, plan.given, plan.variant
     projections = draw_projections(plan, _stream(number, own), inputs)
-    read = inputs if memory is None else memory
+    read = memory if memory is not None else plan.read if plan.read is not None else inputs
     queries, keys, values = project(plan, inputs, read, projections)
     unturned = None
     if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
@@ -196,7 +197,7 @@ def _is_made(given: Given, name: str) -> bool:
 
 def _vectors(
     plan: Plan, name: str, inputs: Vectors, projections: Projections | None
-) -> Heads | None:
+) -> Float[Tensor, "head place width"] | None:
     given, heads = plan.given, plan.variant.heads
     found = getattr(given, {"query": "queries", "key": "keys", "value": "values"}[name])
     if found is not None or not _is_made(given, name):

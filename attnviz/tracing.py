@@ -48,17 +48,17 @@ def trace(
     device = devices.choose(chosen.device, chosen.dtype)
     dtype: torch.dtype = getattr(torch, chosen.dtype)
     tokens = tokens_of(text, chosen, mine)
-    keys = tokens if mine.key_tokens is None else named(mine.key_tokens)
+    keys = _keys(tokens, mine)
     memory = None if chosen.memory is None else tokenize(chosen.memory, chosen.tokenizer)
     vectors = embed(tokens, chosen, mine)
     plan = planned(chosen, mine, vectors.shape[1])
     _refuse_what_does_not_fit(plan, len(tokens), vectors.shape[1], dtype, device)
     embeddings = vectors.to(device, dtype)
     plan = replace(plan, given=mine.like(embeddings))
-    read = None if memory is None else _memory(memory, plan, embeddings)
+    if keys is not tokens:
+        plan = replace(plan, read=_other(keys, plan, embeddings))
+    read = None if memory is None else _other(memory, plan, embeddings)
     made = tuple(layers(plan, _placed(embeddings, chosen), read))
-    if "key" in mine.sizes and mine.key_tokens is None and mine.sizes["key"] != len(tokens):
-        keys = numbered(mine.sizes["key"])
     provenance = _provenance(plan, made[0], device, command, given=text is None)
     return Trace(
         tokens, keys, plan.variant, embeddings, made, provenance, memory, _ids(chosen, mine)
@@ -207,10 +207,18 @@ def _refuse_what_does_not_fit(
         )
 
 
-def _memory(memory: Tokens, plan: Plan, embeddings: Vectors) -> Float[Tensor, "key dim"]:
-    """The vectors of a second sentence: the same token has the same vector as in the first."""
+def _keys(tokens: Tokens, given: Given) -> Tokens:
+    """The tokens that are read: those that read, unless others are given."""
+    if given.key_tokens is not None:
+        return named(given.key_tokens)
+    count = given.sizes.get("key", len(tokens))
+    return tokens if count == len(tokens) else numbered(count)
+
+
+def _other(tokens: Tokens, plan: Plan, embeddings: Vectors) -> Float[Tensor, "key dim"]:
+    """The vectors of other tokens: the same token has the same vector as in the sentence."""
     settings = replace(plan.settings, dim=embeddings.shape[1])
-    return _placed(embed(memory, settings).to(embeddings), settings)
+    return _placed(embed(tokens, settings).to(embeddings), settings)
 
 
 def _ids(settings: Settings, given: Given) -> int | None:

@@ -101,8 +101,11 @@ def _settings(table: Mapping[str, Any], source: Source) -> Settings:
     try:
         return Settings(**{name: _number(each) for name, each in table.items()})
     except AttnvizError as error:
-        named = next((name for name in table if f"--{name}" in str(error)), "settings")
-        raise source.error(str(error), error.hint, source.line(named)) from None
+        said = str(error)
+        blamed = [name for name, value in table.items()
+                  if f"--{name.replace('_', '-')} " in said or f"'{value}'" in said]  # fmt: skip
+        line = source.line([*blamed, "settings"][0], "[settings]")
+        raise source.error(said, error.hint, line) from None
     except TypeError:
         raise source.error("a setting has the wrong kind of value", "such as dim = 8",
                            source.line("settings")) from None  # fmt: skip

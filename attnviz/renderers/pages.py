@@ -7,6 +7,7 @@ around its tables. All lengths are inches.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -54,6 +55,8 @@ PAGES = ((12.8, 7.2), (16.0, 9.0), (19.2, 10.8))  # the first in which all numbe
 MOST_ROWS = 6
 HEADING, SMALL = 10.0, 6.5  # points, on a page of several
 MANY = Manner(title=8.0, axis=7.0, label=8.5, stretch=1.6, numbers=8.0)
+WORDS_ALONE = 1.5  # the width of a panel of words alone
+OUTSIDE_BRACKETS = re.compile(r" (?![^\[]*\])")  # so that `[4 × 3]` stays together
 RULE = 0.07  # from a rule to the heading below it
 BLOCK_GAP, ROW_GAP = 0.28, 0.14  # between two panels
 SLANTED = 0.75  # of a label's length is the height that it takes
@@ -75,7 +78,7 @@ class Block:
     """What one panel of a page shows."""
 
     heading: str
-    shapes: str
+    small: str  # its shapes; where there is nothing to draw, what it is about
     drawn: tuple[Shown, ...]
 
 
@@ -250,7 +253,7 @@ def _block(each: Drawable) -> Block:
     alone = len(grids) == 1
     return Block(
         each.heading,
-        each.shapes,
+        each.shapes if grids else each.about,
         tuple(replace(grid, title="") if alone else grid for grid in grids),
     )
 
@@ -354,7 +357,8 @@ def _wanted_width(block: Block) -> Want:
     cells = sum(want.cells for want in tables)
     fixed = sum(want.fixed for want in tables) + PANEL_GAP * (len(tables) - 1)
     heading = text_width(block.heading, HEADING * BOLD)
-    return Want(max(fixed, heading - cells), max(cells, 0.1))
+    least = heading if block.drawn else max(heading, WORDS_ALONE)
+    return Want(max(fixed, least - cells), max(cells, 0.1))
 
 
 def _tallest(row: Sequence[Block]) -> Want:
@@ -403,7 +407,7 @@ def _heading(block: Block, box: Box, keys: Sequence[Bar]) -> Iterator[Words]:
     room = min([width, *(_key_left(key) - left - 0.1 for key in keys)])
     y = bottom + height - RULE - HEADING * POINT
     yield Words(*_at(fitted(block.heading, HEADING, SMALL, room / BOLD), left, y), bold=True)
-    for line in wrapped(block.shapes.split(), " ", SMALL, width):
+    for line in wrapped(OUTSIDE_BRACKETS.split(block.small), " ", SMALL, width):
         y -= SMALL * POINT * LEADING
         yield Words(*_at(fitted(line, SMALL, 5.0, width), left, y), faint=True)
 

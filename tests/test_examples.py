@@ -1,0 +1,292 @@
+"""The textbooks' digits come out; a digit that is wrong is found; and a bad file is refused."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from attnviz import examples
+from attnviz.examples import checking
+from attnviz.examples.draws import Draw, Recipe, drawn
+from attnviz.mistakes import MISTAKES
+from tests.conftest import Attnviz
+
+NAMES = examples.names()
+
+MINE = """\
+title = "Mine"
+
+[settings]
+variant = "plain"
+
+[given]
+tokens = ["a", "b"]
+embeddings = [[1, 0], [0, 2]]
+
+[[expect]]
+step = "scores"
+values = [[1, 0], [0, 4]]
+
+[[expect]]
+step = "softmax"
+query = "a"
+values = [0.7311, 0.2689]
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "my.toml"
+    path.write_text(MINE)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_digits_of_every_example_come_out(name: str) -> None:
+    example = examples.load(name)
+
+    findings = list(checking.check(example))
+
+    assert len(findings) >= 1
+    assert [found for found in findings if not found.passed] == []
+
+
+def test_the_examples_are_those_of_five_tutorials_and_the_mistakes_among_them() -> None:
+    loaded = [examples.load(name) for name in NAMES]
+
+    assert len({example.source for example in loaded}) == 5
+    mistaken = {example.mistake for example in loaded if example.mistake}
+    assert mistaken == {"softmax-twice", "softmax-all", "zero-scores", "zero-weights"}
+    assert mistaken < set(MISTAKES)
+    assert sum(checking.numbers_in(example) for example in loaded) > 600
+    assert all(example.title and example.notice for example in loaded)
+
+
+def altered(text: str, place: int) -> str:
+    """The text with one digit of one printed number changed by one."""
+    numbers = [found for found in re.finditer(r"\d+\.\d+", text.partition("arithmetic")[0])
+               if "values" in text[: found.start()]]  # fmt: skip
+    found = numbers[place % len(numbers)]
+    number = Decimal(found[0]) + Decimal(1).scaleb(-len(found[0].partition(".")[2]))
+    return f"{text[: found.start()]}{number}{text[found.end() :]}"
+
+
+@pytest.mark.parametrize("name", ["simplified", "trainable", "journey-simple", "journey-linear"])
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_a_digit_that_is_off_by_one_is_found(
+    attnviz: Attnviz, tmp_path: Path, name: str, place: int
+) -> None:
+    text = (examples.FOLDER / f"{name}.toml").read_text("utf-8")
+    start = text.index("[[expect]]")
+    path = tmp_path / f"{name}.toml"
+    path.write_text(text[:start] + altered(text[start:], place), "utf-8")
+
+    result = attnviz("example", "check", str(path))
+
+    assert result.status == 1
+    assert result.out.count("✗ ") == 2  # the expectation, and the verdict
+    assert re.search(r"✗ \w+.*: (row \d+ )?column \d+: expected \S+, found \S+\n", result.out)
+    assert "✗ 1 expectation not met" in result.out
+
+
+def test_check_prints_every_expectation_and_a_verdict(attnviz: Attnviz, mine: Path) -> None:
+    result = attnviz("example", "check", str(mine))
+
+    assert result.status == 0
+    assert result.out == (
+        "my: Mine\n  ✓ scores: 4 numbers\n  ✓ softmax of 1 a: 2 numbers\n\n"
+        "1 example, 2 expectations, 6 printed numbers: all ✓\n"
+    )
+
+
+def test_quiet_prints_what_differs_alone(attnviz: Attnviz, mine: Path) -> None:
+    mine.write_text(MINE.replace("0.7311", "0.7312"))
+
+    result = attnviz("example", "check", "-q", "simplified", str(mine))
+
+    assert result.status == 1
+    assert result.out.splitlines() == [
+        "my: ✗ softmax of 1 a: column 1: expected 0.7312, found 0.73106",
+        "2 examples, 10 expectations, 73 printed numbers: ✗ 1 expectation not met",
+    ]
+
+
+def test_a_lesson_of_ones_own_can_be_shown(attnviz: Attnviz, mine: Path) -> None:
+    result = attnviz("example", "show", str(mine), "--query", "b", "--step", "scores")
+
+    assert result.status == 0
+    assert "score(b, b) = 0·0 + 2·2 = 4" in result.out
+
+
+def test_the_list_names_every_example(attnviz: Attnviz) -> None:
+    listed = attnviz("example", "list").out.splitlines()
+
+    assert [line.split()[0] for line in listed[: len(NAMES)]] == NAMES
+    assert listed[0].endswith("Self-attention without trainable weights")
+
+
+@pytest.mark.parametrize("name", ["mistake-softmax-twice", "mistake-zero-scores"])
+def test_a_mistake_is_shown_as_one(attnviz: Attnviz, name: str) -> None:
+    result = attnviz("example", "show", name)
+
+    assert "✗ A mistake: " in result.out
+    assert "✗ weights" in result.out
+
+
+def test_every_output_of_steps_is_there_for_an_example(attnviz: Attnviz, tmp_path: Path) -> None:
+    out = [word for suffix in (".md", ".txt", ".png", ".gif", ".json", ".csv", ".npz")
+           for word in ("-o", str(tmp_path / f"a{suffix}"))]  # fmt: skip
+
+    result = attnviz("example", "show", "simplified", "--step", "5-8", *out)
+
+    assert result.status == 0, result.err
+    assert len(list(tmp_path.iterdir())) == 7
+
+
+@given(seed=st.integers(0, 2**32), skip=st.integers(0, 50), bias=st.booleans())
+def test_draws_are_those_of_torchs_own_stream(seed: int, skip: int, bias: bool) -> None:
+    recipe = Recipe(
+        seed=seed,
+        skip=skip,
+        draws=(
+            Draw(name="x", kind="rand", shape=(4, 3)),
+            Draw(name="w_query", kind="linear", shape=(3, 2), options={"bias": bias}),
+            Draw(name="n", kind="randn", shape=(2, 5)),
+            Draw(name="i", kind="randint", shape=(3, 2), options={"low": 0, "high": 10}),
+        ),
+    )
+
+    found = drawn(recipe)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        torch.rand(skip)
+        assert torch.equal(found["x"], torch.rand(4, 3))
+        linear = nn.Linear(3, 2, bias=bias)
+        assert torch.equal(found["w_query"], linear.weight.T)
+        assert not bias or torch.equal(found["b_query"], linear.bias)
+        assert torch.equal(found["n"], torch.randn(2, 5))
+        assert torch.equal(found["i"], torch.randint(0, 10, (3, 2)).float())
+
+
+@given(digits=st.integers(1, 6), value=st.floats(-100, 100))
+def test_a_number_as_printed_is_met_and_the_next_one_is_not(digits: int, value: float) -> None:
+    as_printed = Decimal(f"{value:.{digits}f}")
+    found = torch.tensor([value], dtype=torch.float64)
+
+    assert checking.differences([as_printed], found) == []
+    next_one = as_printed + 2 * Decimal(1).scaleb(-digits)
+    assert len(checking.differences([next_one], found)) == 1
+
+
+def test_whole_numbers_are_meant_exactly() -> None:
+    assert checking.differences([4], torch.tensor([4.0])) == []
+    assert len(checking.differences([4], torch.tensor([4.01]))) == 1
+
+
+def test_minus_infinity_is_a_number_like_others() -> None:
+    hidden = torch.tensor([-torch.inf, 1.0])
+
+    assert checking.differences([Decimal("-inf"), Decimal("1.00")], hidden) == []
+    assert len(checking.differences([Decimal("-inf"), Decimal("-inf")], hidden)) == 1
+
+
+BAD = {
+    "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
+    "no title": ('source = "me"', None, "an example needs a title", "begin with: title ="),
+    "setting": ("[settings]\nvariant = 'plain'\nhaeds = 2", 4, "there is no setting 'haeds'",
+                "did you mean 'heads'?"),
+    "bad setting": ("[settings]\nvariant = 'plian'", 3, "there is no variant 'plian'",
+                    "did you mean 'plain'?"),
+    "bad value": ("[settings]\ndim = 'eight'", None, "a setting has the wrong kind of value",
+                  "such as dim = 8"),
+    "recipe": ("[recipe]\nsede = 3", 3,
+               "there is no key of a recipe 'sede'", "did you mean 'seed'?"),
+    "kind": ("[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]", 4,
+             "there is no kind of draw 'rnad'", "did you mean 'rand'?"),
+    "option": ("[recipe]\ndraws = [\n{ name = 'x', rand = [2, 2], bias = true },\n]", 4,
+               "there is no key of a draw with rand 'bias'", "known: name, rand"),
+    "shape": ("[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]", 4,
+              "the draw 'x' has no shape", "rand = [4, 3]"),
+    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is no whole number", "seed = 42"),
+    "missing draw": ("[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
+                     "[given]\nembeddings = 'y'", 8, "'embeddings': there is no draw 'y'",
+                     "known: x"),
+    "missing factor": ("[recipe]\ndraws = [\n{ name = 'u', rand = [2, 2] },\n]\n"
+                       "[given]\nqueries = { product = ['u', 'x'] }", 7,
+                       "'queries': there is no draw 'x'", "known: u"),
+    "given": ("[given]\nw_kee = [[1]]", 3, "there is no matrix to give 'w_kee'",
+              "did you mean 'w_key'?"),
+    "mistake": ("mistake = 'softmax-thrice'", 2, "there is no mistake 'softmax-thrice'",
+                "did you mean 'softmax-twice'?"),
+    "step": ("[[expect]]\nstep = 'scroes'\nvalues = [1]", 3,
+             "there is no step to expect something of 'scroes'", "did you mean 'scores'?"),
+    "second expectation": ("[[expect]]\nstep = 'scores'\nvalues = [1]\n\n[[expect]]\n"
+                           "step = 'keys'\nvlaues = [1]", 8,
+                           "there is no key of an expectation 'vlaues'", "did you mean 'values'?"),
+    "nothing": ("[[expect]]\nstep = 'scores'", 3, "nothing is expected of 'scores'", "give one of"),
+    "no step": ("[[expect]]\nvalues = [1]", 2, "an expectation names no step", "step = one of"),
+    "claim": ("[[expect]]\nclaim = 'rows sum to one'", 3, "there is no claim 'rows sum to one'",
+              "did you mean 'rows sum to 1'?"),
+    "toml": ("given = [1, 2", None, "is no TOML", "a line is a name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, name: str) -> None:
+    text, line, problem, hint = BAD[name]
+    path = tmp_path / "bad.toml"
+    titled = name in ("key", "no title")
+    path.write_text(text if titled else f'title = "Bad"\n{text}\n')
+
+    result = attnviz("example", "check", str(path))
+
+    assert result.status == 2, result.err
+    first, second = result.err.splitlines()
+    assert problem in first
+    assert first.startswith(f"error: line {line} of '{path}'" if line else "error: ")
+    assert str(path) in first
+    assert second.startswith(f" hint: {hint}")
+
+
+UNMET = {
+    "step that is not there": ("keys = 1", "step = 'b_query'\nvalues = [1]", 13,
+                               "something is expected of 'b_query', which this example has not"),
+    "shape": ("", "step = 'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]", 13,
+              "2 × 3 numbers are expected of 'scores', which is 2 × 2"),
+    "ragged": ("", "step = 'scores'\nvalues = [[1, 0], [0]]", 13,
+               "rows expected of 'scores' are not as long as each other"),
+    "word": ("", "step = 'scores'\nvalues = [[1, 0], [0, 'four']]", 13, "'four' at (1, 1) is no"),
+    "query": ("", "step = 'scores'\nquery = 'c'\nvalues = [1, 0]", None,
+              "no token of the sentence"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNMET)
+def test_an_expectation_that_cannot_be_held_against_anything_is_refused(
+    attnviz: Attnviz, mine: Path, name: str
+) -> None:
+    _, expectation, line, problem = UNMET[name]
+    mine.write_text(MINE.partition("[[expect]]")[0] + f"# two\n# more\n[[expect]]\n{expectation}\n")
+
+    result = attnviz("example", "check", str(mine))
+
+    assert result.status == 2, result.out
+    assert problem in result.err
+    assert line is None or f"line {line} of '{mine}'" in result.err
+
+
+def test_an_example_that_is_not_there_is_refused(attnviz: Attnviz) -> None:
+    result = attnviz("example", "show", "simpel")
+
+    assert result.status == 2
+    assert "there is no example 'simpel'" in result.err
+    assert "did you mean 'simplified'?" in result.err
+    assert "there is no file 'a/b.toml'" in attnviz("example", "check", "a/b.toml").err
