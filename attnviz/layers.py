@@ -78,8 +78,8 @@ def attend(
     context = _joined(attended.contexts, projections)
     _refuse_overflow(attended.scaled_scores, context)
     return Layer(
-        number, scale, inputs, projections, unturned, queries, keys, values, visible, attended,
-        context, memory,
+        number, scale, plan.width or plan.value_width, inputs, projections, unturned, queries,
+        keys, values, visible, attended, context, memory,
     )  # fmt: skip
 
 

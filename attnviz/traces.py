@@ -47,6 +47,7 @@ class Layer:
 
     layer: int
     scale: float
+    head_dim: int  # the width of a head's queries; of its values, where the scores were given
     inputs: Float[Tensor, "query dim"]
     projections: Projections | None
     unturned: Unturned | None
@@ -63,11 +64,6 @@ class Layer:
     @property
     def heads(self) -> int:
         return self.attended.weights.shape[0]
-
-    @property
-    def head_dim(self) -> int:
-        """The width of a head's queries; of its values, where the scores were given."""
-        return (self.values if self.queries is None else self.queries).shape[-1]
 
     @property
     def outputs(self) -> Float[Tensor, "query context"]:

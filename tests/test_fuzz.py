@@ -45,6 +45,11 @@ OPTION = st.one_of(
     option("--temperature", st.floats(0.01, 100) | st.floats()),
     option("--dropout", st.floats(0, 0.99) | st.floats(-0.5, 1.5)),
     option("--positions", st.sampled_from(POSITIONS)),
+    option("--layers", st.integers(0, 3)),
+    option("--norm", st.sampled_from(["pre", "post", "none"])),
+    option("--activation", st.sampled_from(["relu", "gelu"])),
+    option("--feed-forward", st.integers(0, 9)),
+    option("--memory", TEXTS),
     option("--seed", st.integers(0, 2**64)),
     option("--dtype", st.sampled_from(DTYPES)),
     option("--show", st.lists(st.sampled_from([*SHOWN]), max_size=3).map(",".join)),
@@ -62,10 +67,37 @@ SCREENS = st.sampled_from(
 FILES = st.sampled_from([None] * 12 + [*EXPORTS, *RENDERERS])
 
 
-@settings(max_examples=2000, suppress_health_check=list(HealthCheck))
+STEPS = st.lists(
+    st.one_of(
+        option("--step", st.sampled_from(["1-9", "scores", "8,2", "4b", "99", "x", ""])),
+        option("--digits", st.integers(-1, 14)),
+        option("--layer", st.integers(0, 2)),
+        option("--head", st.integers(0, 2)),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
 @given(text=TEXTS, options=OPTIONS, screen=SCREENS, suffix=FILES)
 def test_anything_gives_exit_0_or_2(
     text: str, options: list[str], screen: dict[str, str], suffix: str | None
+) -> None:
+    _gives_exit_0_or_2("run", text, options, screen, suffix)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(text=TEXTS, options=OPTIONS, steps=STEPS, screen=SCREENS, suffix=FILES)
+def test_any_steps_give_exit_0_or_2(
+    text: str, options: list[str], steps: list[str], screen: dict[str, str], suffix: str | None
+) -> None:
+    ours = [each for each in options if not each.startswith(("--show", "--verify"))]
+    pictures = suffix is None or suffix in (*EXPORTS, ".txt", ".md")  # drawing is slow, and tested
+    _gives_exit_0_or_2("steps", text, [*ours, *steps], screen, suffix if pictures else ".md")
+
+
+def _gives_exit_0_or_2(
+    command: str, text: str, options: list[str], screen: dict[str, str], suffix: str | None
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
@@ -74,7 +106,7 @@ def test_anything_gives_exit_0_or_2(
         stack.enter_context(mock.patch("sys.stdin", _stream(b"typed")))
         written = [] if suffix is None else ["-o", f"{folder}/a{suffix}"]
 
-        status = main(["run", *options, *written, "--", text])
+        status = main([command, *options, *written, "--", text])
 
         assert status in (0, 2), _text(err)
         assert len(_text(err).splitlines()) == 2 or status == 0

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from attnviz.examples.checking import CLAIMS, FOUND
+from attnviz.examples.draws import KINDS
+from attnviz.examples.reading import EXPECT, RECIPE, TOP
+from attnviz.given import NAMES
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
@@ -46,6 +50,25 @@ def test_a_console_block_prints_what_it_says(
         )
 
     assert dict(blocks())[command] == output
+
+
+def test_the_readmes_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> None:
+    code = re.search(r"```toml\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert code
+    (tmp_path / "lesson.toml").write_text(code[1], "utf-8")
+
+    result = attnviz("example", "check", str(tmp_path / "lesson.toml"))
+
+    assert result.status == 0, result.out
+    assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
+    assert all(name in code[1] for name in (*TOP, *RECIPE, *EXPECT, *KINDS))
+    assert all(name in code[1] or f"{name[:2]}…" in code[1] for name in (*FOUND, *NAMES))
+    assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
+
+
+def _comments(text: str) -> str:
+    """The text without what makes it several lines of comments."""
+    return " ".join(text.replace("#", " ").split())
 
 
 def test_the_readmes_library_works() -> None:

@@ -44,6 +44,7 @@ LONGEST_TITLE = 32
 ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
 BARS_AT_ONCE = 20
 NARROWEST = 24
+LISTED = 40  # tokens of another text, that the columns stand for
 
 BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
 
@@ -418,6 +419,7 @@ def _footer(grid: Grid, table: Table) -> Iterator[Text]:
     """How to read the tables above, what was pooled, and how much more there is."""
     screen = table.screen
     yield from _wrapped(grid.note, screen)
+    yield from _wrapped(_other_tokens(grid), screen)
     yield from _wrapped(table.grid.pooled, screen)
     if not table.numbers:
         yield from _legend(table.grid, screen)
@@ -427,6 +429,15 @@ def _footer(grid: Grid, table: Table) -> Iterator[Text]:
     missing = _missing(grid, table)
     if missing and not screen.full:
         yield from _wrapped(f"and {missing} more (--full shows all)", screen)
+
+
+def _other_tokens(grid: Grid) -> str:
+    """What the numbers over the columns stand for, where the rows are of another text."""
+    if grid.columns.counts != "token" or grid.rows.counts != "token":
+        return ""
+    if set(grid.rows.names) <= set(grid.columns.names) or len(grid.columns) > LISTED:
+        return ""
+    return f"columns: {' · '.join(grid.columns.names)}"
 
 
 def _missing(grid: Grid, table: Table) -> str:
