@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.grids import Section
+from attnviz.grids import Section, same_scale
 from attnviz.steps import around, ten
 from attnviz.steps.moments import moments_of
 from attnviz.steps.scenes import Scene, scene
@@ -27,12 +27,17 @@ def walk(trace: Trace, asked: Walk | None = None) -> list[Section]:
     own = [section for make in ten.OWN for section in make(here)]
     block = list(around.after_attention(here)) if here.layer.block else []
     made = [*own, *_numbered(block, 11)]
-    return [
-        replace(
-            each, remarks=(*each.remarks, *_left_out(each, here)), moments=moments_of(each, here)
-        )
-        for each in made
-    ]
+    return [_finished(each, here) for each in made]
+
+
+def _finished(section: Section, here: Scene) -> Section:
+    """With one scale of colours, what is left out said, and what an animation shows of it."""
+    return replace(
+        section,
+        grids=tuple(same_scale(section.grids)),
+        remarks=(*section.remarks, *_left_out(section, here)),
+        moments=moments_of(section, here),
+    )
 
 
 def _left_out(section: Section, here: Scene) -> tuple[str, ...]:
