@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files that are read, with what to say if they cannot be; and written, whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,30 @@ from pathlib import Path
 from types import TracebackType
 
 from attnviz.errors import AttnvizError
+
+
+def read(path: Path) -> bytes:
+    """What is in a file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
+    except IsADirectoryError:
+        raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise AttnvizError(f"'{path}' cannot be read: {reason}", "check its permissions") from None
+
+
+def decoded(content: bytes, name: str) -> str:
+    """UTF-8 as text; `name` is what it is called in messages."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AttnvizError(
+            f"{name} is not UTF-8: byte {error.start + 1} is 0x{error.object[error.start]:02x}",
+            "save it as UTF-8, for example with: iconv -f latin1 -t utf-8",
+        ) from None
 
 
 def refuse_folder(path: Path) -> None:

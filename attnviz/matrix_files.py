@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from attnviz import files, vectors
 from attnviz import given as giving
-from attnviz import vectors
 from attnviz.errors import AttnvizError
 from attnviz.given import Given
 
@@ -47,15 +47,7 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
 
 
 def text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise AttnvizError(f"'{path}' is not UTF-8", "save it as UTF-8") from None
-    except FileNotFoundError:
-        raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AttnvizError(f"'{path}' cannot be read: {reason}", "give another file") from None
+    return files.decoded(files.read(path), f"'{path}'")
 
 
 def line_of(text: str, key: str) -> int | None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.examples.checking import CLAIMS, FOUND
+from attnviz.examples.checking import FOUND
+from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS
 from attnviz.examples.reading import EXPECT, RECIPE, TOP
 from attnviz.given import NAMES

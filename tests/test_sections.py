@@ -23,9 +23,9 @@ from attnviz.grids import Grid, Scale, Section, caption, describe
 from attnviz.renderers import RENDERERS, Look, render
 from attnviz.renderers.layout import Layout
 from attnviz.renderers.pages import PAGES, page, stills
-from attnviz.renderers.sums import broken
 from attnviz.renderers.terminal import Screen, lines
 from attnviz.renderers.ticks import text_width
+from attnviz.renderers.wrapping import broken
 from tests.hand import HOSTILE, causal_weights, dimensions, vectors, words
 
 Golden = Callable[[str, str], None]

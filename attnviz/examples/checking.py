@@ -14,13 +14,11 @@ from torch import Tensor
 from attnviz import attention
 from attnviz.errors import AttnvizError
 from attnviz.examples import Example, Expectation
+from attnviz.examples.claims import CLAIMS, CLOSE
 from attnviz.given import shape_text
 from attnviz.steps import arithmetic
 from attnviz.trace_grids import find_query
 from attnviz.traces import Layer, Trace
-
-CLOSE = 1e-6  # of a number of size 1, in float32
-ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
 
 
 @dataclass(frozen=True)
@@ -266,87 +264,3 @@ FOUND: Mapping[str, Callable[[Trace, Layer], Tensor | None]] = {
     "cross-softmax": lambda made, layer: layer.cross.attended.weights if layer.cross else None,
     "outputs": lambda made, layer: layer.outputs if layer.block else None,
 }  # fmt: skip
-
-
-def _rows_sum(layer: Layer, example: Example) -> tuple[bool, str]:
-    error = (layer.attended.weights.double().sum(-1) - 1).abs().max().item()
-    return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
-
-
-def _rows_do_not_sum(layer: Layer, example: Example) -> tuple[bool, str]:
-    passed, about = _rows_sum(layer, example)
-    return not passed, about
-
-
-def _hidden_weight(layer: Layer) -> float:
-    return layer.attended.weights.masked_fill(layer.visible, 0).sum(-1).max().item()
-
-
-def _hidden_get(layer: Layer, example: Example) -> tuple[bool, str]:
-    found = _hidden_weight(layer)
-    return found > 1e-6, f"up to {found:.4f} of a row"
-
-
-def _hidden_get_none(layer: Layer, example: Example) -> tuple[bool, str]:
-    found = _hidden_weight(layer)
-    return found == 0, "exactly 0" if found == 0 else f"up to {found:.4f} of a row"
-
-
-def _loops_agree(layer: Layer, example: Example) -> tuple[bool, str]:
-    """Scores and context vectors, a product at a time, as a first lesson writes them."""
-    if layer.queries is None or layer.keys is None:
-        return False, "the scores are given"
-    largest = 0.0
-    for head, (queries, keys) in enumerate(zip(layer.queries, layer.keys, strict=True)):
-        for row, query in enumerate(queries):
-            for column, key in enumerate(keys):
-                by_hand = sum(one * other for one, other in zip(query, key, strict=True))
-                score = layer.attended.scores[head, row, column]
-                largest = max(largest, _apart(by_hand, score))
-            weights = layer.attended.mixing[head, row]
-            mixed = sum(w * value for w, value in zip(weights, layer.values[head], strict=True))
-            largest = max(largest, _apart(mixed, layer.attended.contexts[head, row]))
-    return largest < CLOSE, f"to within {largest:.0e}"
-
-
-def _apart(one: Any, other: Tensor) -> float:
-    """How far two ways to the same number are apart, beyond float32's rounding of its size."""
-    return float(((one - other).abs() - ROUNDING * other.abs()).clamp(min=0).max())
-
-
-def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
-    """Row i of the context is the sum over the tokens up to i, whatever comes after."""
-    weights, values = layer.attended.mixing, layer.values
-    alone = [weights[:, row, : row + 1, None] * values[:, : row + 1] for row in
-             range(values.shape[1])]  # fmt: skip
-    made = torch.stack([part.sum(1) for part in alone], dim=1)
-    apart = _apart(made, layer.attended.contexts)
-    return apart < CLOSE, f"to within {apart:.0e}"
-
-
-def _running_mean(layer: Layer, example: Example) -> tuple[bool, str]:
-    """By a loop of means, as the lesson's first way does it, in every item of the batch."""
-    apart = 0.0
-    for item in range(1, example.items + 1):
-        one = example.trace(item).layers[0]
-        means = [one.values[:, : row + 1].mean(1) for row in range(one.values.shape[1])]
-        apart = max(apart, _apart(torch.stack(means, dim=1), one.attended.contexts))
-    return apart < CLOSE, f"to within {apart:.0e}"
-
-
-def _items_agree(layer: Layer, example: Example) -> tuple[bool, str]:
-    apart = max(_apart(example.trace(item).layers[0].context, layer.context)
-                for item in range(1, example.items + 1))  # fmt: skip
-    return apart == 0, f"{example.items} items"
-
-
-CLAIMS: dict[str, Callable[[Layer, Example], tuple[bool, str]]] = {
-    "rows sum to 1": _rows_sum,
-    "rows do not sum to 1": _rows_do_not_sum,
-    "hidden tokens get weight": _hidden_get,
-    "hidden tokens get no weight": _hidden_get_none,
-    "loops agree": _loops_agree,
-    "context is of the past alone": _past_alone,
-    "context is the running mean": _running_mean,
-    "all items agree": _items_agree,
-}

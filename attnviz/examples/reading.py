@@ -12,7 +12,8 @@ from typing import Any
 from attnviz import matrix_files
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples import Example, Expectation
-from attnviz.examples.checking import CLAIMS, FOUND
+from attnviz.examples.checking import FOUND
+from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS, OPTIONS, Draw, Recipe
 from attnviz.given import NAMES
 from attnviz.mistakes import MISTAKES

@@ -46,8 +46,8 @@ from attnviz.renderers.layout import (
     title_words,
     wrapped,
 )
-from attnviz.renderers.sums import broken
 from attnviz.renderers.ticks import LABEL, POINT, Manner, longest_label, text_width
+from attnviz.renderers.wrapping import broken
 
 Size = tuple[float, float]
 

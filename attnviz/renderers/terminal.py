@@ -35,7 +35,7 @@ from attnviz.grids import (
     pool,
 )
 from attnviz.renderers import Look
-from attnviz.renderers.sums import broken
+from attnviz.renderers.wrapping import broken
 
 RAMP = "▁▂▃▄▅▆▇█"
 HIDDEN = "·"
