@@ -161,6 +161,31 @@ def test_the_arithmetic_that_is_printed_keeps_its_word(
             assert line.endswith("= -∞") or holds(line), line
 
 
+def filled(section: Section) -> list[int]:
+    """How many cells of its last table each moment shows."""
+    return [int((~np.isnan(moment.grids[-1].values)).sum()) for moment in section.moments]
+
+
+def test_each_moment_shows_one_cell_more_until_the_row_is_whole() -> None:
+    found = {each.name: each for each in steps_of(query=2, variant="causal", dim=4)}
+
+    assert filled(found["scores"]) == [1, 2, 3, 4]
+    assert filled(found["softmax"]) == [1, 2, 4]  # the fourth is hidden, and comes with the last
+    assert filled(found["weighted"]) == [4, 8, 16]
+    assert filled(found["context"]) == [1, 2, 3, 4]
+    last = found["softmax"].moments[-1].grids[-1]
+    assert np.array_equal(last.values, found["softmax"].grids[0].values)
+    assert [each for each in found if found[each].moments] == [
+        "scores", "softmax", "weighted", "context"
+    ]  # fmt: skip
+
+
+def test_a_moment_of_a_score_shows_the_key_that_it_is_of() -> None:
+    for place, moment in enumerate(step("scores", 2).moments):
+        (shown,) = np.flatnonzero(~np.isnan(moment.grids[1].values).any(axis=1))
+        assert shown == place
+
+
 def test_moments_keep_their_word_too() -> None:
     for section in steps_of(query=2, variant="causal"):
         for moment in section.moments:
