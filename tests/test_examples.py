@@ -290,3 +290,14 @@ def test_an_example_that_is_not_there_is_refused(attnviz: Attnviz) -> None:
     assert "there is no example 'simpel'" in result.err
     assert "did you mean 'simplified'?" in result.err
     assert "there is no file 'a/b.toml'" in attnviz("example", "check", "a/b.toml").err
+
+
+def test_a_name_is_needed(attnviz: Attnviz) -> None:
+    result = attnviz("example", "show")
+
+    assert result.status == 2
+    assert result.err.splitlines() == [
+        "error: missing argument 'NAME'",
+        " hint: attnviz example show --help lists the options",
+    ]
+    assert "[required]" in attnviz("example", "show", "--help").out

@@ -297,7 +297,8 @@ class Output:
             "Output",
             "--query",
             metavar="TOKEN",
-            help="Show what one token reads; name it by its word or its number.",
+            help="Show what one token reads, in steps with its arithmetic; name it by its word "
+            "or its number.",
         ),
     ] = None
     out: Annotated[
@@ -307,7 +308,8 @@ class Output:
             "--out",
             "-o",
             metavar="FILE",
-            help=f"Write a file: {', '.join(SUFFIXES)} (.npz in run). May be given several times.",
+            help=f"Write a file: {', '.join(SUFFIXES)} (no .npz in compare). May be given "
+            "several times.",
             show_default=False,
         ),
     ] = field(default_factory=list)
@@ -400,11 +402,18 @@ def _parameters(group: type) -> list[inspect.Parameter]:
         inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=each.default if each.default_factory is MISSING else each.default_factory(),
+            default=_default(each),
             annotation=hints[each.name],
         )
         for each in fields(group)
     ]
+
+
+def _default(declared: Field[Any]) -> Any:
+    """What an option is unless it is given; nothing for what must be given."""
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    return inspect.Parameter.empty if declared.default is MISSING else declared.default
 
 
 def refuse_mistake(variant: str) -> None:
