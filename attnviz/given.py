@@ -217,7 +217,13 @@ def _refuse_what_does_not_fit(made: Given) -> None:
         if tensor is None:
             continue
         if tensor.ndim != _sides(name):
-            raise _misfit(made, name, known, f"its sides are {sides.replace(' ', ' × ')}")
+            raise AttnvizError(
+                f"'{name}'{_in(made.source)} is {shape_text(tensor.shape)}, which is no "
+                f"{_words_of(sides)}",
+                "heads come first, and may be left out; a batch comes before them"
+                if name in _WITH_HEADS
+                else "a batch comes before them",
+            )
         for side, size in zip(sides.split(), tensor.shape, strict=True):
             size_wanted, by = known.setdefault(side, (size, name))
             if size != size_wanted:
@@ -241,6 +247,16 @@ def _refuse_other_widths(made: Given, known: Mapping[str, tuple[int, str]]) -> N
         if tensor.shape[0] * tensor.shape[2] != wanted:
             shape = {**known, width: (wanted // tensor.shape[0], by)}
             raise _misfit(made, name, shape, f"'{by}' makes them {wanted} wide")
+
+
+def _words_of(sides: str) -> str:
+    """
+    >>> _words_of("head token key")
+    '(heads ×) tokens × keys'
+    """
+    words = {"head": "(heads ×)", "token": "tokens", "key": "keys", "dim": "width"}
+    parts = [words.get(side, side.replace("_", " ")) for side in sides.split()]
+    return " × ".join(parts).replace("(heads ×) × ", "(heads ×) ")
 
 
 def _misfit(made: Given, name: str, known: Mapping[str, tuple[int, str]], why: str) -> AttnvizError:

@@ -276,7 +276,7 @@ def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
         return share_text if decimals == 2 else f"{{:.{decimals}f}}".format
     reach = float(np.abs(filled(grid.values)).max(initial=0.0))
     if grid.decimals is not None and grid.values.size and _whole(grid.values):
-        return "{:.0f}".format
+        return lambda value: f"{value + 0.0:.0f}"
     if 0 < reach < (0.1 if grid.decimals is None else smallest(decimals)):
         return f"{{:.{max(decimals - 1, 0)}e}}".format
     # Fewer behind 100, none behind 1000, unless somebody said how many.
@@ -286,12 +286,12 @@ def cell_format(grid: Grid, decimals: int) -> Callable[[float], str]:
 
 
 def smallest(decimals: int) -> float:
-    """Numbers all below this are written with powers of ten: hardly a digit would be left.
+    """Numbers all below this are written with powers of ten: no digit would be left.
 
-    >>> smallest(2), smallest(4), smallest(0)
-    (0.1, 0.001, 0.5)
+    >>> smallest(2)
+    0.005
     """
-    return 10.0 ** (1 - decimals) if decimals >= 2 else 0.5 * 10.0**-decimals
+    return 0.5 * 10.0**-decimals
 
 
 def _whole(values: Values) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +13,7 @@ from torch import Tensor
 from attnviz import attention, blocks, embedding, positions
 from attnviz.blocks import Block, FeedForward, Norm
 from attnviz.errors import AttnvizError
-from attnviz.given import NOTHING, Given
+from attnviz.given import NOTHING, SHAPES, Given
 from attnviz.mistakes import MISTAKES
 from attnviz.settings import Settings
 from attnviz.traces import Heads, Layer, Projections, Trace, Unturned
@@ -80,6 +81,8 @@ def attend(
     return Layer(
         number, scale, plan.width or plan.value_width, inputs, projections, unturned, queries,
         keys, values, visible, attended, context, memory,
+        read=None if read is inputs else read,
+        given=frozenset(name for name in SHAPES if getattr(given, name) is not None),
     )  # fmt: skip
 
 
@@ -120,14 +123,19 @@ def project(
 def mistaken(made: Trace, name: str) -> Trace:
     """The same trace with the weights that a mistake would give, and their context vectors."""
     (layer,) = made.layers
-    ratio = (layer.inputs.shape[-1] / layer.head_dim) ** 0.5
-    weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, ratio)
+    weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, ratio_of(layer))
     contexts = attention.mix(weights, layer.values)
     attended = replace(
         layer.attended, weights=weights, mixing=weights, mixed_by="softmax", contexts=contexts
     )
     context = _joined(contexts, layer.projections)
-    return replace(made, layers=(replace(layer, attended=attended, context=context),))
+    return replace(made, layers=(replace(layer, attended=attended, context=context, mistake=name),))
+
+
+def ratio_of(layer: Layer) -> float:
+    """√(model width) over √(head width), which one mistake takes for the other."""
+    ratio: float = layer.inputs.shape[-1] / layer.head_dim
+    return sqrt(ratio)
 
 
 def _block(

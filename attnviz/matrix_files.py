@@ -28,7 +28,7 @@ def read(name: str, item: int | None = None) -> Given:
     try:
         return giving.given(contents, name, item)
     except AttnvizError as error:
-        raise _with_line(error, path) from None
+        raise located(error, path) from None
 
 
 def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
@@ -62,18 +62,19 @@ def line_of(text: str, key: str) -> int | None:
 
 
 def _contents(path: Path) -> dict[str, Any]:
-    if path.suffix.lower() not in READERS:
+    suffix = path.suffix.lower()
+    if suffix not in READERS:
         raise AttnvizError(
             f"'{path}' is no file of matrices", f"give one that ends in {', '.join(READERS)}"
         )
     if not path.is_file():
         raise AttnvizError(f"there is no file '{path}' to take matrices from", "check its path")
-    if path.suffix == ".npz":
+    if suffix == ".npz":
         return dict(vectors.numpy_arrays(path, texts=True))
-    if path.suffix == ".safetensors":
+    if suffix == ".safetensors":
         return dict(vectors.safetensors_arrays(path))
     text = text_of(path)
-    contents = toml(text, str(path)) if path.suffix == ".toml" else _json(text, path)
+    contents = toml(text, str(path)) if suffix == ".toml" else _json(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",
@@ -98,10 +99,10 @@ def _json(text: str, path: Path) -> dict[str, Any]:
     return contents
 
 
-def _with_line(error: AttnvizError, path: Path) -> AttnvizError:
+def located(error: AttnvizError, path: Path) -> AttnvizError:
     """The same error with the line of the name that it speaks of, in files that have lines."""
     named = re.search(r"'([^']+)'", str(error))
-    if path.suffix not in (".toml", ".json") or named is None:
+    if path.suffix.lower() not in (".toml", ".json") or named is None:
         return error
     line = line_of(text_of(path), named[1])
     return error if line is None else AttnvizError(f"line {line}: {error}", error.hint)

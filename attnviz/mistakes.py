@@ -14,39 +14,51 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # The scores as they should be scaled, what is visible, and √(model width) over √(head width).
-Weigh = Callable[["Tensor", "Tensor", float], "Tensor"]
+Numbers = Callable[["Tensor", "Tensor", float], "Tensor"]
 
 
 @dataclass(frozen=True)
 class Mistake:
+    """A softmax of the wrong numbers, over the wrong ones of them, or spoiled afterwards."""
+
     name: str
     about: str
-    weigh: Weigh
+    numbers: Numbers  # what exp is taken of; -inf gets no weight
+    over: str = "row"  # what sums to 1: "row", "column" or "matrix"
+    masked: bool = True  # what is hidden is -inf before the softmax, as it should be
+    zeroed: bool = False  # what is hidden is zeroed after it
+
+    def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+        """The weights that the mistake gives."""
+        weights = _SHARED_OUT[self.over](self.numbers(scores, visible, ratio))
+        return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
-def _zero_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores.masked_fill(~visible, 0).softmax(-1)
+_SHARED_OUT: dict[str, Callable[[Tensor], Tensor]] = {
+    "row": lambda numbers: numbers.softmax(-1),
+    "column": lambda numbers: numbers.softmax(-2),
+    "matrix": lambda numbers: numbers.flatten(-2).softmax(-1).view_as(numbers),
+}
 
 
-def _zero_weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores.softmax(-1).masked_fill(~visible, 0)
+def _right(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return scores.masked_fill(~visible, -inf)
 
 
-def _softmax_twice(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores.masked_fill(~visible, -inf).softmax(-1).softmax(-1)
+def _with_zeros(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return scores.masked_fill(~visible, 0)
 
 
-def _softmax_all(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    masked = scores.masked_fill(~visible, -inf)
-    return masked.flatten(-2).softmax(-1).view_as(scores)
+def _unmasked(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return scores
 
 
-def _softmax_columns(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores.masked_fill(~visible, -inf).softmax(-2)
+def _weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return _right(scores, visible, ratio).softmax(-1)
 
 
-def _model_scale(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return (scores / ratio).masked_fill(~visible, -inf).softmax(-1)
+def _too_small(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return _right(scores / ratio, visible, ratio)
 
 
 MISTAKES = {
@@ -55,32 +67,37 @@ MISTAKES = {
         Mistake(
             "zero-scores",
             "0 written into the scores instead of -inf: exp(0) is 1, so the future keeps weight",
-            _zero_scores,
+            _with_zeros,
+            masked=False,
         ),
         Mistake(
             "zero-weights",
             "0 written into the weights after the softmax: rows no longer sum to 1",
-            _zero_weights,
+            _unmasked,
+            masked=False,
+            zeroed=True,
         ),
         Mistake(
             "softmax-twice",
             "softmax taken twice: the second one flattens the rows and revives what was hidden",
-            _softmax_twice,
+            _weights,
         ),
         Mistake(
             "softmax-all",
             "softmax over the whole matrix instead of each row: the matrix sums to 1, not the rows",
-            _softmax_all,
+            _right,
+            over="matrix",
         ),
         Mistake(
             "softmax-columns",
             "softmax over the wrong axis: columns sum to 1 instead of rows",
-            _softmax_columns,
+            _right,
+            over="column",
         ),
         Mistake(
             "model-scale",
             "scores divided by √(model width) instead of √(head width): rows come out too flat",
-            _model_scale,
+            _too_small,
         ),
     )
 }

@@ -55,7 +55,8 @@ def check_shown(show: Sequence[str]) -> None:
 
 
 def headline(trace: Trace) -> str:
-    return f"{trace.variant.name} attention"
+    given = "scores" in trace.layers[0].given
+    return "attention of given scores" if given else f"{trace.variant.name} attention"
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
@@ -65,7 +66,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     parts = {
         "tokens": _counted(len(trace.tokens), "token", made["tokenizer"]),
         "memory": f"reads {_counted(len(trace.memory), 'more token')}" if trace.memory else "",
-        "dim": f"width {made['dim']}",
+        "dim": f"width {made['dim']}" if trace.layers[0].from_inputs else "",
         "heads": f"{_counted(heads, 'head')} of width {made['head_dim']}",
         "layers": f"{_counted(len(trace.layers), 'layer')} ({made['norm']}-norm)"
         if trace.layers[0].block
@@ -244,7 +245,7 @@ MIXED_BY = {
 
 def weights_grids(trace: Trace, layer: Layer, weights: Tensor, mixed_by: str) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
-    hidden = ~layer.visible.cpu().numpy()
+    masked = ~layer.visible.cpu().numpy()
     sums = mixed_by == "softmax"
     note = WEIGHTS_NOTE if sums else WEIGHTS_NOTE.replace(" · each row sums to 1", "")
     return [
@@ -253,7 +254,7 @@ def weights_grids(trace: Trace, layer: Layer, weights: Tensor, mixed_by: str) ->
             _queries(trace),
             _keys(trace, layer),
             values := array(each),
-            hidden,
+            masked & (values == 0),  # a mistake may give weight to what should be hidden
             weight_scale(values),
             note=note,
             share=True,

@@ -60,10 +60,19 @@ class Layer:
     memory: Float[Tensor, "key dim"] | None = None  # what cross-attention reads instead of inputs
     cross: Layer | None = None  # the attention of a block to a second sentence
     block: Block | None = None
+    read: Float[Tensor, "key dim"] | None = None  # what keys are made of, if not of the inputs
+    given: frozenset[str] = frozenset()  # what was not made here
+    mistake: str = ""  # the one that made the weights, if one did
 
     @property
     def heads(self) -> int:
         return self.attended.weights.shape[0]
+
+    @property
+    def from_inputs(self) -> bool:
+        """Whether anything was made of the inputs, or all was given."""
+        compared = "scores" in self.given or {"queries", "keys"} <= self.given
+        return not (compared and "values" in self.given)
 
     @property
     def outputs(self) -> Float[Tensor, "query context"]:

@@ -49,7 +49,7 @@ def trace(
     dtype: torch.dtype = getattr(torch, chosen.dtype)
     tokens = tokens_of(text, chosen, mine)
     keys = _keys(tokens, mine)
-    memory = None if chosen.memory is None else tokenize(chosen.memory, chosen.tokenizer)
+    memory = None if chosen.memory is None else _second(chosen.memory, chosen)
     vectors = embed(tokens, chosen, mine)
     plan = planned(chosen, mine, vectors.shape[1])
     _refuse_what_does_not_fit(plan, len(tokens), vectors.shape[1], dtype, device)
@@ -71,8 +71,8 @@ def tokens_of(text: str | None, settings: Settings, given: Given) -> Tokens:
     if text is None:
         if count is None:
             raise AttnvizError(
-                "there is no text, and nothing given says how many tokens there are",
-                "give a sentence, or tokens in the file",
+                f"there is no text, and nothing in '{given.source}' says how many tokens there are",
+                "give a sentence, or tokens, embeddings or scores in the file",
             )
         return numbered(count) if given.tokens is None else named(given.tokens)
     if given.tokens is not None:
@@ -97,6 +97,11 @@ def numbered(count: int) -> Tokens:
 def embed(tokens: Tokens, settings: Settings, given: Given = NOTHING) -> Vectors:
     """A vector for each token: given, from the file that the settings name, or drawn."""
     found = given.embeddings
+    if found is not None and settings.embeddings is not None:
+        raise AttnvizError(
+            f"--embeddings is given, and '{given.source}' gives embeddings, too",
+            "leave one of them out",
+        )
     if found is None and settings.embeddings is not None:
         from attnviz import vectors
 
@@ -205,6 +210,13 @@ def _refuse_what_does_not_fit(
             f"rotary positions turn pairs of numbers, and a head is {plan.width} wide",
             f"try --head-dim {plan.width + 1}",
         )
+
+
+def _second(text: str, settings: Settings) -> Tokens:
+    try:
+        return tokenize(text, settings.tokenizer)
+    except AttnvizError as error:
+        raise AttnvizError(f"--memory: {error}", error.hint) from None
 
 
 def _keys(tokens: Tokens, given: Given) -> Tokens:

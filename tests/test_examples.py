@@ -12,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attnviz import examples
+from attnviz import examples, trace
 from attnviz.examples import checking
 from attnviz.examples.draws import Draw, Recipe, drawn
+from attnviz.layers import mistaken
 from attnviz.mistakes import MISTAKES
+from attnviz.steps import Walk, walk
 from tests.conftest import Attnviz
+from tests.evaluate import holds
 
 NAMES = examples.names()
 
@@ -56,6 +59,36 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
 
     assert len(findings) >= 1
     assert [found for found in findings if not found.passed] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
+    made = examples.load(name).trace()
+    for query in (0, len(made.tokens) - 1):
+        for section in walk(made, Walk(query=query, full=True)):
+            for line in section.sums:
+                assert line.endswith("= -∞") or holds(line), line
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
+    made = mistaken(trace("I am learning this", variant="causal", head_dim=2), name)
+    sections = {each.name: each for each in walk(made, Walk(query=1))}
+
+    assert sections["softmax"].sums
+    for section in sections.values():
+        assert all(line.endswith("= -∞") or holds(line) for line in section.sums)
+    shown = sections["softmax"].grids[0]
+    weights = made.layers[0].attended.weights[0, 1].numpy()
+    assert (shown.hidden[0] == ((weights == 0) & ~made.layers[0].visible[1].numpy())).all()
+
+
+def test_a_sum_with_terms_left_out_is_never_called_equal(attnviz: Attnviz) -> None:
+    out = attnviz("example", "show", "why-scaling-64", "--query", "2").out
+
+    lines = [line for line in out.splitlines() if "…" in line and "(" in line.split("=")[0]]
+    assert lines
+    assert all(" ≈ " in line for line in lines)
 
 
 def test_the_examples_are_those_of_five_tutorials_and_the_mistakes_among_them() -> None:
@@ -200,13 +233,48 @@ def test_minus_infinity_is_a_number_like_others() -> None:
 
 BAD = {
     "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
-    "no title": ('source = "me"', None, "an example needs a title", "begin with: title ="),
+    "no title": ('source = "me"', 1, "an example needs a title", "begin with: title ="),
     "setting": ("[settings]\nvariant = 'plain'\nhaeds = 2", 4, "there is no setting 'haeds'",
                 "did you mean 'heads'?"),
     "bad setting": ("[settings]\nvariant = 'plian'", 3, "there is no variant 'plian'",
                     "did you mean 'plain'?"),
-    "bad value": ("[settings]\ndim = 'eight'", None, "a setting has the wrong kind of value",
-                  "such as dim = 8"),
+    "bad value": ("[settings]\ndim = 'eight'", 3, "'dim' is not a whole number", "write it so"),
+    "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "write it so"),
+    "variant": ("[settings]\nvariant = 3", 3, "'variant' is not text in quotes", "write it so"),
+    "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "write it so"),
+    "large seed": ("[recipe]\nseed = 99999999999999999999", 3, "'seed' is not a whole number",
+                   "write it so"),
+    "skip": ("[recipe]\nskip = 9999999999", 3, "'skip' is not a whole number", "write it so"),
+    "large draw": ("[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]", 3,
+                   "a draw of 40,000,000,000 numbers is too large", "at most 100,000,000"),
+    "randint": ("[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]", 3,
+                "randint draws from low to high, here 5 to 1", "give low = 0"),
+    "bias": ("[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]", 3,
+             "'bias' is not true or false", "write it so"),
+    "twice": ("[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]", 3,
+              "two draws are called 'x'", "give each a name of its own"),
+    "misnamed": ("[recipe]\ndraws = [{ name = 'embedings', rand = [2, 2] }]", 3,
+                 "the draw 'embedings' is not used", "did you mean 'embeddings'?"),
+    "product": ("[given]\nqueries = { product = 3 }", 3, "'queries' is made in no known way",
+                "write { product"),
+    "nan": ("[given]\nscores = [[nan]]\n[[expect]]\nclaim = 'loops agree'", 3, "'scores' in",
+                "every number must be finite"),
+    "ragged given": ("[given]\nscores = [[1, 2], [3]]\n[[expect]]\nclaim = 'loops agree'", 3, "row 2 of 'scores' in",
+                "every row"),
+    "no tokens": ("[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]", None,
+                  "there is no text, and nothing in", "give a sentence"),
+    "arithmetic": ("[[expect]]\nstep = 'context'\narithmetic = 3", 4,
+                   "'arithmetic' is not a list of sums in quotes", "write it so"),
+    "expected shape": ("[[expect]]\nstep = 'scores'\nshape = 3", 4, "'shape' is not a list of sizes",
+                       "write it so"),
+    "with": ("[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]", 4, "'with' is not a table",
+             "write it so"),
+    "with dim": ("[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]", 4,
+                 "'dim' is not a whole number", "write it so"),
+    "item": ("[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]", 4,
+             "'item' is not a whole number from 1", "write it so"),
+    "parameters": ("[[expect]]\nstep = 'scores'\nparameters = 'x'", 4,
+                   "'parameters' is not a whole number from 1", "write it so"),
     "recipe": ("[recipe]\nsede = 3", 3,
                "there is no key of a recipe 'sede'", "did you mean 'seed'?"),
     "kind": ("[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]", 4,
@@ -215,7 +283,7 @@ BAD = {
                "there is no key of a draw with rand 'bias'", "known: name, rand"),
     "shape": ("[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]", 4,
               "the draw 'x' has no shape", "rand = [4, 3]"),
-    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is no whole number", "seed = 42"),
+    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is not a whole number", "write it so"),
     "missing draw": ("[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
                      "[given]\nembeddings = 'y'", 8, "'embeddings': there is no draw 'y'",
                      "known: x"),
@@ -257,13 +325,20 @@ def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, n
 
 
 UNMET = {
+    "nothing dropped": ("", "step = 'dropout'\nvalues = [[1, 0], [0, 4]]", 13,
+                        "something is expected of 'dropout', which this example has not"),
+    "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'joined'"),
+    "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'mask'"),
+    "no batch": ("", "step = 'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]", None,
+                 "there is no batch"),
     "step that is not there": ("keys = 1", "step = 'b_query'\nvalues = [1]", 13,
                                "something is expected of 'b_query', which this example has not"),
     "shape": ("", "step = 'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]", 13,
               "2 × 3 numbers are expected of 'scores', which is 2 × 2"),
     "ragged": ("", "step = 'scores'\nvalues = [[1, 0], [0]]", 13,
                "rows expected of 'scores' are not as long as each other"),
-    "word": ("", "step = 'scores'\nvalues = [[1, 0], [0, 'four']]", 13, "'four' at (1, 1) is no"),
+    "word": ("", "step = 'scores'\nvalues = [[1, 0], [0, 'four']]", 13,
+                "'four' in row 2 column 2 is no"),
     "query": ("", "step = 'scores'\nquery = 'c'\nvalues = [1, 0]", None,
               "no token of the sentence"),
 }  # fmt: skip
@@ -301,3 +376,25 @@ def test_a_name_is_needed(attnviz: Attnviz) -> None:
         " hint: attnviz example show --help lists the options",
     ]
     assert "[required]" in attnviz("example", "show", "--help").out
+
+
+def test_a_broken_file_does_not_keep_the_others_from_being_checked(
+    attnviz: Attnviz, mine: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("title = 3")
+
+    result = attnviz("example", "check", str(broken), str(mine))
+
+    assert result.status == 2
+    assert "✓ scores: 4 numbers" in result.out
+    assert "'title' is no text" in result.err
+
+
+def test_a_file_that_expects_nothing_is_refused(attnviz: Attnviz, mine: Path) -> None:
+    mine.write_text(MINE.partition("[[expect]]")[0])
+
+    result = attnviz("example", "check", str(mine))
+
+    assert result.status == 2
+    assert "expects nothing" in result.err

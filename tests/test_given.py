@@ -207,7 +207,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "suffix": (".csv", "1,2", "'{}' is no file of matrices", "give one that ends in .toml"),
     "example": (".toml", "[given]\nscores = [[1]]", "'{}' is a worked example",
                 "try: attnviz example show"),
-    "no count": (".toml", "w_query = [[1]]", "there is no text, and nothing given says how many",
+    "no count": (".toml", "w_query = [[1]]", "there is no text, and nothing in '{}' says how many",
                  "give a sentence"),
     "vocabulary": (".toml", "vocabulary = 'all'\nscores = [[1]]",
                    "line 1: 'vocabulary' in '{}' is no number of ids", "give a whole number"),

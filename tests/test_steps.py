@@ -211,7 +211,8 @@ def test_signs_of_several_lines_stand_below_each_other() -> None:
     [
         ([1.0, 2.0], 2.0, "2"),
         ([0.5, 2.0], 2.0, "2.00"),
-        ([0.01, 0.002], 0.002, "2.0e-03"),
+        ([0.004, 0.002], 0.002, "2.0e-03"),
+        ([0.01, 0.002], 0.002, "0.00"),
         ([0.5, 0.002], 0.002, "0.00"),
         ([-0.001, 3.5], -0.001, "0.00"),
         ([2.5e7], 2.5e7, "2.50e+07"),
@@ -276,7 +277,8 @@ def test_parameters_are_counted() -> None:
     ("wanted", "numbers"),
     [
         ("scores", ["5"]), ("5", ["5"]), ("5-8", ["5", "6", "7", "8"]), ("8, 4", ["4", "8"]),
-        ("keys", ["4"]), ("weights", ["8"]), ("9-12", ["9", "10"]),
+        ("keys", ["4"]), ("scores-mask", ["5", "6", "7"]), ("9-", ["9", "10"]), ("-2", ["1", "2"]),
+        ("weights", ["8"]), ("9-12", ["9", "10"]),
     ],
 )  # fmt: skip
 def test_steps_are_chosen_by_name_number_and_range(wanted: str, numbers: list[str]) -> None:
@@ -314,7 +316,11 @@ BAD = {
     "step number": (["--step", "14"], "there is no step 14", "there are 1 tokens, 2 embeddings"),
     "range": (["--step", "12-14"], "there are no steps 12-14", "there are 1 tokens"),
     "no step": (["--step", ","], "--step names no step", "try --step scores"),
-    "digits": (["--digits", "20"], "--digits is 20, and must be from 0 to 12", "try --digits 12"),
+    "rotary": (["--step", "rotary"], "there is no step 'rotary' here", "it needs --positions"),
+    "place": (["-o", "a-{stp}.png"], "'{stp}' in 'a-{stp}.png' stands for nothing",
+                "{step} stands"),
+    "no memory": (["--memory", " "], "--memory: the text is blank", "give a sentence"),
+    "digits": (["--digits", "20"], "--digits is 20, and must be from 1 to 12", "try --digits 12"),
     "layer": (["--layer", "1"], "there is no layer 1: layers count from 0, and there is 1",
               "stack some with --layers 2"),
     "head": (["--head", "2", "-v", "multi-head"],

@@ -12,6 +12,7 @@ from attnviz import exports
 from attnviz.cli import output, steps
 from attnviz.cli.options import Output, Pictures, accepts, command_line
 from attnviz.cli.steps import Walking
+from attnviz.errors import AttnvizError
 from attnviz.tokens import printable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def show(chosen: Chosen, walking: Walking, wanted: Output, pictures: Pictures) -
     writes the same files.
     """
     output.check(wanted, pictures, [*exports.EXPORTS])
-    steps.check(walking)
+    steps.check(walking, wanted)
     command = command_line("example show", chosen, walking, wanted, pictures)
 
     from dataclasses import replace
@@ -71,9 +72,7 @@ def show(chosen: Chosen, walking: Walking, wanted: Output, pictures: Pictures) -
     example = examples.load(chosen.name)
     made = example.trace(chosen.item, command=command)
     followed = wanted if wanted.query is not None else replace(wanted, query=example.query)
-    result = steps.result(
-        made, walking, followed, mistake=_mistake(example), example=True, title=example.title
-    )
+    result = steps.result(made, walking, followed, example.title)
     about = [line for line in (_one_line(example.notice), example.source) if line]
     output.print_result(replace(result, closing=about), wanted, pictures)
 
@@ -100,10 +99,16 @@ def check(
     from attnviz import examples
     from attnviz.examples import checking
 
-    loaded = [examples.load(name) for name in names or examples.names()]
-    findings = [
-        found for example in loaded for found in _told(example, checking.check(example), quiet)
-    ]
+    loaded: list[Example] = []
+    findings: list[Finding] = []
+    refused: AttnvizError | None = None
+    for name in names or examples.names():
+        try:
+            example = examples.load(name)
+            findings += _told(example, checking.check(example), quiet)
+            loaded.append(example)
+        except AttnvizError as error:  # the others are checked all the same
+            refused = refused or error
     numbers = sum(checking.numbers_in(example) for example in loaded)
     wrong = sum(not found.passed for found in findings)
     verdict = f"✗ {_counted(wrong, 'expectation')} not met" if wrong else "all ✓"
@@ -111,6 +116,8 @@ def check(
         f"{_counted(len(loaded), 'example')}, {_counted(len(findings), 'expectation')}, "
         f"{_counted(numbers, 'printed number')}: {verdict}"
     )
+    if refused is not None:
+        raise refused
     if wrong:
         raise typer.Exit(1)
 
@@ -130,12 +137,6 @@ def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Fi
     if not quiet:
         typer.echo()
     return found
-
-
-def _mistake(example: Example) -> str:
-    from attnviz.mistakes import MISTAKES
-
-    return MISTAKES[example.mistake].about if example.mistake else ""
 
 
 def _one_line(text: str) -> str:

@@ -69,11 +69,12 @@ def result(made: Trace, shown: Shown, wanted: Output) -> Result:
     trace_grids.check_shown(ON_SCREEN if names is None else names)
     query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
     readings = [] if query is None else trace_grids.readings(made, query)
+    on_screen = (*ON_SCREEN, *(("outputs",) if made.layers[0].block else ()))
     settings_line = trace_grids.settings_line(made)
     return Result(
         title=trace_grids.headline(made),
         settings=settings_line,
-        screen=lambda: readings or trace_grids.draw(made, names or ON_SCREEN),
+        screen=lambda: readings or trace_grids.draw(made, names or on_screen),
         picture=lambda: readings or trace_grids.draw(made, names or IN_A_PICTURE),
         exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
         provenance=made.provenance,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -98,7 +99,7 @@ def steps(
     an animation (.gif), or a file for each step (-o steps-{step}.png).
     """
     output.check(wanted, pictures, [*exports.EXPORTS])
-    check(walking)
+    check(walking, wanted)
     refuse_mistake(attention.variant)
     chosen = settings(text_source, attention, matrices, blocks)
     text = source.read_or_given(text_source, matrices.given)
@@ -111,8 +112,14 @@ def steps(
     output.print_result(result(made, walking, wanted), wanted, pictures)
 
 
-def check(walking: Walking) -> None:
-    """Refuse a pace that nobody can follow."""
+def check(walking: Walking, wanted: Output) -> None:
+    """Refuse a pace that nobody can follow, and names of files with a place for nothing."""
+    for path in wanted.out:
+        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each != output.STEP]
+        if odd:
+            raise AttnvizError(
+                f"'{odd[0]}' in '{path}' stands for nothing", f"{output.STEP} stands for each step"
+            )
     if not SECONDS[0] <= walking.seconds_per_step <= SECONDS[1]:
         nearest = min(max(walking.seconds_per_step, SECONDS[0]), SECONDS[1])
         raise AttnvizError(
@@ -122,10 +129,7 @@ def check(walking: Walking) -> None:
         )
 
 
-def result(
-    made: Trace, walking: Walking, wanted: Output, *, mistake: str = "", example: bool = False,
-    title: str = "",
-) -> Result:  # fmt: skip
+def result(made: Trace, walking: Walking, wanted: Output, title: str = "") -> Result:
     """The walk of a trace, wherever it came from, as what can be printed and written."""
     from attnviz import grids, trace_grids
     from attnviz.steps import Walk, chosen, walk
@@ -137,8 +141,6 @@ def result(
         layer=walking.layer,
         digits=walking.digits,
         full=wanted.full,
-        mistake=mistake,
-        example=example,
     )
     sections = chosen(walk(made, asked), walking.step)
     settings_line = trace_grids.settings_line(made)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from attnviz import given as giving
-from attnviz.errors import unknown
+from attnviz import matrix_files
+from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.draws import Recipe, drawn
 from attnviz.given import Given
 from attnviz.layers import mistaken
@@ -68,7 +69,7 @@ class Example:
     def given_for(self, item: int | None, changes: Mapping[str, Any]) -> Given:
         """One item of what is given, with what an expectation gives in its place."""
         changed = {name: each for name, each in changes.items() if name in giving.NAMES}
-        return giving.given({**self.matrices, **changed}, str(self.path.name), item)
+        return giving.given({**self.matrices, **changed}, str(self.path), item)
 
     @cached_property
     def items(self) -> int:
@@ -79,11 +80,18 @@ class Example:
         self, item: int | None = None, changes: Mapping[str, Any] | None = None,
         command: str | None = None,
     ) -> Trace:  # fmt: skip
-        """Everything that happens in the example, or in one item of its batch."""
+        """Everything that happens in the example, or in one item of its batch.
+
+        What cannot be done is said with the file, and the line of the name that it is about.
+        """
         changed = dict(changes or {})
-        given = self.given_for(item if self.items > 1 else None, changed)
         chosen = {name: each for name, each in changed.items() if name not in giving.NAMES}
-        made = trace(self.text, replace(self.settings, **chosen), given=given, command=command)
+        try:
+            alone = item == 1 and self.items == 1
+            given = self.given_for(None if alone else item, changed)
+            made = trace(self.text, replace(self.settings, **chosen), given=given, command=command)
+        except AttnvizError as error:
+            raise _located(error, self.path) from None
         return mistaken(made, self.mistake) if self.mistake else made
 
 
@@ -109,12 +117,18 @@ def _place(path: Path) -> tuple[int, str]:
 
 
 ORDER = (  # of a course; any other comes after
-    "simplified", "journey-simple", "trainable", "illustrated", "why-scaling-2", "why-scaling-64",
-    "journey-linear", "running-average", "running-sum", "average-of-the-past", "journey-causal",
+    "simplified", "journey-simple", "trainable", "illustrated", "illustrated-by-hand",
+    "why-scaling-2", "why-scaling-64", "journey-linear", "running-average", "sum-of-all",
+    "running-sum", "average-of-the-past", "journey-causal",
     "single-head", "journey-causal-batch", "journey-multi-head", "dave", "dave-causal",
     "dave-positions", "dave-multi-head", "dave-decoder", "mistake-softmax-twice",
     "mistake-global-softmax", "mistake-zero-scores", "mistake-zero-weights",
 )  # fmt: skip
+
+
+def _located(error: AttnvizError, path: Path) -> AttnvizError:
+    told = matrix_files.located(error, path)
+    return told if str(path) in str(told) else AttnvizError(f"'{path}': {told}", told.hint)
 
 
 def _resolved(value: Any, found: Mapping[str, Any]) -> Any:

@@ -41,6 +41,11 @@ class Difference:
 
 def check(example: Example) -> Iterator[Finding]:
     """Every expectation of an example, in its order."""
+    if not example.expectations:
+        raise AttnvizError(
+            f"'{example.path}' expects nothing, so there is nothing to check",
+            "say what must come out under [[expect]]",
+        )
     for expectation in example.expectations:
         made = example.trace(expectation.item, expectation.changes)
         for one in _asked(expectation):
@@ -108,16 +113,22 @@ def _told(wrong: Sequence[Difference], count: int) -> str:
     """The first number that differs, and how many do."""
     first = wrong[0]
     digits = _digits(first.expected)
-    place = " ".join(
-        f"{name} {index}"
-        for name, index in zip(("part", "row", "column")[-len(first.place) :], first.place,
-                               strict=False)
-    )  # fmt: skip
+    place = _told_place(tuple(index - 1 for index in first.place))
     found = (
         f"{first.found:.{digits}f}" if abs(first.found) >= 10.0**-digits else f"{first.found:.5g}"
     )
     told = f"{place}: expected {first.expected}, found {found}"
     return told if len(wrong) == 1 else f"{told} ({len(wrong)} of {count} numbers differ)"
+
+
+def _told_place(place: tuple[int, ...]) -> str:
+    """
+    >>> _told_place((0, 2))
+    'row 1 column 3'
+    """
+    names = ("part", "head", "row", "column")[4 - len(place) :]
+    told = [f"{name} {index + 1}" for name, index in zip(names, place, strict=True)]
+    return " ".join(told) or "its values"
 
 
 def _digits(expected: Decimal | int) -> int:
@@ -171,13 +182,18 @@ def _found(example: Example, expectation: Expectation, made: Trace) -> Tensor:
     if tensor is None:
         raise _error(
             example, expectation, f"something is expected of '{expectation.step}', which this "
-            "example has not", "expect what it computes: attnviz example show lists its steps",
+            "example has not", _has(made),
         )  # fmt: skip
     if expectation.query is not None:
         row = find_query(made.tokens, expectation.query)
         tensor = tensor[row] if tensor.ndim == 2 else tensor[:, row]
     heads = tensor.ndim - (expectation.query is None) > 1 and tensor.shape[0] == 1
     return tensor[0] if heads else tensor
+
+
+def _has(made: Trace) -> str:
+    found = [name for name in FOUND if FOUND[name](made, made.layers[-1]) is not None]
+    return f"it has {', '.join(found)}"
 
 
 def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
@@ -194,7 +210,9 @@ def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
         level = level[0]
     for place, leaf in _leaves(expectation.values, ()):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
-            raise _error(example, expectation, f"'{leaf}' at {place} is no number", "write 0.25")
+            raise _error(
+                example, expectation, f"'{leaf}' in {_told_place(place)} is no number", "write 0.25"
+            )
     return tuple(shape)
 
 
@@ -230,7 +248,28 @@ def _of_projections(name: str) -> Callable[[Trace, Layer], Tensor | None]:
     return lambda made, layer: getattr(layer.projections, name, None)
 
 
-def _masked(made: Trace, layer: Layer) -> Tensor:
+def _positions(made: Trace, layer: Layer) -> Tensor | None:
+    added = made.provenance.settings["positions"] in ("sinusoidal", "learned")
+    start = layer.block.attention.inputs if layer.block else layer.inputs
+    return start - made.embeddings if added and layer.layer == 0 else None
+
+
+def _norm(made: Trace, layer: Layer) -> Tensor | None:
+    before = layer.block is not None and layer.block.place == "pre"
+    return layer.block.attention.read if before and layer.block else None
+
+
+def _dropped(made: Trace, layer: Layer) -> Tensor | None:
+    return layer.attended.mixing if layer.attended.mixed_by == "dropout" else None
+
+
+def _joined(made: Trace, layer: Layer) -> Tensor | None:
+    return attention.join_heads(layer.attended.contexts) if layer.heads > 1 else None
+
+
+def _masked(made: Trace, layer: Layer) -> Tensor | None:
+    if bool(layer.visible.all()):
+        return None
     return layer.attended.logits.masked_fill(~layer.visible, -inf)
 
 
@@ -249,18 +288,25 @@ FOUND: Mapping[str, Callable[[Trace, Layer], Tensor | None]] = {
     "inputs": lambda made, layer: layer.inputs,
     **{name: _of_projections(name) for name in ("w_query", "w_key", "w_value", "w_out",
                                                 "b_query", "b_key", "b_value", "b_out")},
-    "queries": lambda made, layer: layer.queries,
-    "keys": lambda made, layer: layer.keys,
+    "positions": _positions,
+    "norm": _norm,
+    "queries": lambda made, layer: layer.unturned.queries if layer.unturned else layer.queries,
+    "keys": lambda made, layer: layer.unturned.keys if layer.unturned else layer.keys,
     "values": lambda made, layer: layer.values,
+    "rotary-queries": lambda made, layer: layer.queries if layer.unturned else None,
+    "rotary-keys": lambda made, layer: layer.keys if layer.unturned else None,
     "scores": lambda made, layer: layer.attended.scores,
     "scaling": lambda made, layer: layer.attended.scaled_scores,
+    "alibi": lambda made, layer: None if layer.attended.bias is None else layer.attended.logits,
     "mask": _masked,
     "softmax": lambda made, layer: layer.attended.weights,
-    "dropout": lambda made, layer: layer.attended.mixing,
+    "dropout": _dropped,
     "weighted": _weighted,
     "heads": lambda made, layer: layer.attended.contexts,
-    "joined": lambda made, layer: attention.join_heads(layer.attended.contexts),
+    "joined": _joined,
     "context": lambda made, layer: layer.context,
     "cross-softmax": lambda made, layer: layer.cross.attended.weights if layer.cross else None,
+    "add-attention": lambda made, layer: layer.block.attention.outputs if layer.block else None,
+    "feed-forward": lambda made, layer: layer.block.feed_forward.made if layer.block else None,
     "outputs": lambda made, layer: layer.outputs if layer.block else None,
 }  # fmt: skip

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
+from difflib import get_close_matches
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from attnviz import matrix_files
 from attnviz.errors import AttnvizError, unknown
-from attnviz.examples import Example, Expectation
+from attnviz.examples import Example, Expectation, kinds
 from attnviz.examples.checking import FOUND
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS, OPTIONS, Draw, Recipe
+from attnviz.examples.kinds import Kind
 from attnviz.given import NAMES
 from attnviz.mistakes import MISTAKES
 from attnviz.settings import Settings
@@ -48,6 +51,14 @@ class Source:
     def error(self, problem: str, hint: str, line: int | None = None) -> AttnvizError:
         return AttnvizError(f"{self.where(line)}: {problem}", hint)
 
+    def refuse_other_kinds(
+        self, table: Mapping[str, Any], known: Mapping[str, Kind], after: str = "", number: int = 0
+    ) -> None:
+        for key, value in table.items():
+            if key in known and not known[key].fits(value):
+                line = self.line(key, after, number)
+                raise self.error(f"'{key}' is not {known[key].wanted}", "write it so", line)
+
     def refuse_unknown(
         self, kind: str, keys: Iterable[str], known: Iterable[str], after: str = "", number: int = 0
     ) -> None:
@@ -64,7 +75,7 @@ def read(path: Path) -> Example:
     contents = matrix_files.toml(text, str(path), parse_float=Decimal)
     source.refuse_unknown("key", contents, TOP)
     if "title" not in contents:
-        raise source.error("an example needs a title", 'begin with: title = "What it shows"')
+        raise source.error("an example needs a title", 'begin with: title = "What it shows"', 1)
     recipe = _recipe(_table(contents, "recipe", source), source)
     example = Example(
         name=path.stem,
@@ -99,6 +110,7 @@ def _text(contents: Mapping[str, Any], name: str, source: Source) -> str:
 
 def _settings(table: Mapping[str, Any], source: Source) -> Settings:
     source.refuse_unknown("setting", table, SETTINGS, "[settings]")
+    source.refuse_other_kinds(table, kinds.of_settings(), "[settings]")
     try:
         return Settings(**{name: _number(each) for name, each in table.items()})
     except AttnvizError as error:
@@ -107,16 +119,11 @@ def _settings(table: Mapping[str, Any], source: Source) -> Settings:
                   if f"--{name.replace('_', '-')} " in said or f"'{value}'" in said]  # fmt: skip
         line = source.line([*blamed, "settings"][0], "[settings]")
         raise source.error(said, error.hint, line) from None
-    except TypeError:
-        raise source.error("a setting has the wrong kind of value", "such as dim = 8",
-                           source.line("settings")) from None  # fmt: skip
 
 
 def _recipe(table: Mapping[str, Any], source: Source) -> Recipe:
     source.refuse_unknown("key of a recipe", table, RECIPE, "[recipe]")
-    for name in ("seed", "skip"):
-        if not isinstance(table.get(name, 0), int) or table.get(name, 0) < 0:
-            raise source.error(f"'{name}' is no whole number", f"{name} = 42", source.line(name))
+    source.refuse_other_kinds(table, kinds.RECIPE, "[recipe]")
     draws = tuple(_draw(each, source) for each in table.get("draws", []))
     return Recipe(seed=table.get("seed", 0), skip=table.get("skip", 0), draws=draws)
 
@@ -150,18 +157,53 @@ def _draw(table: Any, source: Source) -> Draw:
     if not whole or (kind == "linear" and len(shape) != 2):
         raise source.error(f"the draw '{table['name']}' has no shape", f"{kind} = [4, 3]", line)
     options = {name: table[name] for name in OPTIONS.get(kind, ()) if name in table}
+    _refuse_what_cannot_be_drawn(kind, shape, options, line, source)
     return Draw(name=str(table["name"]), kind=kind, shape=tuple(shape), options=options)
+
+
+def _refuse_what_cannot_be_drawn(
+    kind: str, shape: list[int], options: Mapping[str, Any], line: int | None, source: Source
+) -> None:
+    if prod(shape) > kinds.MOST_NUMBERS:
+        raise source.error(
+            f"a draw of {prod(shape):,} numbers is too large",
+            f"at most {kinds.MOST_NUMBERS:,} can be drawn", line,
+        )  # fmt: skip
+    if kind == "randint":
+        low, high = options.get("low", 0), options.get("high", 10)
+        if not (kinds.is_whole(low) and kinds.is_whole(high) and low < high):
+            raise source.error(f"randint draws from low to high, here {low} to {high}",
+                               "give low = 0, high = 10", line)  # fmt: skip
+    if kind == "linear" and not isinstance(options.get("bias", True), bool):
+        raise source.error("'bias' is not true or false", "write it so", line)
+
+
+def _refuse_misnamed(draws: Sequence[Draw], given: Mapping[str, Any], source: Source) -> None:
+    """A draw stands alone under its name, and is not nearly called what could be given."""
+    names = [draw.name for draw in draws]
+    used = {wanted for value in given.values() for wanted in _draws_of(value)}
+    for name in names:
+        line = _line_of_text(source, name)
+        if names.count(name) > 1:
+            raise source.error(
+                f"two draws are called '{name}'", "give each a name of its own", line
+            )
+        nearest = get_close_matches(name, NAMES, n=1, cutoff=0.8)
+        if name not in NAMES and name not in used and nearest:
+            raise source.error(f"the draw '{name}' is not used", f"did you mean '{nearest[0]}'?",
+                               line)  # fmt: skip
 
 
 def _given(table: Mapping[str, Any], recipe: Recipe, source: Source) -> Mapping[str, Any]:
     source.refuse_unknown("matrix to give", table, NAMES, "[given]")
     drawn = [draw.name for draw in recipe.draws]
+    _refuse_misnamed(recipe.draws, table, source)
     for name, value in table.items():
         for wanted in _draws_of(value):
             if wanted not in drawn:
                 error = unknown("draw", wanted, drawn)
                 raise source.error(f"'{name}': {error}", error.hint, source.line(name, "[given]"))
-        if isinstance(value, dict) and (len(value) != 1 or next(iter(value)) not in COMBINED):
+        if isinstance(value, dict) and (len(value) != 1 or len(_draws_of(value)) != 2):
             raise source.error(
                 f"'{name}' is made in no known way", 'write { product = ["u_query", "x"] }',
                 source.line(name, "[given]"),
@@ -190,6 +232,7 @@ def _expectations(tables: Any, source: Source) -> Iterable[Expectation]:
 def _expectation(table: Mapping[str, Any], number: int, source: Source) -> Expectation:
     head = "[[expect]]"
     source.refuse_unknown("key of an expectation", table, EXPECT, head, number)
+    source.refuse_other_kinds(table, kinds.EXPECTED, head, number)
     line = source.line("step", head, number)
     step = table.get("step")
     if step is None and "claim" not in table:
@@ -207,6 +250,7 @@ def _expectation(table: Mapping[str, Any], number: int, source: Source) -> Expec
                            f"give one of {', '.join(EXPECT[4:])}", line)  # fmt: skip
     changes = table.get("with", {})
     source.refuse_unknown("setting or matrix", changes, (*SETTINGS, *NAMES), head, number)
+    source.refuse_other_kinds(changes, kinds.of_settings(), head, number)
     return Expectation(
         step=step or "softmax",
         line=source.line("", head, number) if line is None else line,

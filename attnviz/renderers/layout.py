@@ -58,11 +58,12 @@ class Panel:
     box: Box
     numbers: np.ndarray  # what stands in the cells,
     fitting: float  # and how large, in points, it could be
+    smallest: float = SMALLEST_NUMBER
 
     @property
     def number_size(self) -> float:
         """0 if the numbers could not be read."""
-        return self.fitting if self.numbers.size and self.fitting >= SMALLEST_NUMBER else 0.0
+        return self.fitting if self.numbers.size and self.fitting >= self.smallest else 0.0
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,52 @@ class Layout:
         """A box as matplotlib wants it: in parts of the figure."""
         (left, bottom, width, height), (whole_width, whole_height) = box, self.size
         return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
+
+
+def joined(layouts: Sequence[Layout]) -> Layout:
+    """Everything that stands in any of them, on one page."""
+    return Layout(
+        (0.0, 0.0),
+        tuple(panel for each in layouts for panel in each.panels),
+        tuple(chart for each in layouts for chart in each.charts),
+        tuple(bar for each in layouts for bar in each.bars),
+        tuple(words for each in layouts for words in each.words),
+        tuple(mark for each in layouts for mark in each.marks),
+    )
+
+
+def shrunk(layout: Layout, times: float) -> Layout:
+    """The same on a page so many times as small, letters and all."""
+    if times == 1:
+        return layout
+    return Layout(
+        (layout.size[0] / times, layout.size[1] / times),
+        tuple(_smaller_panel(panel, times) for panel in layout.panels),
+        tuple(replace(each, box=_smaller_box(each.box, times)) for each in layout.charts),
+        tuple(replace(bar, box=_smaller_box(bar.box, times)) for bar in layout.bars),
+        tuple(
+            replace(word, x=word.x / times, y=word.y / times, size=word.size / times)
+            for word in layout.words
+        ),
+        tuple(
+            ((x / times, y / times), (to_x / times, to_y / times))
+            for (x, y), (to_x, to_y) in layout.marks
+        ),
+    )
+
+
+def _smaller_panel(panel: Panel, times: float) -> Panel:
+    return replace(
+        panel,
+        box=_smaller_box(panel.box, times),
+        fitting=panel.fitting / times,
+        smallest=panel.smallest / times,
+    )
+
+
+def _smaller_box(box: Box, times: float) -> Box:
+    left, bottom, width, height = box
+    return left / times, bottom / times, width / times, height / times
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +214,14 @@ def place(
     boxes, right = _boxes(best, room, centred)
     ticks = list(zip(best.row_ticks, best.column_ticks, boxes, strict=True))
     words = (
-        *_panel_titles(drawn, boxes, manner.title),
         *(
             words
-            for rows, columns, box in ticks
-            for words in _labels_at(rows, columns, box, manner)
+            for each, box in zip(drawn, boxes, strict=True)
+            for words in panel_titles(each, box, manner.title, 6.0, box[2] + PANEL_GAP * 0.6)
         ),
+        *(words for rows, columns, box in ticks for words in labels_at(rows, columns, box, manner)),
     )
-    marks = tuple(mark for rows, columns, box in ticks for mark in _marks(rows, columns, box))
+    marks = tuple(mark for rows, columns, box in ticks for mark in marks_at(rows, columns, box))
     panels, charts = tuple(_panels(best, boxes)), tuple(_charts(best, boxes))
     return Layout((room[2], room[3]), panels, charts, (), words, marks), right
 
@@ -340,7 +387,7 @@ def _edges(
 def _panels(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Panel]:
     for each, box in zip(made.drawn, boxes, strict=True):
         if isinstance(each, Grid):
-            yield _panel(each, box)
+            yield panel_of(each, box)
 
 
 def _charts(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Chart]:
@@ -349,7 +396,7 @@ def _charts(made: Arrangement, boxes: Sequence[Box]) -> Iterator[Chart]:
             yield chart(each, box)
 
 
-def _labels_at(rows: Ticks, columns: Ticks, box: Box, manner: Manner) -> Iterator[Words]:
+def labels_at(rows: Ticks, columns: Ticks, box: Box, manner: Manner) -> Iterator[Words]:
     """The labels on the left of a panel and below it, and the titles of its two axes."""
     left, bottom, width, height = box
     for place, label in zip(rows.places, rows.labels, strict=True):
@@ -375,7 +422,7 @@ def _labels_at(rows: Ticks, columns: Ticks, box: Box, manner: Manner) -> Iterato
         )  # fmt: skip
 
 
-def _marks(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Mark]:
+def marks_at(rows: Ticks, columns: Ticks, box: Box) -> Iterator[Mark]:
     """Where not every place has a label, a short line shows which place a label belongs to."""
     left, bottom, width, height = box
     if len(rows.places) < rows.count:
@@ -406,16 +453,18 @@ def bar_marks(bar: Bar) -> Iterator[Mark]:
         yield (left + width, y), (left + width + 0.03, y)
 
 
-def _panel(grid: Grid, box: Box) -> Panel:
+def panel_of(grid: Grid, box: Box) -> Panel:
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
     size = min(NUMBER, 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * 0.62)
-    return Panel(grid, box, _numbers(grid), size)
+    # What has no colours is nothing without its numbers, however small.
+    smallest = 0.0 if grid.scale.kind == "none" else SMALLEST_NUMBER
+    return Panel(grid, box, _numbers(grid), size, smallest)
 
 
 def numbered_as(panel: Panel, full: Grid) -> Panel:
     """A panel whose numbers are written as if all of its cells were filled."""
     numbers = _written(panel.grid, cell_format(full, 2))
-    return replace(panel, numbers=numbers, fitting=_panel(full, panel.box).fitting)
+    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box).fitting)
 
 
 @lru_cache(maxsize=128)  # asked for again and again while panels find their places
@@ -470,21 +519,23 @@ def title_words(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Wor
         yield Words(text, MARGIN, y, points, bold=True)
 
 
-def _panel_titles(drawn: Sequence[Shown], boxes: Sequence[Box], size: float) -> Iterator[Words]:
-    for each, box in zip(drawn, boxes, strict=True):
-        if isinstance(each, Grid):
-            heading = " · ".join(part for part in (each.title, each.pooled) if part)
-            if heading:
-                yield _panel_title(heading, box, box[2] + PANEL_GAP * 0.6, size)
-        elif each is not None:
-            names = list(_names_of_lines(each, box))
-            left = min((name.x for name in names), default=box[0] + box[2])
-            yield _panel_title(each.title, box, left - box[0] - 0.04, size)
-            yield from names
+def panel_titles(
+    each: Shown, box: Box, size: float, smallest: float, room: float
+) -> Iterator[Words]:
+    """What stands above a panel: its title, and of a chart the names of its lines."""
+    if isinstance(each, Grid):
+        heading = " · ".join(part for part in (each.title, each.pooled) if part)
+        if heading:
+            yield _panel_title(heading, box, room, size, smallest)
+    elif each is not None:
+        names = list(_names_of_lines(each, box))
+        left = min((name.x for name in names), default=box[0] + box[2])
+        yield _panel_title(each.title, box, left - box[0] - 0.04, size, smallest)
+        yield from names
 
 
-def _panel_title(text: str, box: Box, room: float, size: float) -> Words:
-    fitting, points = fitted(text, size, 6.0, room)
+def _panel_title(text: str, box: Box, room: float, size: float, smallest: float) -> Words:
+    fitting, points = fitted(text, size, smallest, room)
     return Words(fitting, box[0], box[1] + box[3] + 0.07, points)
 
 

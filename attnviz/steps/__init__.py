@@ -7,7 +7,7 @@ stands between two of them (`4b rotary`); what a transformer block adds follows 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from attnviz.errors import AttnvizError, unknown
@@ -18,6 +18,15 @@ from attnviz.steps.scenes import Scene, scene
 from attnviz.steps.scenes import Walk as Walk
 from attnviz.traces import Trace
 
+NEEDS = {  # what a step that is not there would need
+    "rotary": "--positions rotary",
+    "alibi": "--positions alibi",
+    "dropout": "--dropout 0.1",
+    "norm": "--layers 1 --norm pre",
+    "feed-forward": "--layers 1",
+    "add-attention": "--layers 1",
+    "memory": "--memory TEXT",
+}
 ALIASES = {"keys": "queries", "values": "queries", "weights": "softmax", "positions": "embeddings"}
 
 
@@ -59,20 +68,46 @@ def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
 
 
 def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
-    span = re.fullmatch(r"(\d+[a-z]?)\s*[-–]\s*(\d+[a-z]?)", wanted)
-    if span:
-        first, last = _order(span[1]), (_order(span[2])[0], _order(span[2])[1] or "z")
-        within = [each for each in sections if first <= _order(each.number) <= last]
+    name = ALIASES.get(wanted, wanted)
+    exact = [each for each in sections if name in (each.number, each.name)]
+    ends = [] if exact else _ends(sections, wanted)
+    if ends:
+        within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
         if not within:
             raise AttnvizError(f"there are no steps {wanted}", f"there are {_some(sections)}")
         return within
-    name = ALIASES.get(wanted, wanted)
-    exact = [each for each in sections if name in (each.number, each.name)]
-    if not exact and re.fullmatch(r"\d+[a-z]?", wanted):
-        raise AttnvizError(f"there is no step {wanted}", f"there are {_some(sections)}")
     if not exact:
-        raise unknown("step", wanted, [each.name for each in sections])
+        raise _missing(sections, wanted)
     return exact
+
+
+def _missing(sections: Sequence[Section], wanted: str) -> AttnvizError:
+    if wanted in NEEDS:
+        return AttnvizError(f"there is no step '{wanted}' here", f"it needs {NEEDS[wanted]}")
+    if re.fullmatch(r"\d+[a-z]?", wanted):
+        return AttnvizError(f"there is no step {wanted}", f"there are {_some(sections)}")
+    return unknown("step", wanted, [each.name for each in sections])
+
+
+def _ends(sections: Sequence[Section], wanted: str) -> list[tuple[int, str]]:
+    """The first and the last of a range, of numbers or of names (`5-8`, `scores-softmax`, `5-`)."""
+    places = {each.name: _order(each.number) for each in sections}
+    places |= {alias: places[name] for alias, name in ALIASES.items() if name in places}
+    for dash in re.finditer("[-–]", wanted):
+        first, last = wanted[: dash.start()].strip(), wanted[dash.end() :].strip()
+        ends = [_end(first, places, (0, "")), _end(last, places, (999, ""))]
+        if (first or last) and ends[0] is not None and ends[1] is not None:
+            # 4-5 holds 4b, and so does 1-4, but not 5-8.
+            return [ends[0], ends[1] if ends[1][1] else (ends[1][0], "z")]
+    return []
+
+
+def _end(
+    text: str, places: Mapping[str, tuple[int, str]], open_end: tuple[int, str]
+) -> tuple[int, str] | None:
+    if not text:
+        return open_end
+    return _order(text) if re.fullmatch(r"\d+[a-z]?", text) else places.get(text)
 
 
 def _order(number: str) -> tuple[int, str]:

@@ -89,7 +89,7 @@ def dot(
     """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out."""
     ours, theirs, ends = style.of(*first), style.of(*second), ends or style.of(result)
     pairs = list(zip(first, second, strict=True))
-    terms = [f"{ours(one)}·{theirs(other)}" for one, other in pairs]
+    terms = [f"{ours(one)}·{_factor(theirs(other))}" for one, other in pairs]
     value = sum(ours.printed(one) * theirs.printed(other) for one, other in pairs)
     return _sum(left, added(terms, style), value, result, ends)
 
@@ -251,6 +251,11 @@ def added(terms: Sequence[str], style: Style) -> str:
     return _joined([terms[place] for place in _shown(len(terms), style)], len(terms))
 
 
+def _factor(number: str) -> str:
+    """A second factor below 0 stands in parentheses, or its minus is lost behind the point."""
+    return f"({number})" if number.startswith("-") else number
+
+
 def _joined(written: list[str], count: int) -> str:
     """The terms that are written, and how many are not."""
     if len(written) < count:
@@ -297,7 +302,7 @@ def _plus(sum_so_far: str, term: str) -> str:
 
 
 def _sum(left: str, right: str, value: float, result: float, style: Style) -> Sum:
-    return Sum(left, right, style(result), _same(value, result, style))
+    return Sum(left, right, style(result), "…" not in right and _same(value, result, style))
 
 
 def _vector_sum(
@@ -305,8 +310,10 @@ def _vector_sum(
 ) -> Sum:
     """None is what nobody can work out from what is written."""
     ends = style.of(*result)
-    exact = values is not None and all(
-        _same(one, other, ends) for one, other in zip(values, result, strict=True)
+    exact = (
+        values is not None
+        and "…" not in right
+        and all(_same(one, other, ends) for one, other in zip(values, result, strict=True))
     )
     return Sum(left, right, vector_text(result, ends), exact)
 

@@ -39,40 +39,49 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
         zip(_reveals(here, here.written_keys), lines, strict=True)
     ):
         one = _rows_alone(keys, [here.written_keys[place]])
-        yield _moment(section, "the query meets a key", (query, one, _columns(row, done)), line)
+        yield _moment(
+            section, f"the query meets a key{_which(here)}", (query, one, _columns(row, done)), line
+        )
 
 
 def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     """One weight after the other, below the scores that they are made of."""
     attended = here.layer.attended
-    if here.walk.mistake:
+    if here.layer.mistake:
         return
-    (scores,) = here.scores("masked scores", attended.logits, "", masked=True)
+    hides = not bool(here.layer.visible.all())
+    name = "masked scores" if hides else "scaled scores"
+    (scores,) = here.scores(name, attended.logits, "", masked=True)
     (row,) = here.weights(attended.weights, "softmax")
     lines = sums.softmax(here, here.layer)
-    for done, line in zip(_reveals(here, here.visible_keys), lines, strict=True):
-        yield _moment(section, "scores become shares", (scores, _columns(row, done)), line)
+    shared = [key for key in here.visible_keys if here.layer.visible[here.followed, key]]
+    for done, line in zip(_reveals(here, shared), lines, strict=True):
+        yield _moment(
+            section, f"scores become shares{_which(here)}", (scores, _columns(row, done)), line
+        )
 
 
 def _weighted(section: Section, here: Scene) -> Iterator[Section]:
     """One value after the other, times its weight."""
-    layer, row, head = here.layer, here.followed, here.shown_heads[0]
+    layer, row = here.layer, here.followed
     made = attention.weighted(layer.attended.mixing[:, row], layer.values)
     keys = token_axis("key", here.keys)
     (weights,) = here.weights(layer.attended.mixing, layer.attended.mixed_by)
     (values,) = here.heads("values", layer.values, keys)
-    (products,) = here.heads("weighted values", made, keys)
+    (products,) = here.heads("weighted values", made, keys, scale="weighted")
     lines = sums.weighted(here, layer, made)
     for done, line in zip(_reveals(here, here.visible_keys), lines, strict=True):
         shown = (weights, values, _rows_alone(products, done))
-        yield _moment(section, f"each value times its weight{here.of_head(head)}", shown, line)
+        yield _moment(section, f"each value times its weight{_which(here)}", shown, line)
 
 
 def _context(section: Section, here: Scene) -> Iterator[Section]:
     """The weighted values added up, one number of the context vector after the other."""
     layer, row, head = here.layer, here.followed, here.shown_heads[0]
     made = attention.weighted(layer.attended.mixing[:, row], layer.values)
-    (products,) = here.heads("weighted values", made, token_axis("key", here.keys))
+    (products,) = here.heads(
+        "weighted values", made, token_axis("key", here.keys), scale="weighted"
+    )
     contexts = layer.attended.contexts
     axis = token_axis("query (reads)", here.trace.tokens)
     (result,) = here.heads("context vector", contexts, axis, followed=True)
@@ -82,10 +91,38 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
         last = place + 1 == min(len(ends), arithmetic.TERMS)
         done = range(len(ends) if last else place + 1)
         left = f"context({name}), number {place + 1}"
-        seen = columns[here.layer.visible[row].cpu().numpy(), place].tolist()
+        seen = columns[here.read_keys, place].tolist()
         line = arithmetic.lines([arithmetic.total(left, seen, place, ends, here.style)])[0]
-        yield _moment(section, "added up, they are what it has read",
-                      (products, _columns(result, done)), line)  # fmt: skip
+        about = f"added up, they are what it has read{_which(here)}"
+        yield _moment(section, about, (products, _columns(result, done)), line)
+    yield from _joined(section, here)
+
+
+def _joined(section: Section, here: Scene) -> Iterator[Section]:
+    """The heads side by side, and what the last matrix makes of them."""
+    layer, row = here.layer, here.followed
+    if layer.projections is None or layer.projections.w_out is None:
+        return
+    axis = token_axis("query (reads)", here.trace.tokens)
+    joined = here.grid("joined heads", attention.join_heads(layer.attended.contexts), axis,
+                       followed=True)  # fmt: skip
+    matrix = here.matrix("w_out", layer.projections.w_out)
+    output = here.grid("output", layer.context, axis, followed=True)
+    line = sums.context(here, layer)[-1]
+    about = (
+        f"the heads side by side, mixed by the last matrix, for {here.name(here.trace.tokens, row)}"
+    )
+    yield _moment(section, about, (joined, matrix, output), line)
+
+
+def _which(here: Scene) -> str:
+    """Which head is followed of several, and which keys of very many."""
+    heads, keys = here.layer.heads, len(here.keys)
+    parts = [f"head {here.shown_heads[0]} of {heads}"] if heads > 1 else []
+    parts += [f"the {len(here.written_keys)} of {keys:,} keys that weigh most"] * (
+        len(here.written_keys) < keys
+    )
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 MOMENTS: dict[str, Callable[[Section, Scene], Iterator[Section]]] = {
@@ -103,9 +140,9 @@ def _moment(section: Section, about: str, grids: tuple[Grid, ...], line: str) ->
 
 def _reveals(here: Scene, keys: Sequence[int]) -> Iterator[list[int]]:
     """The keys that are done after each; those that are not written out come with the last."""
-    for place, key in enumerate(keys):
+    for place in range(len(keys)):
         last = place + 1 == len(keys)
-        yield list(range(len(here.keys) if last else key + 1))
+        yield list(range(len(here.keys))) if last else list(keys[: place + 1])
 
 
 def _columns(grid: Grid, done: Sequence[int]) -> Grid:

@@ -19,7 +19,7 @@ from attnviz.trace_grids import dimension_axis, vectors_grid
 from attnviz.traces import Layer, Trace
 
 HEADS = 4  # so many are written out, and of more only the first
-DIGITS = 12
+DIGITS = (1, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,12 @@ class Walk:
     layer: int = 0
     digits: int = 2
     full: bool = False
-    mistake: str = ""  # what is wrong with the weights, if something is
-    example: bool = False  # what is given comes from a worked example
 
     def __post_init__(self) -> None:
-        if not 0 <= self.digits <= DIGITS:
-            nearest = min(max(self.digits, 0), DIGITS)
+        if not DIGITS[0] <= self.digits <= DIGITS[1]:
+            nearest = min(max(self.digits, DIGITS[0]), DIGITS[1])
             raise AttnvizError(
-                f"--digits is {self.digits}, and must be from 0 to {DIGITS}",
+                f"--digits is {self.digits}, and must be from {DIGITS[0]} to {DIGITS[1]}",
                 f"try --digits {nearest}",
             )
 
@@ -83,9 +81,18 @@ class Scene:
         weights = self.layer.attended.mixing[self.written_heads[0], self.followed]
         return sorted(weights.argsort(descending=True)[:TERMS].tolist())
 
+    @cached_property
+    def read_keys(self) -> list[int]:
+        """The keys that the followed token reads: the visible ones, and what a mistake adds."""
+        row = self.followed
+        weighed = (self.layer.attended.mixing[:, row] != 0).any(0)
+        found: list[int] = (self.layer.visible[row] | weighed).nonzero().flatten().tolist()
+        return found
+
     @property
     def visible_keys(self) -> list[int]:
-        return [key for key in self.written_keys if self.layer.visible[self.followed, key]]
+        """Those of them whose arithmetic is written out."""
+        return [key for key in self.written_keys if key in self.read_keys]
 
     def left_out(self) -> tuple[str, ...]:
         """What is not written out, if something is not."""
@@ -108,7 +115,9 @@ class Scene:
 
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
-        *heads, rows, columns = tensor.shape if tensor.ndim > 1 else (1, *tensor.shape)
+        if tensor.ndim == 1:
+            return sized(*tensor.shape)
+        *heads, rows, columns = tensor.shape
         one = sized(rows, columns)
         return f"{heads[0]} × {one}" if heads and heads[0] > 1 else one
 
@@ -122,13 +131,15 @@ class Scene:
         return self.grid(name, matrix if matrix.ndim > 1 else matrix[None], replace(rows, title=""))
 
     def heads(
-        self, name: str, vectors: Tensor, rows: Axis, *, followed: bool = False
+        self, name: str, vectors: Tensor, rows: Axis, *, followed: bool = False, scale: str = ""
     ) -> tuple[Grid, ...]:
-        """A grid for each head that is shown."""
-        return tuple(
+        """A grid for each head that is shown; with a name, its colours have their own scale."""
+        made = [
             self.grid(f"{name}{self.of_head(head)}", vectors[head], rows, followed=followed)
             for head in self.shown_heads
-        )
+        ]
+        scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in made]
+        return tuple(scaled if scale else made)
 
     def scores(
         self, name: str, scores: Tensor, note: str = "", *, masked: bool = False
@@ -149,8 +160,15 @@ class Scene:
         exact = replace(grid, decimals=self.walk.digits)
         if not followed or self.walk.query is None:
             return exact
-        row = only_row(exact, self.followed)
+        row = self._named_row(only_row(exact, self.followed))
         return row if row.share else replace(row, scale=centred(row.scale.label, row.values))
+
+    def _named_row(self, grid: Grid) -> Grid:
+        """A word that stands several times in the text needs its number, alone as it is."""
+        name = self.name(self.trace.tokens, self.followed)
+        if grid.rows.labels == (name,) or not grid.rows.labels[0]:
+            return grid
+        return replace(grid, rows=replace(grid.rows, labels=(name,), numbers=("",)))
 
 
 def scene(trace: Trace, walk: Walk) -> Scene:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from math import inf
 from typing import Any
 
 from torch import Tensor
 
 from attnviz import attention, blocks, positions
+from attnviz.layers import ratio_of
+from attnviz.mistakes import MISTAKES
 from attnviz.steps import arithmetic
 from attnviz.steps.arithmetic import Sum
 from attnviz.steps.scenes import Scene
@@ -50,21 +53,34 @@ def inputs(here: Scene, vectors: Tensor, added: Tensor, result: Tensor) -> Itera
 
 @_followed
 def vectors(here: Scene, layer: Layer, made: dict[str, Tensor]) -> Iterator[Sum]:
-    """The followed token's query, key and value; of a second sentence it has only the query."""
-    row, matrices = here.followed, layer.projections
+    """The followed token's query, key and value.
+
+    Where keys are of other tokens, those of the one that it reads most.
+    """
+    matrices = layer.projections
     names = {"queries": "query", "keys": "key", "values": "value"}
     for plural, name in names.items():
         matrix, bias = getattr(matrices, f"w_{name}", None), getattr(matrices, f"b_{name}", None)
-        if matrix is None or plural not in made or (layer.memory is not None and name != "query"):
+        if matrix is None or plural not in made:
             continue
+        token, vector, place = _source(here, layer, name)
         for head in here.written_heads:
-            result = made[plural][head, row].tolist()
+            result = made[plural][head, place].tolist()
             columns = slice(head * len(result), (head + 1) * len(result))
             yield arithmetic.mixture(
-                f"{name}{here.of_head(head)}({_query(here)})",
-                layer.inputs[row].tolist(), Rows(matrix[:, columns]), result, here.style,
+                f"{name}{here.of_head(head)}({token})", vector.tolist(),
+                Rows(matrix[:, columns]), result, here.style,
                 bias=None if bias is None else bias[columns].tolist(),
             )  # fmt: skip
+
+
+def _source(here: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
+    """Whose vector a query, a key or a value is made of: its name, the vector, and its place."""
+    row = here.followed
+    if name == "query" or layer.read is None:
+        return _query(here), layer.inputs[row], row
+    place = int(layer.attended.mixing[here.written_heads[0], row].argmax())
+    return here.name(here.keys, place), layer.read[place], place
 
 
 @_followed
@@ -139,11 +155,29 @@ def mask(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def softmax(here: Scene, layer: Layer) -> Iterator[Sum]:
     row = here.followed
-    seen = layer.visible[row].nonzero().flatten().tolist()
-    for head, key, left in _cells(here, "weight", here.visible_keys):
-        logits = layer.attended.logits[head, row, seen].tolist()
+    # Weights by hand may be given to what the softmax gives none.
+    shared = [key for key in here.visible_keys if layer.mistake or layer.visible[row, key]]
+    for head, key, left in _cells(here, "weight", shared):
+        numbers, place = _shared_out(layer, head, row, key)
         result = layer.attended.weights[head, row, key].item()
-        yield arithmetic.softmax(left, logits, seen.index(key), result, here.style)
+        yield arithmetic.softmax(left, numbers, place, result, here.style)
+
+
+def _shared_out(layer: Layer, head: int, row: int, key: int) -> tuple[list[float], int]:
+    """The numbers among whose exps 1 is shared out, and the place of this cell's among them."""
+    mistake = MISTAKES.get(layer.mistake)
+    logits, visible = layer.attended.logits, layer.visible
+    numbers = logits.masked_fill(~visible, -inf)[head]
+    if mistake is not None:
+        numbers = mistake.numbers(logits, visible, ratio_of(layer))[head]
+    among = {
+        "row": (numbers[row], key),
+        "column": (numbers[:, key], row),
+        "matrix": (numbers.flatten(), row * numbers.shape[1] + key),
+    }
+    found, place = among[mistake.over if mistake else "row"]
+    shared = found.isfinite()
+    return found[shared].tolist(), int(shared[:place].sum())
 
 
 @_followed
@@ -168,7 +202,7 @@ def weighted(here: Scene, layer: Layer, made: Tensor) -> Iterator[Sum]:
 @_followed
 def context(here: Scene, layer: Layer) -> Iterator[Sum]:
     row, style, matrices = here.followed, here.style, layer.projections
-    seen = layer.visible[row].nonzero().flatten().tolist()
+    seen = here.read_keys
     for head in here.written_heads:
         weights, values = layer.attended.mixing[head, row, seen], Rows(layer.values[head, seen])
         left = f"context{here.of_head(head)}({_query(here)})"

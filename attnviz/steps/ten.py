@@ -9,6 +9,8 @@ from torch import Tensor
 from attnviz import attention, trace_grids
 from attnviz.blocks import Residual
 from attnviz.grids import Section
+from attnviz.layers import ratio_of
+from attnviz.mistakes import MISTAKES
 from attnviz.steps import sums
 from attnviz.steps.scenes import Scene, count_of, sized
 from attnviz.trace_grids import token_axis
@@ -17,14 +19,14 @@ from attnviz.traces import Layer, Projections
 
 def tokens(here: Scene) -> Iterator[Section]:
     made = here.trace.tokens
-    given = here.trace.provenance.settings["tokenizer"] == "given"
+    about = "The text is cut into tokens, each with an id: attention reads tokens, not letters."
+    if here.trace.provenance.settings["tokenizer"] == "given":
+        about = "There is no text to cut: the tokens are given, or numbered, and so are their ids."
     yield Section(
         "1",
         "tokens",
         "tokens",
-        "The tokens are given, with numbers for ids."
-        if given
-        else "The text is cut into tokens, each with an id: attention reads tokens, not letters.",
+        about,
         shapes=f"tokens {sized(len(made))}",
         grids=(trace_grids.tokens_grid("tokens", made, "token"),),
     )
@@ -40,6 +42,9 @@ def inputs(here: Scene) -> Iterator[Section]:
             "2", "inputs", "inputs", f"What layer {layer.layer - 1} made of each token.",
             shapes=f"inputs {here.size(start)}", grids=(here.grid("inputs", start, rows),),
         )  # fmt: skip
+    elif not layer.from_inputs:
+        yield Section("2", "embeddings", "embeddings", "There are none to use: all that would be "
+                      "made of them is given.")  # fmt: skip
     else:
         yield _embeddings(here, start)
     if layer.block and layer.block.place == "pre":
@@ -59,6 +64,10 @@ def _embeddings(here: Scene, start: Tensor) -> Section:
         about += " A vector for its position is added, or the order of the words would be lost."
         formula, tex = "inputs = embeddings + positions", r"X = E + P"
         written = sums.inputs(here, trace.embeddings, added, start)
+    if here.layer.read is not None:
+        other = token_axis("token", trace.keys)
+        grids.append(here.grid("vectors of the keys", here.layer.read, other))
+        about += " Keys and values are made of other tokens, which have vectors, too."
     width = trace.embeddings.shape[1]
     table = trace.vocabulary
     return Section(
@@ -76,10 +85,12 @@ def projections(here: Scene) -> Iterator[Section]:
     if matrices is None or not made:
         yield Section("3", "projections", "projections", _no_matrices(here))
         return
+    kinds = {"w_query": "a query (what it asks for)", "w_key": "a key (what it is found by)",
+             "w_value": "a value (what it hands on)"}  # fmt: skip
+    makes = ", ".join(words for name, words in kinds.items() if name in made)
     yield Section(
         "3", "projections", "projections",
-        "Matrices turn each vector into a query (what it asks for), a key (what it is found by) "
-        f"and a value (what it hands on). {_origin(here)}",
+        f"What a vector is multiplied with to become {makes}. {_origin(here, made)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made.items()),
         grids=tuple(here.matrix(name, each) for name, each in made.items()),
         remarks=(count_of(made),),
@@ -96,15 +107,19 @@ def _made_by(here: Scene, matrices: Projections | None) -> dict[str, Tensor]:
 def _no_matrices(here: Scene) -> str:
     if here.trace.variant.projected:
         return "There are none to use: queries, keys and values, or the scores, are given."
+    compared = "compared, and mixed" if here.trace.variant.compared else "mixed"
     return (
         f"There are none: in '{here.trace.variant.name}' attention the embeddings themselves are "
-        "compared, and mixed."
+        f"{compared}."
     )
 
 
-def _origin(here: Scene) -> str:
-    if here.trace.provenance.settings["given"] or here.walk.example:
-        return "What is not given is drawn."
+def _origin(here: Scene, made: dict[str, Tensor]) -> str:
+    drawn = [name for name in made if name not in here.layer.given]
+    if not drawn:
+        return "They are given."
+    if len(drawn) < len(made):
+        return f"{', '.join(drawn)} drawn from a seed, the others given."
     return "Here they are drawn from a seed; training would learn them."
 
 
@@ -113,25 +128,45 @@ def vectors(here: Scene) -> Iterator[Section]:
     before = layer.unturned or layer
     compared = trace.variant.compared
     kinds = {"queries": before.queries, "keys": before.keys} if compared else {}
-    kinds |= {"values": layer.values}
     made = {name: each for name, each in kinds.items() if each is not None}
-    projected = layer.projections is not None and layer.projections.w_query is not None
-    axes = {"queries": trace.tokens, "keys": here.keys, "values": here.keys}
+    made |= {"values": layer.values}
+    formula, tex = _made_of(here, [*made])
     heads = f" Neighbouring columns go to each of {layer.heads} heads." if layer.heads > 1 else ""
+    axes = {"queries": trace.tokens, "keys": here.keys, "values": here.keys}
     yield Section(
-        "4", "queries", "queries, keys, values",
-        "Each token asks with its query, is found by its key, and hands on its value." + heads,
+        "4", "queries", ", ".join(made), _about_vectors([*made]) + heads,
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made.items()),
-        formula="Q = X W_query · K = X W_key · V = X W_value" if projected else "Q = K = V = X"
-        if not trace.variant.projected and compared else "",
-        tex=r"Q = X W_q \quad K = X W_k \quad V = X W_v" if projected else "",
+        formula=formula, tex=tex,
         grids=tuple(
             grid for name, each in made.items()
             for grid in here.heads(name, each, token_axis(name.rstrip("s"), axes[name]),
                                    followed=name == "queries")
         ),
-        sums=sums.vectors(here, layer, made) if projected else (),
+        sums=sums.vectors(here, layer, made),
     )  # fmt: skip
+
+
+def _about_vectors(made: list[str]) -> str:
+    if made == ["values"]:
+        return "Each token hands on its value."
+    return "Each token asks with its query, is found by its key, and hands on its value."
+
+
+def _made_of(here: Scene, names: list[str]) -> tuple[str, str]:
+    """What vectors are made of, for terminal and Markdown: `Q = X W_query + b_query`."""
+    layer, matrices = here.layer, here.layer.projections
+    if matrices is None or not _made_by(here, matrices):
+        own = not here.trace.variant.projected and not layer.given & {*names}
+        return (f"{' = '.join(name[0].upper() for name in names)} = X", "") if own else ("", "")
+    source = {"query": "X", "key": "M", "value": "M"} if layer.memory is not None else {}
+    parts, texs = [], []
+    for name in (name for name in ("query", "key", "value")
+                 if getattr(matrices, f"w_{name}") is not None):  # fmt: skip
+        read, letter = source.get(name, "X"), name[0]
+        bias = getattr(matrices, f"b_{name}") is not None
+        parts.append(f"{letter.upper()} = {read} W_{name}" + (f" + b_{name}" if bias else ""))
+        texs.append(f"{letter.upper()} = {read} W_{letter}" + (f" + b_{letter}" if bias else ""))
+    return " · ".join(parts), r" \quad ".join(texs)
 
 
 def rotary(here: Scene) -> Iterator[Section]:
@@ -171,7 +206,7 @@ def scores(here: Scene) -> Iterator[Section]:
 
 def _about_scores(here: Scene) -> str:
     if not here.trace.variant.compared:
-        return "Nothing is compared: every score is 0, so all that is visible counts the same."
+        return "Nothing is compared: every score is 0."
     if here.layer.queries is None:
         return "The scores are given: how well each query matches each key."
     return (
@@ -183,13 +218,15 @@ def _about_scores(here: Scene) -> str:
 def scaling(here: Scene) -> Iterator[Section]:
     layer, variant = here.layer, here.trace.variant
     about = "Scores stay as they are: nothing scales them."
+    if variant.temperature != 1:
+        about = f"Scores are divided by the temperature, here {variant.temperature:g}."
     if variant.scaled:
         about = (
             f"Scores are divided by √d_k, here √{layer.head_dim}: sums of more products are "
             "larger, and the softmax would give nearly everything to the largest."
         )
-    if variant.temperature != 1:
-        about += f" The temperature divides them, too, here by {variant.temperature:g}."
+        if variant.temperature != 1:
+            about += f" The temperature divides them, too, here by {variant.temperature:g}."
     divisors = sums.divisors(here, layer)
     yield Section(
         "6", "scaling", "scaling", about,
@@ -228,14 +265,27 @@ def alibi(here: Scene) -> Iterator[Section]:
 def mask(here: Scene) -> Iterator[Section]:
     layer = here.layer
     hides = not bool(layer.visible.all())
+    if layer.mistake and not MISTAKES[layer.mistake].masked:
+        yield _not_masked(here)
+        return
     yield Section(
         "7", "mask", "mask", _about_mask(here, hides),
         shapes=f"visible {sized(*layer.visible.shape)}",
         formula="what is hidden becomes −∞, for exp(−∞) = 0" if hides else "",
         tex=r"S_{ij} = -\infty \text{ where } j \text{ is hidden from } i" if hides else "",
-        grids=here.scores("masked scores", layer.attended.logits, masked=True)
-        if hides else (),
+        grids=here.scores("masked scores", layer.attended.logits, masked=True) if hides else (),
         sums=sums.mask(here, layer),
+    )  # fmt: skip
+
+
+def _not_masked(here: Scene) -> Section:
+    """Where a mistake leaves out −∞, the scores as they go into the softmax."""
+    layer, mistake = here.layer, MISTAKES[here.layer.mistake]
+    numbers = mistake.numbers(layer.attended.logits, layer.visible, ratio_of(layer))
+    return Section(
+        "7", "mask", "mask", f"✗ A mistake: {mistake.about}.",
+        shapes=f"visible {sized(*layer.visible.shape)}",
+        grids=here.scores("✗ masked scores", numbers),
     )  # fmt: skip
 
 
@@ -254,18 +304,19 @@ def _about_mask(here: Scene, hides: bool) -> str:
 
 
 def softmax(here: Scene) -> Iterator[Section]:
-    attended, mistake = here.layer.attended, here.walk.mistake
+    layer = here.layer
+    mistake = MISTAKES.get(layer.mistake)
     about = (
         "Each row of scores becomes shares: exp of each over the sum of all in the row. "
         "A row sums to 1."
     )
     yield Section(
-        "8", "softmax", "softmax", f"✗ A mistake: {mistake}." if mistake else about,
-        shapes=f"weights {here.size(attended.weights)}",
+        "8", "softmax", "softmax", f"✗ A mistake: {mistake.about}." if mistake else about,
+        shapes=f"weights {here.size(layer.attended.weights)}",
         formula="" if mistake else "weight = exp(score) / sum of exp(scores in its row)",
         tex="" if mistake else r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
-        grids=here.weights(attended.weights, "mistake" if mistake else "softmax"),
-        sums=() if mistake else sums.softmax(here, here.layer),
+        grids=here.weights(layer.attended.weights, "mistake" if mistake else "softmax"),
+        sums=sums.softmax(here, layer),
     )  # fmt: skip
 
 
@@ -300,35 +351,37 @@ def weighted(here: Scene) -> Iterator[Section]:
         f"Each value is multiplied with its weight: what {name} takes from each token{other}.",
         shapes=f"values {here.size(layer.values)} → weighted {here.size(made)}",
         formula=f"weighted = weights of {name} · V", tex=r"w_{ij} \, v_j",
-        grids=here.heads("weighted values", made, token_axis("key", here.keys)),
+        grids=here.heads("weighted values", made, token_axis("key", here.keys), scale="weighted"),
         sums=sums.weighted(here, layer, made) if here.walk.query is not None else (),
     )  # fmt: skip
 
 
 def context(here: Scene) -> Iterator[Section]:
-    layer = here.layer
-    contexts, matrices = layer.attended.contexts, layer.projections
-    w_out = None if matrices is None else matrices.w_out
+    layer, matrices = here.layer, here.layer.projections
+    contexts = layer.attended.contexts
     rows = token_axis("query (reads)", here.trace.tokens)
     grids = here.heads("context vectors", contexts, rows, followed=True)
     about = "The weighted values are added up: the context vector, all that a token has read."
+    formula, tex = "context = weights · V", "Z = W V"
+    remarks: tuple[str, ...] = ()
     if layer.heads > 1:
         about += " The heads' vectors then stand side by side."
         joined = attention.join_heads(contexts)
         grids += (here.grid("joined heads", joined, rows, followed=True),)
-    remarks: tuple[str, ...] = ()
-    if w_out is not None and matrices is not None:
+    if matrices is not None and matrices.w_out is not None:
         about += " A last matrix mixes what stands in them."
-        biased = {"b_out": matrices.b_out} if matrices.b_out is not None else {}
-        grids += tuple(here.matrix(name, each) for name, each in {"w_out": w_out, **biased}.items())
+        last = {"w_out": matrices.w_out}
+        last |= {"b_out": matrices.b_out} if matrices.b_out is not None else {}
+        grids += tuple(here.matrix(name, each) for name, each in last.items())
         grids += (here.grid("output", layer.context, rows, followed=True),)
-        remarks = (count_of({"w_out": w_out, **biased}),)
+        plus = " + b_out" if len(last) > 1 else ""
+        formula += f" · output = {'joined' if layer.heads > 1 else 'context'} W_out{plus}"
+        tex, remarks = r"Z W_o" + (" + b_o" if plus else ""), (count_of(last),)
     yield Section(
         "10", "context", "context vectors", about,
         shapes=f"weights {here.size(layer.attended.mixing)} · values {here.size(layer.values)} → "
-        f"context {here.size(layer.context)}",
-        formula="context = weights · V" + (" · W_out" if w_out is not None else ""),
-        tex=r"Z = W V" + (r" \, W_o" if w_out is not None else ""),
+        f"context {here.size(contexts)}",
+        formula=formula, tex=tex,
         grids=grids, sums=sums.context(here, layer), remarks=remarks,
     )  # fmt: skip
 
