@@ -91,6 +91,11 @@ def compare(
         raise unknown("way to compare by", by, BY)
     names = chosen_values(by, values)
     base = prepared(names, replace(settings or Settings(), **changes))
+    if base.blocks:
+        raise AttnvizError(
+            "blocks cannot be compared: ways of attending are, in a single attention",
+            "leave layers and memory out",
+        )
     ways = [way(text, base, by, name, command) for name in names]
     first = ways[0].trace
     made = contrast(ways, by, chosen_reference(names, reference))

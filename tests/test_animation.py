@@ -42,7 +42,7 @@ def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     made = opened([*path(moments=3)], Look(seconds=1.5, provenance='{"text": "日本"}'))
 
     assert getattr(made, "n_frames", 1) == 5 + 3 + 1
-    assert durations(made) == [1500] * 5 + [500] * 3 + [3000]
+    assert durations(made) == [1500] * 4 + [900] + [900] * 3 + [3000]
     assert made.size == (1280, 720)
     assert made.info["loop"] == 0
     assert made.info["comment"].decode() == '{"text": "日本"}'

@@ -18,6 +18,7 @@ from torch.testing import assert_close
 from attnviz import Settings, grids, sweeps
 from attnviz.comparison import BY, Comparison, compare, compare_scores, restricted
 from attnviz.comparison_grids import columns, conclusion, curves, measures_table, panels
+from attnviz.errors import AttnvizError
 from attnviz.grids import Grid
 from attnviz.mistakes import MISTAKES
 from attnviz.sweeps import sweep
@@ -442,3 +443,16 @@ def test_run_refuses_a_mistake(attnviz: Attnviz) -> None:
 
     assert result.status == 2
     assert result.err.startswith("error: 'zero-scores' is a mistake, not a variant")
+
+
+def test_blocks_are_not_compared() -> None:
+    with pytest.raises(AttnvizError, match="blocks cannot be compared"):
+        compare("I am learning this", layers=2)
+
+
+def test_positions_in_the_attention_are_compared_and_swept() -> None:
+    made = compare("I am learning this", by="positions", values=["none", "rotary", "alibi"])
+
+    weights = [way.weights for way in made.ways]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])

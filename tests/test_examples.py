@@ -231,6 +231,7 @@ def test_minus_infinity_is_a_number_like_others() -> None:
     assert len(checking.differences([Decimal("-inf"), Decimal("-inf")], hidden)) == 1
 
 
+CLAIM = "[[expect]]\nclaim = 'loops agree'"
 BAD = {
     "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
     "no title": ('source = "me"', 1, "an example needs a title", "begin with: title ="),
@@ -257,16 +258,16 @@ BAD = {
                  "the draw 'embedings' is not used", "did you mean 'embeddings'?"),
     "product": ("[given]\nqueries = { product = 3 }", 3, "'queries' is made in no known way",
                 "write { product"),
-    "nan": ("[given]\nscores = [[nan]]\n[[expect]]\nclaim = 'loops agree'", 3, "'scores' in",
+    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in",
                 "every number must be finite"),
-    "ragged given": ("[given]\nscores = [[1, 2], [3]]\n[[expect]]\nclaim = 'loops agree'", 3, "row 2 of 'scores' in",
+    "ragged given": (f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}", 3, "row 2 of 'scores' in",
                 "every row"),
     "no tokens": ("[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]", None,
                   "there is no text, and nothing in", "give a sentence"),
     "arithmetic": ("[[expect]]\nstep = 'context'\narithmetic = 3", 4,
                    "'arithmetic' is not a list of sums in quotes", "write it so"),
-    "expected shape": ("[[expect]]\nstep = 'scores'\nshape = 3", 4, "'shape' is not a list of sizes",
-                       "write it so"),
+    "expected shape": ("[[expect]]\nstep = 'scores'\nshape = 3", 4,
+                       "'shape' is not a list of sizes", "write it so"),
     "with": ("[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]", 4, "'with' is not a table",
              "write it so"),
     "with dim": ("[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]", 4,
@@ -319,7 +320,7 @@ def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, n
     assert result.status == 2, result.err
     first, second = result.err.splitlines()
     assert problem in first
-    assert first.startswith(f"error: line {line} of '{path}'" if line else "error: ")
+    assert first.startswith(f"error: line {line}" if line else "error: ")
     assert str(path) in first
     assert second.startswith(f" hint: {hint}")
 

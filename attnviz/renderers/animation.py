@@ -24,7 +24,7 @@ from attnviz.renderers.redrawing import only_new, patched
 
 PIXELS_PER_INCH = 100
 SMALL_PAGES = (8.0, 9.6, 11.2)  # inches wide: the first in which the numbers of a step can be read
-MOMENT_SHARE, SHORTEST_MOMENT, LAST_SHARE = 1 / 3, 0.2, 2.0  # of the time for a step; seconds
+MOMENT_SHARE, SHORTEST_MOMENT, LAST_SHARE = 0.6, 0.2, 2.0  # of the time for a step; seconds
 COMMON = 160  # colours that are kept as they are; the other places go to what the rest are like
 COLORS = 255  # and one more for what shows the frame before
 UNCHANGED = 1 << 24  # behind the last colour
@@ -87,18 +87,22 @@ def _frames(drawn: Sequence[Drawable], look: Look) -> Iterator[Frame]:
 
 
 def _step(each: Drawable, look: Look, size: tuple[float, float]) -> Frame:
-    """A step on a page of its own."""
+    """A step on a page of its own; one of words alone is read as fast as a moment."""
     if isinstance(each, Section):
-        return Frame(_readable([each], look, size)[0], look.seconds)
+        seconds = look.seconds if each.grids else _of_a_moment(look)
+        return Frame(_readable([each], look, size)[0], seconds)
     return Frame(page([each], replace(look, size=_smaller(size, SMALL_PAGES[0]))), look.seconds)
 
 
 def _moments(section: Section, look: Look, size: tuple[float, float]) -> Iterator[Frame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
-        seconds = max(look.seconds * MOMENT_SHARE, SHORTEST_MOMENT)
         for layout in _readable(section.moments, look, size):
-            yield Frame(layout, seconds)
+            yield Frame(layout, _of_a_moment(look))
+
+
+def _of_a_moment(look: Look) -> float:
+    return max(look.seconds * MOMENT_SHARE, SHORTEST_MOMENT)
 
 
 def _readable(sections: Sequence[Section], look: Look, size: tuple[float, float]) -> list[Layout]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from attnviz.renderers.blocks import Block, Body, bodies, body, draw_block, head, least_width
+from attnviz.renderers.panels import Block, Body, bodies, body, draw_block, head, least_width
 from attnviz.renderers.layout import Box, Layout, joined
 
 BLOCK_GAP, ROW_GAP = 0.28, 0.12  # between two panels
 WIDEST_ROW_GAP = 0.4  # where there is room to spare
-MOST_HEIGHTS = 10  # of panels, that are tried
-FILLED = (1.0, 0.94, 0.88, 0.8, 0.7)  # of a row, at most: rows that are alike look better
 WIDER = 1.4  # times, that cells become so as to fill a row
 
 
@@ -24,9 +23,13 @@ class Piece:
     body: Body
     width: float
 
-    @property
+    @cached_property
     def height(self) -> float:
         return head(self.block, self.width).height + self.body.height
+
+
+Choice = Sequence[Piece]  # one block in several arrangements, of which one is drawn
+Row = list[Piece]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class Flow:
 
     @property
     def heights(self) -> list[float]:
-        return [max(piece.height for piece in row) for row in self.rows]
+        return [_height(row) for row in self.rows]
 
     @property
     def height(self) -> float:
@@ -49,23 +52,40 @@ class Flow:
 
 
 def flow(blocks: Sequence[Block], width: float, grown: float, columns: int | None) -> Flow:
-    """The lowest of all ways to set the blocks in rows; one too wide only where none is not."""
-    made = [_filled(rows, width) for rows in _ways(blocks, width, grown, columns)]
-    return min(made, key=lambda each: (max(each.width, width + 1e-6), round(each.height, 3)))
-
-
-def _ways(
-    blocks: Sequence[Block], width: float, grown: float, columns: int | None
-) -> Iterator[list[list[Piece]]]:
-    """Blocks up to some height, each as narrow as that allows, in rows more or less full."""
+    """The lowest of all ways to set the blocks in rows."""
     choices = [[_piece(block, each) for each in bodies(block, grown)] for block in blocks]
-    heights = sorted({round(piece.height, 3) for choice in choices for piece in choice})
-    for height in heights[:: math.ceil(len(heights) / MOST_HEIGHTS)]:
-        pieces = [_narrowest(choice, height, width) for choice in choices]
-        if columns:
-            yield [pieces[start : start + columns] for start in range(0, len(pieces), columns)]
-            continue
-        yield from (_in_rows(pieces, width * share) for share in FILLED)
+    rows = _so_many(choices, width, columns) if columns else _lowest(choices, width)
+    return _filled(rows, width)
+
+
+def _so_many(choices: Sequence[Choice], width: float, columns: int) -> list[Row]:
+    starts = range(0, len(choices), columns)
+    return [_row(choices[start : start + columns], width) for start in starts]
+
+
+def _lowest(choices: Sequence[Choice], width: float) -> list[Row]:
+    """For each number of blocks from the first on the lowest rows, made from those of fewer."""
+    best: list[tuple[float, list[Row]]] = [(0.0, [])]
+    for stop in range(1, len(choices) + 1):
+        ways = []
+        for start in reversed(range(stop)):
+            row = _row(choices[start:stop], width)
+            if start < stop - 1 and _width(row) > width + 1e-6:
+                break
+            height, before = best[start]
+            ways.append((height + _height(row) + ROW_GAP, [*before, row]))
+        best.append(min(ways, key=lambda way: round(way[0], 3)))
+    return best[-1][1]
+
+
+def _row(choices: Sequence[Choice], width: float) -> Row:
+    """The lowest row of these blocks that is no wider than this; else the narrowest."""
+    heights = sorted({piece.height for choice in choices for piece in choice})
+    for height in heights:
+        row = [_narrowest(choice, height) for choice in choices]
+        if _height(row) <= height and _width(row) <= width + 1e-6:
+            return row
+    return [min(choice, key=lambda piece: piece.width) for choice in choices]
 
 
 def _piece(block: Block, made: Body) -> Piece:
@@ -77,24 +97,14 @@ def _rounded_up(width: float) -> float:
     return math.ceil(width * 20 - 1e-6) / 20
 
 
-def _narrowest(choice: Sequence[Piece], height: float, width: float) -> Piece:
-    able = [piece for piece in choice if piece.width <= width]
-    if not able:
-        return min(choice, key=lambda piece: piece.width)
-    low = [piece for piece in able if piece.height <= height + 1e-3]
-    if not low:
-        return min(able, key=lambda piece: piece.height)
-    return min(low, key=lambda piece: (piece.width, piece.height))
+def _narrowest(choice: Choice, height: float) -> Piece:
+    """Of the ways to set a block those that are low enough, or else the lowest."""
+    low = [piece for piece in choice if piece.height <= height]
+    return min(low or choice, key=lambda piece: (piece.width if low else 0, piece.height))
 
 
-def _in_rows(pieces: Sequence[Piece], most: float) -> list[list[Piece]]:
-    rows: list[list[Piece]] = []
-    for piece in pieces:
-        if rows and _width([*rows[-1], piece]) <= most + 1e-6:
-            rows[-1].append(piece)
-        else:
-            rows.append([piece])
-    return rows
+def _height(row: Sequence[Piece]) -> float:
+    return max(piece.height for piece in row)
 
 
 def _width(row: Sequence[Piece]) -> float:

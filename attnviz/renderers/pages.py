@@ -16,7 +16,7 @@ import numpy as np
 
 from attnviz.grids import Drawable, Grid, Section
 from attnviz.renderers import Look
-from attnviz.renderers.blocks import LEADING, RULE, Block, block_of, without_titles
+from attnviz.renderers.panels import LEADING, RULE, Block, block_of, without_titles
 from attnviz.renderers.flow import Flow, draw_flow, flow
 from attnviz.renderers.layout import (
     BAR_SPACE,

@@ -56,6 +56,8 @@ def _embeddings(here: Scene, start: Tensor) -> Section:
     rows = token_axis("token", trace.tokens)
     grids = [here.grid("embeddings", trace.embeddings, rows)]
     about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
+    if "embeddings" in here.layer.given:
+        about = "Each token has a row of numbers, its embedding. They are given."
     formula, tex = "", ""
     written: tuple[str, ...] = ()
     if made["positions"] in ("sinusoidal", "learned"):

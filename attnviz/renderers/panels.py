@@ -55,6 +55,8 @@ LONGEST_SIDE = 8.0  # and smaller if there are very many
 ID_HEIGHT, LONGEST_IDS = 0.13, 15.0  # ids are nothing but numbers, so that these must be read
 CHART_WIDTH = 2.6
 WORDS_ALONE = 1.5  # the width of a panel of words alone
+RAGGED = 4  # so many tables stand in rows that are all full
+SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
 MOST_LINES = 2  # that a sentence may take in the small print
 OUTSIDE_BRACKETS = re.compile(r" (?![^\[]*\])")  # so that `[4 × 3]` stays together
 RULE = 0.07  # from a rule to the heading below it
@@ -202,6 +204,7 @@ def head(block: Block, width: float) -> Head:
 
 def _small_print(block: Block, width: float) -> Iterator[str]:
     """The shapes; the formula and the sentence where they are short; or the sentence alone."""
+    width *= SLACK
     about = wrapped(block.about.split(), " ", SMALL, width)
     if not block.drawn:
         yield from about
@@ -222,10 +225,24 @@ def body(block: Block, across: int, grown: float, wider: float = 1.0) -> Body:
 
 
 def bodies(block: Block, grown: float) -> list[Body]:
-    """In one row, in two, and so on to one column."""
-    count = len(block.drawn)
-    across = {math.ceil(count / rows) for rows in range(1, count + 1)}
-    return [body(block, each, grown) for each in sorted(across)] or [Body((), 1, grown)]
+    """In one row, in two, and so on to one column; as long as heads stand below each other."""
+    made = [body(block, across, grown) for across in _arrangements(block.drawn)]
+    return made or [Body((), 1, grown)]
+
+
+def _arrangements(drawn: Sequence[Grid | Curves]) -> list[int]:
+    """How many tables can stand beside each other."""
+    count, heads = len(drawn), _heads(drawn)
+    across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
+    if heads:
+        return [each for each in across if each % heads == 0 or heads % each == 0]
+    return [each for each in across if count > RAGGED or count % each == 0]
+
+
+def _heads(drawn: Sequence[Grid | Curves]) -> int:
+    """How many heads there are, if each table belongs to one."""
+    ends = [each.title.rpartition(" ")[2] for each in drawn]
+    return len(set(ends)) if all(re.fullmatch(r"H\d+", end) for end in ends) else 0
 
 
 def _table(
@@ -277,6 +294,8 @@ def _size(each: Grid | Curves, grown: float, wider: float) -> tuple[float, float
         return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
     rows, columns = each.values.shape
     wide, high = _cell(each, rows, columns)
+    if max(rows, columns) > MOST_NUMBERED:
+        wider = 1.0
     if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
         wider = max(min(wider, MANY.stretch * high / wide), 1.0)
     return wide * grown * wider * columns, high * grown * rows
