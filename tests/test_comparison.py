@@ -156,8 +156,12 @@ def test_the_spread_of_unscaled_scores_follows_the_root_of_the_width() -> None:
 
 
 def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives() -> None:
-    for name, more in (("multi-head", {}), ("plain", {}), ("causal", {"positions": "learned"})):
-        chosen = Settings(variant=name, dim=8, seed=7, **more)  # type: ignore[arg-type]
+    kinds: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("multi-head", {}), ("plain", {}), ("causal", {"positions": "learned"}),
+        ("scaled", {"positions": "rotary"}), ("multi-head", {"positions": "alibi"}),
+    )  # fmt: skip
+    for name, more in kinds:
+        chosen = Settings(variant=name, dim=8, seed=7, **more)
         found = sweep(TEXT, chosen, "temperature", ["0.5", "2"], 3)
         run = compare(TEXT, chosen, by="temperature", values=["0.5", "2"])
         series = "unscaled" if name == "plain" else "scaled"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,29 +97,45 @@ def check(
     status is 1 if any differs.
     """
     from attnviz import examples
-    from attnviz.examples import checking
+    from attnviz.examples.checking import numbers_in
 
-    loaded: list[Example] = []
-    findings: list[Finding] = []
-    refused: AttnvizError | None = None
-    for name in names or examples.names():
-        try:
-            example = examples.load(name)
-            findings += _told(example, checking.check(example), quiet)
-            loaded.append(example)
-        except AttnvizError as error:  # the others are checked all the same
-            refused = refused or error
-    numbers = sum(checking.numbers_in(example) for example in loaded)
+    checked = _checked(names or examples.names(), quiet)
+    findings = [found for _, each in checked.done for found in each]
+    numbers = sum(numbers_in(example) for example, _ in checked.done)
     wrong = sum(not found.passed for found in findings)
     verdict = f"✗ {_counted(wrong, 'expectation')} not met" if wrong else "all ✓"
     typer.echo(
-        f"{_counted(len(loaded), 'example')}, {_counted(len(findings), 'expectation')}, "
+        f"{_counted(len(checked.done), 'example')}, {_counted(len(findings), 'expectation')}, "
         f"{_counted(numbers, 'printed number')}: {verdict}"
     )
-    if refused is not None:
-        raise refused
+    if checked.refused is not None:
+        raise checked.refused
     if wrong:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Examples with what was found in them; and the first error, if a file was broken."""
+
+    done: list[tuple[Example, list[Finding]]]
+    refused: AttnvizError | None
+
+
+def _checked(names: Sequence[str], quiet: bool) -> Checked:
+    """A file that is broken does not keep the others from being checked."""
+    from attnviz import examples
+    from attnviz.examples import checking
+
+    done: list[tuple[Example, list[Finding]]] = []
+    refused: AttnvizError | None = None
+    for name in names:
+        try:
+            example = examples.load(name)
+            done.append((example, _told(example, checking.check(example), quiet)))
+        except AttnvizError as error:
+            refused = refused or error
+    return Checked(done, refused)
 
 
 def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Finding]:

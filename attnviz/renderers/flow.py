@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnviz.renderers.panels import Block, Body, bodies, body, draw_block, head, least_width
 from attnviz.renderers.layout import Box, Layout, joined
+from attnviz.renderers.panels import Block, Body, bodies, body, draw_block, head, least_width
 
 BLOCK_GAP, ROW_GAP = 0.28, 0.12  # between two panels
 WIDEST_ROW_GAP = 0.4  # where there is room to spare

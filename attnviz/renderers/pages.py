@@ -16,7 +16,6 @@ import numpy as np
 
 from attnviz.grids import Drawable, Grid, Section
 from attnviz.renderers import Look
-from attnviz.renderers.panels import LEADING, RULE, Block, block_of, without_titles
 from attnviz.renderers.flow import Flow, draw_flow, flow
 from attnviz.renderers.layout import (
     BAR_SPACE,
@@ -44,6 +43,7 @@ from attnviz.renderers.layout import (
     title_words,
     wrapped,
 )
+from attnviz.renderers.panels import LEADING, RULE, Block, block_of, without_titles
 from attnviz.renderers.ticks import POINT, Manner, text_width
 from attnviz.renderers.wrapping import broken
 
