@@ -156,9 +156,9 @@ KEYS_ON_FULL_SCALE = 16
 
 
 def caption(drawn: Sequence[Drawable], settings: str) -> str:
-    """The small print of a picture: how to read its panels, and its settings."""
+    """The small print of a picture: how to read its panels, each thing said once; settings."""
     shown = list(opened(drawn))
-    notes = dict.fromkeys(each.note for each in shown if each.note)
+    notes = dict.fromkeys(part for each in shown if each.note for part in each.note.split(" · "))
     hidden = any(isinstance(each, Grid) and each.hidden.any() for each in shown)
     masked = ["hatched = hidden by the mask"] if hidden else []
     return " · ".join([*notes, *masked, settings])

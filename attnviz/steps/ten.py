@@ -201,7 +201,7 @@ def scores(here: Scene) -> Iterator[Section]:
     yield Section(
         "5", "scores", "scores", _about_scores(here), shapes=shapes,
         formula="scores = Q Kᵀ" if compared else "", tex=r"S = Q K^\top" if compared else "",
-        grids=here.scores("scores", made, "a row for each query, a column for each key"),
+        grids=here.scores("scores", made, "row = query (reads) · column = key (is read)"),
         sums=sums.scores(here, layer) if compared else (),
     )  # fmt: skip
 
