@@ -1,4 +1,5 @@
-"""How long a labelled picture takes once all is imported, and the most memory that a run holds.
+"""How long a labelled picture takes once all is imported, an animation of the steps, and the most
+memory that a run holds.
 
 `python benchmarks/pictures.py [--runs 7]`; the seconds of matplotlib's own imshow of the same
 matrix, with a label at every token that can be read, stand beside ours as the baseline.
@@ -18,13 +19,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 from attnviz import Trace, draw, render, trace
 from attnviz.grids import Grid
+from attnviz.steps import Walk, walk
 
 STORY = Path(__file__).parent.parent / "sample_texts" / "story.txt"
 BOUNDS = {128: 0.5, 1024: 1.5}
 MEGABYTES = 900
+ANIMATION_MEGABYTES = 5
 
 
 def main() -> None:
@@ -36,6 +40,7 @@ def main() -> None:
     print(f"{'PNG of':14}{'seconds':>8}{'imshow':>8}{'ratio':>7}{'bound':>8}")
     for tokens, bound in BOUNDS.items():
         print(line(tokens, bound, runs), flush=True)
+    print(f"\n{animation()}")
     print(f"\n2,000 tokens peak at {peak():.0f} MB (bound {MEGABYTES} MB)")
 
 
@@ -49,6 +54,20 @@ def line(tokens: int, bound: float, runs: int) -> str:
     ratio = statistics.median(mine / other for mine, other in times)
     verdict = "" if ours <= bound else "  too slow"
     return f"{tokens:6,} tokens {ours:8.2f}{theirs:8.2f}{ratio:7.2f}{bound:6.1f} s{verdict}"
+
+
+def animation() -> str:
+    """The steps of 8 tokens as a GIF, beside the page of all steps that it ends with, as a PNG."""
+    walked = walk(story(8), Walk(query=4))
+    made: list[bytes] = []
+    took = seconds(lambda: made.append(render(walked, ".gif")))
+    still = seconds(lambda: render(walked, ".png"))
+    frames = getattr(Image.open(io.BytesIO(made[0])), "n_frames", 1)
+    size = len(made[0]) / 1e6
+    return (
+        f"GIF of 8 tokens: {frames} frames in {took:.1f} s, {took / frames / still:.2f} of a PNG "
+        f"of the page each; {size:.1f} MB (bound {ANIMATION_MEGABYTES} MB)"
+    )
 
 
 def story(tokens: int) -> Trace:
