@@ -179,17 +179,17 @@ def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
 def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> None:
     text = "context(am) = 0.25·[0.12, -0.34] + 0.75·[0.56, 0.78] = [0.45, 0.50]"
 
-    assert broken(text, lambda line: len(line) <= 40) == [
+    assert list(broken(text, lambda line: len(line) <= 40)) == [
         "context(am) = 0.25·[0.12, -0.34]",
         "    + 0.75·[0.56, 0.78] = [0.45, 0.50]",
     ]
-    assert broken(text, lambda line: len(line) <= 28) == [
+    assert list(broken(text, lambda line: len(line) <= 28)) == [
         "context(am)",
         "    = 0.25·[0.12, -0.34]",
         "    + 0.75·[0.56, 0.78]",
         "    = [0.45, 0.50]",
     ]
-    assert broken("w = e^1.2 / (e^1.2 + e^0.3) = 0.7", lambda line: len(line) <= 25) == [
+    assert list(broken("w = e^1.2 / (e^1.2 + e^0.3) = 0.7", lambda line: len(line) <= 25)) == [
         "w = e^1.2",
         "    / (e^1.2 + e^0.3)",
         "    = 0.7",
@@ -198,7 +198,7 @@ def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> No
 
 @given(st.text(alphabet="ab0.·[], +=", max_size=60), st.integers(6, 30))
 def test_a_broken_sum_fits_and_loses_nothing(text: str, width: int) -> None:
-    made = broken(text, lambda line: cell_len(line) <= width)
+    made = list(broken(text, lambda line: cell_len(line) <= width))
 
     assert all(cell_len(line) <= width for line in made)
     assert "".join("".join(made).split()) == "".join(text.split())
@@ -337,3 +337,16 @@ def test_captions_and_descriptions_look_into_sections() -> None:
         "each row sums to 1 · hatched = hidden by the mask · seed 42"
     )
     assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
+
+
+def test_a_place_to_break_is_found_by_halving() -> None:
+    """A model's sums have thousands of places, and to measure a line takes a while."""
+    text = "a = " + " + ".join(f"0.{number:04}·0.25" for number in range(4000))
+    measured: list[str] = []
+
+    def fits(line: str) -> bool:
+        measured.append(line)
+        return len(line) <= 60
+
+    assert len(next(iter(broken(text, fits)))) <= 60
+    assert len(measured) < 20

@@ -23,6 +23,7 @@ from attnviz.renderers.pages import PAGES, page, stills
 from attnviz.renderers.redrawing import only_new, patched
 
 PIXELS_PER_INCH = 100
+LONGEST_SIDE = 1920  # pixels
 SMALL_PAGES = (8.0, 9.6, 11.2)  # inches wide: the first in which the numbers of a step can be read
 MOMENT_SHARE, SHORTEST_MOMENT, LAST_SHARE = 0.6, 0.2, 2.0  # of the time for a step; seconds
 COMMON = 160  # colours that are kept as they are; the other places go to what the rest are like
@@ -51,12 +52,18 @@ class Change:
 
 def gif(drawn: Sequence[Drawable], look: Look) -> bytes:
     """Each step, then the moments of those that have some, and at last all steps on one page."""
+    given = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
     with hermetic(drawn, look):
         frames = list(_frames(_of_one_scale(drawn, look), look))
-        size = _pixels(frames[-1].layout.size, look)
+        size = _pixels(frames[-1].layout.size, look if given else _coarser(look, frames[-1].layout))
         changes = list(_changes(_pictures([frame.layout for frame in frames], look, size)))
     return _file(changes, [frame.seconds for frame in frames], look.provenance)
+
+
+def _coarser(look: Look, layout: Layout) -> Look:
+    """Unless somebody said how fine, a very large page has fewer pixels to an inch."""
+    return replace(look, dpi=min(PIXELS_PER_INCH, int(LONGEST_SIDE / max(layout.size))))
 
 
 def _of_one_scale(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
@@ -76,7 +83,7 @@ def _frames(drawn: Sequence[Drawable], look: Look) -> Iterator[Frame]:
     shown = [each for each in drawn if each]
     moving = [each for each in shown if isinstance(each, Section)]
     alone = len(shown) == 1
-    whole = page(drawn, replace(look, size=look.size or PAGES[0]) if alone and moving else look)
+    whole = _on_a_slide(drawn, look) if moving else page(drawn, look)
     if not alone or any(each.moments for each in moving):
         bare = replace(look, title="", caption="", columns=None)
         for each in shown:
@@ -84,6 +91,16 @@ def _frames(drawn: Sequence[Drawable], look: Look) -> Iterator[Frame]:
         for each in moving:
             yield from _moments(each, bare, whole.size)
     yield Frame(whole, look.seconds * LAST_SHARE)
+
+
+def _on_a_slide(drawn: Sequence[Drawable], look: Look) -> Layout:
+    """All steps on one page, which never grows larger than a slide: every frame has its pixels."""
+    if len([each for each in drawn if each]) == 1:
+        return page(drawn, replace(look, size=look.size or PAGES[0]))
+    made = page(drawn, look)
+    if look.size or made.size in PAGES:
+        return made
+    return page(drawn, replace(look, size=PAGES[-1]))
 
 
 def _step(each: Drawable, look: Look, size: tuple[float, float]) -> Frame:

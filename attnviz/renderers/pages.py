@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import islice
 
 import numpy as np
 
@@ -58,6 +59,8 @@ ALONE = Manner(stretch=1.6, numbers=8.0)
 LARGE_HEADING, ABOUT, FORMULA, OVERLINE = 16.0, 10.5, 9.0, 8.0  # of a section with its own page
 SUM_SIZES = (13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0)
 SIZES_UNBROKEN = 5  # of these: a sum in letters of 9 points on one line, rather than on two
+LONGEST = 1000  # letters: more never stand on one line
+NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 SUMS_SHARE = 0.36  # of the page's height, at most
 NARROWEST = 6.4
 
@@ -146,23 +149,29 @@ def _sums(sections: Sequence[Section], width: float, height: float) -> list[list
     A size at which no sum has to be broken is better than a larger one.
     """
     every = [" ".join(text.split()) for section in sections for text in section.sums]
-    widest = max((text_width(text, 1.0) for text in every), default=0.0)
+    longest = sorted(every, key=len)[-8:]  # the widest is among those with the most letters
+    widest = max((text_width(text[:LONGEST], 1.0) for text in longest), default=0.0)
     unbroken = [size for size in SUM_SIZES[:SIZES_UNBROKEN] if widest * size <= width]
     for size in (*unbroken, *SUM_SIZES):
-        written = [_broken(section.sums, size, width) for section in sections]
         most = int(height / Line("", size).height)
+        written = [_broken(section.sums, size, width, most) for section in sections]
         if max(map(len, written)) <= most:
             break
     return [[Line(text, size) for text in _cut(lines, max(most, 1))] for lines in written]
 
 
-def _broken(sums: Sequence[str], size: float, width: float) -> list[str]:
-    """Spaces that make columns on a screen make none in letters of different widths."""
-    return [
-        line
-        for text in sums
-        for line in broken(" ".join(text.split()), lambda line: text_width(line, size) <= width)
-    ]
+def _broken(sums: Sequence[str], size: float, width: float, most: int) -> list[str]:
+    """The lines of sums, but no more of them than show that there are too many.
+
+    Spaces that make columns on a screen make none in letters of different widths.
+    """
+
+    def fits(line: str) -> bool:
+        # To measure thousands of letters takes long, and they never fit.
+        return len(line) * size * POINT * NARROW <= width and text_width(line, size) <= width
+
+    lines = (line for text in sums for line in broken(" ".join(text.split()), fits))
+    return list(islice(lines, most + 1))
 
 
 def _cut(lines: list[str], most: int) -> list[str]:

@@ -93,6 +93,9 @@ class Table:
         return reach(self.columns, MANY)
 
 
+Columns = tuple[Table, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Body:
     """The tables of a block in rows and columns."""
@@ -100,6 +103,7 @@ class Body:
     tables: tuple[Table, ...]
     across: int
     grown: float
+    aligned: bool = True  # else each row goes its own way
 
     @property
     def rows(self) -> list[tuple[Table, ...]]:
@@ -107,10 +111,12 @@ class Body:
         return [self.tables[start : start + self.across] for start in starts]
 
     @property
-    def columns(self) -> list[tuple[Table, ...]]:
-        return [
-            self.tables[start :: self.across] for start in range(min(self.across, len(self.tables)))
-        ]
+    def columns(self) -> list[list[Columns]]:
+        """For each row the tables that stand below each other in each of its columns."""
+        if not self.aligned:
+            return [[(table,) for table in row] for row in self.rows]
+        across = range(min(self.across, len(self.tables)))
+        return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
 
     @property
     def title(self) -> float:
@@ -119,9 +125,8 @@ class Body:
 
     @property
     def width(self) -> float:
-        if not self.tables:
-            return 0.0
-        return sum(map(_column_width, self.columns)) + TABLE_GAP * (self.across - 1)
+        rows = (sum(map(_column_width, row)) + TABLE_GAP * (len(row) - 1) for row in self.columns)
+        return max(rows, default=0.0)
 
     @property
     def height(self) -> float:
@@ -132,7 +137,8 @@ class Body:
     @property
     def cells(self) -> float:
         """So much of the width becomes more when cells become wider."""
-        return sum(max(each.width for each in column) for column in self.columns)
+        rows = (sum(max(each.width for each in column) for column in row) for row in self.columns)
+        return max(rows, default=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +227,7 @@ def body(block: Block, across: int, grown: float, wider: float = 1.0) -> Body:
     """So many tables beside each other, their cells so many times as large as they must be."""
     drawn = block.drawn
     tables = (_table(drawn, place, across, (grown, wider)) for place in range(len(drawn)))
-    return Body(tuple(tables), across, grown)
+    return Body(tuple(tables), across, grown, _aligned(drawn, across))
 
 
 def bodies(block: Block, grown: float) -> list[Body]:
@@ -254,19 +260,22 @@ def _table(
     if isinstance(each, Curves):
         rows, columns = chart_ticks(each, width)
         return Table(each, width, height, rows, columns, reach(rows, MANY), 0.15)
+    alike = (_aligned(drawn, across) and across > 1) or _aligned([*drawn[place::across][:2]], 2)
     left = drawn[place - 1] if place % across else None
     below = drawn[place + across] if place + across < len(drawn) else None
     rows = row_ticks(each.rows, height / len(each.rows), MANY.label)
     columns = column_ticks(each.columns, width / len(each.columns), MANY.label)
     if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
         rows = no_ticks(each.rows)
-    if isinstance(below, Grid) and below.columns == each.columns and _alike(below, each):
+    if isinstance(below, Grid) and below.columns == each.columns and alike:
         columns = no_ticks(each.columns)
     return _with_reach(each, width, height, rows, columns)
 
 
-def _alike(one: Grid, other: Grid) -> bool:
-    return _size(one, 1.0, 1.0)[0] == _size(other, 1.0, 1.0)[0]
+def _aligned(drawn: Sequence[Grid | Curves], across: int) -> bool:
+    """Narrow tables below wide ones would stand far apart."""
+    widths = [round(_size(each, 1.0, 1.0)[0], 6) for each in drawn]
+    return across == 1 or all(len(set(widths[start::across])) == 1 for start in range(across))
 
 
 def _with_reach(grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks) -> Table:
@@ -348,14 +357,13 @@ def draw_block(block: Block, made: Body, left: float, top: float, width: float) 
 
 
 def _drawn_tables(made: Body, left: float, top: float) -> Iterator[Layout]:
-    lefts = [left]
-    for column in made.columns:
-        lefts.append(lefts[-1] + _column_width(column) + TABLE_GAP)
-    edges = [max(each.left for each in column) for column in made.columns]
-    for row in made.rows:
+    for row, columns in zip(made.rows, made.columns, strict=True):
         top -= made.title
-        for table, start, edge in zip(row, lefts, edges, strict=False):
-            yield _drawn(table, (start + edge, top - table.height, table.width, table.height))
+        start = left
+        for table, column in zip(row, columns, strict=False):
+            edge = start + max(each.left for each in column)
+            yield _drawn(table, (edge, top - table.height, table.width, table.height))
+            start += _column_width(column) + TABLE_GAP
         top -= _row_height(row) + LINE_GAP
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 OPERATOR = re.compile(r" (?=[+=≈/−-] )")
@@ -10,18 +11,17 @@ VECTOR = re.compile(r"\[[^\[\]]*\]")
 VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 
 
-def broken(text: str, fits: Callable[[str], bool], indent: str = "    ") -> list[str]:
+def broken(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
     """Lines that fit, from the second on indented.
 
-    >>> broken("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14)
+    >>> list(broken("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
     ['a = 0.5·2', '    + 0.25·4', '    = 2']
     """
-    lines = []
     while not fits(text):
         place = _last_place(text, fits, len(indent))
-        lines.append(text[:place].rstrip())
+        yield text[:place].rstrip()
         text = indent + text[place:].lstrip()
-    return [*lines, text]
+    yield text
 
 
 def _last_place(text: str, fits: Callable[[str], bool], indent: int) -> int:
@@ -29,9 +29,11 @@ def _last_place(text: str, fits: Callable[[str], bool], indent: int) -> int:
     start = indent + 1  # so that every line takes something of the sum
     outside, within = _operators(text, VECTOR_OR_PARENTHESES), _operators(text, VECTOR)
     for places in (outside, within, _spaces(text), range(start, len(text))):
-        for place in reversed([place for place in places if place >= start]):
-            if fits(text[:place]):
-                return place
+        possible = [place for place in places if place >= start]
+        # What begins a line that fits, fits: the last such place is found by halving.
+        fitting = bisect_left(possible, True, key=lambda place: not fits(text[:place]))
+        if fitting:
+            return possible[fitting - 1]
     return max(start, 1)
 
 
