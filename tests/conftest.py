@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from matplotlib import font_manager
 
 # Before anything imports them: every call in these modules is checked against its shapes.
 SHAPED = tuple(
@@ -30,6 +32,7 @@ SHAPED = tuple(
 install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402
+from attnviz.renderers import fonts  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,6 +61,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "COLORFGBG", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def matplotlibs_own_fonts() -> Iterator[None]:
+    """What a test draws hangs on no font of the machine; a test about others brings its own."""
+    ours = Path(matplotlib.get_data_path())
+    manager, every = font_manager.fontManager, font_manager.fontManager.ttflist
+    manager.ttflist = [font for font in every if Path(font.fname).is_relative_to(ours)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fonts, "_installed", list)
+        yield
+    manager.ttflist = every
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import warnings
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
@@ -20,6 +21,7 @@ from attnviz.renderers.layout import lay_out
 from attnviz.renderers.ticks import LABEL, SMALLEST_LABEL
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
+INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -230,11 +232,23 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
     assert "U+2D63U+2D63" in texts(drawn)
 
 
-def test_fonts_are_searched_for_other_scripts(tmp_path: Path) -> None:
+def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
+    monkeypatch.setattr(fonts, "_installed", lambda: [str(other)])
+    fonts._font_of.cache_clear()
+
     assert fonts.families(["plain"]) == [fonts.FIRST]
-    assert fonts.drawable("é") == "é"
-    for path in (found for found in [fonts._font_of("日")] if found):
-        assert fonts.families(["日"])[1:] == [fonts._family(path)]
+    assert fonts.families(["ℊ"]) == [fonts.FIRST, "STIXGeneral"]
+    assert fonts.drawable("éℊ日") == "éℊU+65E5"
+
+    fonts._font_of.cache_clear()
+
+
+def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["/f/SomeSans-Bold.ttf", "/f/SomeSerif-Regular.ttf", "/f/SomeSans-Regular.ttf"]
+    monkeypatch.setattr(fonts.font_manager, "findSystemFonts", lambda: found)
+
+    assert INSTALLED() == [found[2], found[1], found[0]]
 
 
 def test_no_label_needs_a_font_that_matplotlib_has_not() -> None:

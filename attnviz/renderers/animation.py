@@ -17,7 +17,7 @@ from PIL import GifImagePlugin, Image
 
 from attnviz.grids import Drawable, Grid, Scale, Section, opened
 from attnviz.renderers import Look
-from attnviz.renderers.image import draw_layout, hermetic, pooled, with_glyphs
+from attnviz.renderers.image import draw_layout, hermetic, pooled, with_glyphs, words_with_glyphs
 from attnviz.renderers.layout import Layout
 from attnviz.renderers.pages import PAGES, page, stills
 from attnviz.renderers.redrawing import only_new, patched
@@ -55,6 +55,7 @@ def gif(drawn: Sequence[Drawable], look: Look) -> bytes:
     given = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
     with hermetic(drawn, look):
+        look = words_with_glyphs(look)
         frames = list(_frames(_of_one_scale(drawn, look), look))
         size = _pixels(frames[-1].layout.size, look if given else _coarser(look, frames[-1].layout))
         changes = list(_changes(_pictures([frame.layout for frame in frames], look, size)))

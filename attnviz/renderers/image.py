@@ -77,7 +77,7 @@ def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str,
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     with hermetic(drawn, look):
-        figure = draw([with_glyphs(each) for each in drawn], look)
+        figure = draw([with_glyphs(each) for each in drawn], words_with_glyphs(look))
         figure.savefig(
             file,
             format=kind,
@@ -147,6 +147,11 @@ def with_glyphs(each: Drawable) -> Drawable:
     if isinstance(each, Section):
         return _section_with_glyphs(each)
     return _grid_with_glyphs(each) if isinstance(each, Grid) else each
+
+
+def words_with_glyphs(look: Look) -> Look:
+    """The same for what is written around a picture; in its metadata words stay as they are."""
+    return replace(look, title=fonts.drawable(look.title), caption=fonts.drawable(look.caption))
 
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
