@@ -11,30 +11,30 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnviz.comparison import Comparison as Comparison
-    from attnviz.comparison import compare as compare
-    from attnviz.comparison import compare_scores as compare_scores
+    from attnviz.analysis.comparison import Comparison as Comparison
+    from attnviz.analysis.comparison import compare as compare
+    from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.errors import AttnvizError as AttnvizError
-    from attnviz.grids import Grid as Grid
     from attnviz.renderers import render as render
-    from attnviz.settings import Settings as Settings
-    from attnviz.trace_grids import draw as draw
-    from attnviz.traces import Trace as Trace
-    from attnviz.tracing import trace as trace
+    from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.settings import Settings as Settings
+    from attnviz.traces.trace import Trace as Trace
+    from attnviz.views.grids.grids import Grid as Grid
+    from attnviz.views.trace import draw as draw
 
 __version__ = "0.1.0"
 
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
-    "Comparison": "attnviz.comparison:Comparison",
-    "Grid": "attnviz.grids:Grid",
-    "Settings": "attnviz.settings:Settings",
-    "Trace": "attnviz.traces:Trace",
-    "compare": "attnviz.comparison:compare",
-    "compare_scores": "attnviz.comparison:compare_scores",
-    "draw": "attnviz.trace_grids:draw",
+    "Comparison": "attnviz.analysis.comparison:Comparison",
+    "Grid": "attnviz.views.grids.grids:Grid",
+    "Settings": "attnviz.traces.settings:Settings",
+    "Trace": "attnviz.traces.trace:Trace",
+    "compare": "attnviz.analysis.comparison:compare",
+    "compare_scores": "attnviz.analysis.comparison:compare_scores",
+    "draw": "attnviz.views.trace:draw",
     "render": "attnviz.renderers:render",
-    "trace": "attnviz.tracing:trace",
+    "trace": "attnviz.traces.from_text:trace",
 }
 __all__ = [*_DOOR]
 

@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnviz import Trace, draw, render, trace
-from attnviz.grids import Grid
-from attnviz.steps import Walk, walk
+from attnviz.views.grids.grids import Grid
+from attnviz.views.steps.walk import Walk, walk
 
 STORY = Path(__file__).parent.parent / "sample_texts" / "story.txt"
 BOUNDS = {128: 0.5, 1024: 1.5}

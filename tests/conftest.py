@@ -15,24 +15,12 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 from matplotlib import font_manager
 
-# Before anything imports them: every call in these modules is checked against its shapes.
-SHAPED = tuple(
-    f"attnviz.{name}"
-    for name in (
-        "attention",
-        "blocks",
-        "embedding",
-        "layers",
-        "positions",
-        "traces",
-        "tracing",
-        "vectors",
-    )
-)
+# Before anything imports them: every call in these folders is checked against its shapes.
+SHAPED = ("attnviz.attention", "attnviz.vectors", "attnviz.traces")
 install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402
-from attnviz.renderers import fonts  # noqa: E402
+from attnviz.renderers.picture import fonts  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"

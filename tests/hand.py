@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnviz.grids import Axis, Grid, Scale
+from attnviz.views.grids.grids import Axis, Grid, Scale
 
 HOSTILE = (
     "[red]", "[/]", ":smile:", "$x$", "$\\frac$", "\\alpha", "<b>", "</script>", "</text>",

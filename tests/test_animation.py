@@ -11,10 +11,11 @@ import pytest
 from PIL import Image, ImageSequence
 
 from attnviz.errors import Note
-from attnviz.grids import Drawable
-from attnviz.renderers import Look, animation, image, render
-from attnviz.renderers.pages import stills
-from attnviz.renderers.redrawing import only_new
+from attnviz.renderers import Look, render
+from attnviz.renderers.picture import animation, image
+from attnviz.renderers.picture.pages import stills
+from attnviz.renderers.picture.redrawing import only_new
+from attnviz.views.grids.grids import Drawable
 from tests.hand import causal_weights
 from tests.test_sections import TOKENS, path, scores_section
 

@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from attnviz import attention, trace
-from attnviz.checks import TOLERANCE
-from attnviz.settings import DTYPES
-from attnviz.variants import VARIANTS, Variant
+from attnviz import trace
+from attnviz.analysis.checks import TOLERANCE
+from attnviz.attention import arithmetic as attention
+from attnviz.attention.variants import VARIANTS, Variant
+from attnviz.traces.settings import DTYPES
 
 CPU = torch.device("cpu")
 SIZES = st.tuples(*(st.integers(1, high) for high in (3, 9, 6, 5)))

@@ -9,7 +9,7 @@ import pytest
 import requests
 import tiktoken
 
-from attnviz import devices
+from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from tests.conftest import Attnviz
 

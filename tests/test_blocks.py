@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from attnviz import blocks, trace
-from attnviz.blocks import Norm
+from attnviz import trace
+from attnviz.attention import block as blocks
+from attnviz.attention.block import Norm
 from attnviz.errors import AttnvizError
-from attnviz.settings import ACTIVATIONS, NORMS
-from attnviz.traces import Layer, Trace
+from attnviz.traces.settings import ACTIVATIONS, NORMS
+from attnviz.traces.trace import Layer, Trace
 
 TEXT, OTHER = "I am learning this", "You are teaching that today"
 KINDS = [(norm, activation) for norm in NORMS for activation in ACTIVATIONS]

@@ -15,14 +15,16 @@ import torch
 from PIL import Image
 from torch.testing import assert_close
 
-from attnviz import Settings, grids, sweeps
-from attnviz.comparison import BY, Comparison, compare, compare_scores, restricted
-from attnviz.comparison_grids import columns, conclusion, curves, measures_table, panels
+from attnviz import Settings
+from attnviz.analysis import sweeps
+from attnviz.analysis.comparison import BY, Comparison, compare, compare_scores, restricted
+from attnviz.analysis.sweeps import sweep
+from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
-from attnviz.grids import Grid
-from attnviz.mistakes import MISTAKES
-from attnviz.sweeps import sweep
-from attnviz.tracing import trace
+from attnviz.traces.from_text import trace
+from attnviz.views.comparison import columns, conclusion, curves, measures_table, panels
+from attnviz.views.grids import grids
+from attnviz.views.grids.grids import Grid
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

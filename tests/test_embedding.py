@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import devices, embedding, positions, trace
+from attnviz import trace
+from attnviz.attention import devices
+from attnviz.vectors import drawn as embedding
+from attnviz.vectors import positions
 
 
 def test_the_first_numbers_of_a_seed_never_change() -> None:

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attnviz import examples, trace
+from attnviz import trace
+from attnviz.attention.mistakes import MISTAKES
 from attnviz.examples import checking
+from attnviz.examples import example as examples
 from attnviz.examples.draws import Draw, Recipe, drawn
-from attnviz.layers import mistaken
-from attnviz.mistakes import MISTAKES
-from attnviz.steps import Walk, walk
+from attnviz.traces.layers import mistaken
+from attnviz.views.steps.walk import Walk, walk
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 

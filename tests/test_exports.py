@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from attnviz import trace
-from attnviz.exports import EXPORTS, named
-from attnviz.traces import Trace
+from attnviz.traces.trace import Trace
+from attnviz.views.exports import EXPORTS, named
 
 LAYER = (
     "layer", "scale", "heads", "head_dim", "inputs", "w_query", "w_key", "w_value", "w_out",

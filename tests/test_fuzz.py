@@ -13,14 +13,14 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attnviz.attention.variants import VARIANTS
 from attnviz.cli.app import main
-from attnviz.colors import PALETTES
-from attnviz.exports import EXPORTS
 from attnviz.renderers import RENDERERS
-from attnviz.settings import DTYPES, POSITIONS
-from attnviz.tokenizers import TOKENIZERS
-from attnviz.trace_grids import SHOWN
-from attnviz.variants import VARIANTS
+from attnviz.renderers.colors import PALETTES
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.settings import DTYPES, POSITIONS
+from attnviz.views.exports import EXPORTS
+from attnviz.views.trace import SHOWN
 
 
 def option(name: str, values: st.SearchStrategy[object]) -> st.SearchStrategy[str]:

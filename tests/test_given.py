@@ -15,10 +15,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.checks import verify
+from attnviz.analysis.checks import verify
 from attnviz.errors import AttnvizError
-from attnviz.given import SHAPES
-from attnviz.given import given as giving
+from attnviz.traces.matrices import SHAPES
+from attnviz.traces.matrices import given as giving
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from attnviz.renderers import Look, render
-from attnviz.renderers.terminal import Screen, lines
+from attnviz.renderers.terminal.lines import Screen, lines
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
 Golden = Callable[[str, str], None]

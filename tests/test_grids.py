@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import grids, trace, trace_grids
-from attnviz.cli.options import Shown
+from attnviz import trace
+from attnviz.cli.groups import Shown
 from attnviz.errors import AttnvizError
-from attnviz.tokens import Tokens
+from attnviz.tokens.tokens import Tokens
+from attnviz.views import trace as trace_grids
+from attnviz.views.grids import grids
 from tests.hand import causal_weights, many_words, vectors
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from attnviz import measures
+from attnviz.analysis import measures
 
 ROWS = st.lists(st.floats(0, 1), min_size=2, max_size=8).filter(lambda row: sum(row) > 0.01)
 

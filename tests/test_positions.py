@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import positions, trace
+from attnviz import trace
 from attnviz.errors import AttnvizError
+from attnviz.vectors import positions
 
 
 def test_sinusoidal_positions_are_the_papers() -> None:

@@ -14,7 +14,7 @@ from attnviz.examples.checking import FOUND
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS
 from attnviz.examples.reading import EXPECT, RECIPE, TOP
-from attnviz.given import NAMES
+from attnviz.traces.matrices import NAMES
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
@@ -106,7 +106,7 @@ def test_the_commands_beside_the_sample_texts_work(
 
 
 def test_the_samples_are_all_described_with_their_true_number_of_tokens() -> None:
-    from attnviz.tokenizers import tokenize
+    from attnviz.tokens.tokenizers import tokenize
 
     text = (SAMPLES / "README.md").read_text("utf-8")
     for path in SAMPLES.glob("*.txt"):

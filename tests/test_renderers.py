@@ -11,14 +11,15 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from PIL import Image
 
-from attnviz import colors
 from attnviz.errors import Note
-from attnviz.grids import Grid
-from attnviz.renderers import RENDERERS, Look, fonts, image, render
-from attnviz.renderers.layout import lay_out
-from attnviz.renderers.ticks import LABEL, SMALLEST_LABEL
+from attnviz.renderers import RENDERERS, Look, colors, render
+from attnviz.renderers.picture import fonts, image
+from attnviz.renderers.picture.layout import lay_out
+from attnviz.renderers.picture.ticks import LABEL, SMALLEST_LABEL
+from attnviz.views.grids.grids import Grid
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
 INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
@@ -246,7 +247,7 @@ def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["/f/SomeSans-Bold.ttf", "/f/SomeSerif-Regular.ttf", "/f/SomeSans-Regular.ttf"]
-    monkeypatch.setattr(fonts.font_manager, "findSystemFonts", lambda: found)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: found)
 
     assert INSTALLED() == [found[2], found[1], found[0]]
 

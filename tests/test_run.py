@@ -86,7 +86,7 @@ def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path
 def test_characters_without_a_font_are_noted_once(
     attnviz: Attnviz, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnviz.renderers import fonts
+    from attnviz.renderers.picture import fonts
 
     monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
 
@@ -158,7 +158,7 @@ def test_the_checks_are_printed(attnviz: Attnviz) -> None:
 def test_a_failed_check_is_a_bug_and_exits_1(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnviz import checks
+    from attnviz.analysis import checks
 
     monkeypatch.setattr(checks, "_against_torch", lambda layer: layer.values + 1)
 

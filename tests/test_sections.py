@@ -19,13 +19,13 @@ from PIL import Image
 from rich.cells import cell_len
 
 from attnviz.errors import Note
-from attnviz.grids import Grid, Scale, Section, caption, describe
 from attnviz.renderers import RENDERERS, Look, render
-from attnviz.renderers.layout import Layout
-from attnviz.renderers.pages import PAGES, page, stills
-from attnviz.renderers.terminal import Screen, lines
-from attnviz.renderers.ticks import text_width
+from attnviz.renderers.picture.layout import Layout
+from attnviz.renderers.picture.pages import PAGES, page, stills
+from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.terminal.lines import Screen, lines
 from attnviz.renderers.wrapping import broken
+from attnviz.views.grids.grids import Grid, Scale, Section, caption, describe
 from tests.hand import HOSTILE, causal_weights, dimensions, vectors, words
 
 Golden = Callable[[str, str], None]

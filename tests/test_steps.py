@@ -15,12 +15,12 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz import trace
+from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.given import given as giving
-from attnviz.grids import Section
-from attnviz.steps import Walk, chosen, walk
-from attnviz.steps.arithmetic import Style, Sum, lines
-from attnviz.variants import VARIANTS
+from attnviz.traces.matrices import given as giving
+from attnviz.views.grids.grids import Section
+from attnviz.views.steps.walk import Walk, chosen, walk
+from attnviz.wording.sums import Style, Sum, lines
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 

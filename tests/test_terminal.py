@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attnviz.grids import Grid
-from attnviz.renderers.terminal import HIDDEN, RAMP, Screen, fit, lines
-from attnviz.renderers.terminal import reading as reading_lines
-from attnviz.trace_grids import readings
-from attnviz.tracing import trace
+from attnviz.renderers.terminal.lines import HIDDEN, RAMP, Screen, fit, lines
+from attnviz.renderers.terminal.lines import reading as reading_lines
+from attnviz.traces.from_text import trace
+from attnviz.views.grids.grids import Grid
+from attnviz.views.trace import readings
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tiktoken.load import data_gym_to_mergeable_bpe_ranks
 
 from attnviz.errors import AttnvizError
-from attnviz.tokenizers import TOKENIZERS, gpt2, tokenize
+from attnviz.tokens import gpt2
+from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
 
 TEXT = st.text(min_size=1).filter(str.strip)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.tokens import Tokens, label, printable
+from attnviz.tokens.tokens import Tokens, label, printable
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attnviz import Settings, trace
-from attnviz.checks import verify
+from attnviz.analysis.checks import verify
+from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.settings import chosen_variant, head_width
-from attnviz.variants import VARIANTS
+from attnviz.traces.settings import chosen_variant, head_width
 
 
 def test_plain_attends_with_the_embeddings_themselves() -> None:
@@ -108,9 +108,9 @@ def test_provenance_tells_what_was_decided_and_no_path() -> None:
 
 def test_the_door_opens_to_a_function_whatever_was_imported_before() -> None:
     import attnviz
-    import attnviz.tracing
+    import attnviz.traces.from_text
 
-    assert attnviz.trace is attnviz.tracing.trace
+    assert attnviz.trace is attnviz.traces.from_text.trace
     assert "trace" in dir(attnviz)
     with pytest.raises(AttributeError, match="no attribute 'traec'"):
         attnviz.traec  # noqa: B018

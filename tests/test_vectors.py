@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces import Trace
+from attnviz.traces.trace import Trace
 
 
 def traced(path: Path | str, text: str = "the cat", **settings: Any) -> Trace:

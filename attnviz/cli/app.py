@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 import attnviz
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.errors import AttnvizError, unknown
-from attnviz.tokens import printable
+from attnviz.tokens.tokens import printable
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz import exports
 from attnviz.cli import output, source
-from attnviz.cli.options import (
+from attnviz.cli.groups import (
     Attention,
     Matrices,
     Output,
@@ -23,13 +22,14 @@ from attnviz.cli.options import (
     refuse_mistake,
     settings,
 )
-from attnviz.cli.result import Result
+from attnviz.views import exports
+from attnviz.views.view import Result
 
 if TYPE_CHECKING:
-    from attnviz.comparison import Comparison
-    from attnviz.grids import Drawable
-    from attnviz.settings import Settings
-    from attnviz.sweeps import Step, Sweep
+    from attnviz.analysis.comparison import Comparison
+    from attnviz.analysis.sweeps import Step, Sweep
+    from attnviz.traces.settings import Settings
+    from attnviz.views.grids.grids import Drawable
 
 PANEL = "Comparison"
 
@@ -102,7 +102,8 @@ def compare(
     groups = (text_source, contrast, attention, matrices, wanted, pictures)
     command = command_line("compare", *groups)
 
-    from attnviz import comparison, sweeps, trace_grids
+    from attnviz.analysis import comparison, sweeps
+    from attnviz.views import trace as trace_grids
 
     sweeps.check_repeats(contrast.repeats)
     values = None if contrast.values is None else _split(contrast.values)
@@ -119,8 +120,8 @@ def compare(
 def result(
     made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Output, pictures: Pictures
 ) -> Result:
-    from attnviz import comparison_grids as drawing
-    from attnviz import grids
+    from attnviz.views import comparison as drawing
+    from attnviz.views.grids import grids
 
     charts: list[Drawable] = list(drawing.curves(swept)) if swept else []
     table = drawing.measures_table(made)
@@ -150,9 +151,9 @@ def result(
 def _sweep(
     text: str | None, chosen: Settings, made: Comparison, contrast: Contrast, wanted: Output
 ) -> Sweep | None:
-    from attnviz.comparison import BY
+    from attnviz.analysis.comparison import BY
+    from attnviz.analysis.sweeps import sweep
     from attnviz.errors import AttnvizError
-    from attnviz.sweeps import sweep
 
     if not BY[contrast.by].numeric:
         if contrast.curves:

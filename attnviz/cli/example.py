@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz import exports
 from attnviz.cli import output, steps
-from attnviz.cli.options import Output, Pictures, accepts, command_line
+from attnviz.cli.groups import Output, Pictures, accepts, command_line
 from attnviz.cli.steps import Walking
 from attnviz.errors import AttnvizError
-from attnviz.tokens import printable
+from attnviz.tokens.tokens import printable
+from attnviz.views import exports
 
 if TYPE_CHECKING:
-    from attnviz.examples import Example
     from attnviz.examples.checking import Finding
+    from attnviz.examples.example import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Chosen:
 
 def list_() -> None:
     """List the worked examples, and what each shows."""
-    from attnviz import examples
+    from attnviz.examples import example as examples
 
     names = examples.names()
     width = max(map(len, names))
@@ -67,7 +67,7 @@ def show(chosen: Chosen, walking: Walking, wanted: Output, pictures: Pictures) -
 
     from dataclasses import replace
 
-    from attnviz import examples
+    from attnviz.examples import example as examples
 
     example = examples.load(chosen.name)
     made = example.trace(chosen.item, command=command)
@@ -96,7 +96,7 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    from attnviz import examples
+    from attnviz.examples import example as examples
     from attnviz.examples.checking import numbers_in
 
     checked = _checked(names or examples.names(), quiet)
@@ -124,8 +124,8 @@ class Checked:
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz import examples
     from attnviz.examples import checking
+    from attnviz.examples import example as examples
 
     done: list[tuple[Example, list[Finding]]] = []
     refused: AttnvizError | None = None

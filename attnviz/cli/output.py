@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnviz import colors
-from attnviz.cli.options import Output, Pictures
-from attnviz.cli.result import Result
+from attnviz.cli.groups import Output, Pictures
 from attnviz.errors import AttnvizError, Note, unknown
-from attnviz.renderers import RENDERERS, Look
-from attnviz.tokens import printable
+from attnviz.renderers import RENDERERS, Look, colors
+from attnviz.tokens.tokens import printable
+from attnviz.views.view import Result
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from attnviz.grids import Drawable
-    from attnviz.renderers.terminal import Screen
+    from attnviz.renderers.terminal.lines import Screen
+    from attnviz.views.grids.grids import Drawable
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
 INCHES = (2.5, 40.0)
@@ -135,7 +134,7 @@ def print_tables(result: Result, wanted: Output, pictures: Pictures) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from attnviz.renderers import terminal
+    from attnviz.renderers.terminal import lines as terminal
 
     console = Console(highlight=False, markup=False, emoji=False)
     screen = _screen(console, wanted, pictures)
@@ -181,7 +180,8 @@ def _files(result: Result, path: Path) -> Iterator[tuple[Path, Result]]:
 def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
     if suffix in result.exports:
         return result.exports[suffix]()
-    from attnviz import grids, renderers
+    from attnviz import renderers
+    from attnviz.views.grids import grids
 
     drawn = result.screen() if suffix in AS_ON_SCREEN else result.picture()
     words = Look(
@@ -198,7 +198,7 @@ def _chunks(result: Result, suffix: str, pictures: Pictures) -> Iterable[bytes]:
 
 def _screen(console: Console, wanted: Output, pictures: Pictures) -> Screen:
     """What standard output can show: a width if it has one, colours if it has enough of them."""
-    from attnviz.renderers.terminal import Screen
+    from attnviz.renderers.terminal.lines import Screen
 
     has_width = console.is_terminal or os.environ.get("COLUMNS", "0") != "0"
     return Screen(

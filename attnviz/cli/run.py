@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnviz import exports
 from attnviz.cli import output, source
-from attnviz.cli.options import (
+from attnviz.cli.groups import (
     Attention,
     Blocks,
     Matrices,
@@ -22,10 +21,11 @@ from attnviz.cli.options import (
     refuse_mistake,
     settings,
 )
-from attnviz.cli.result import Result
+from attnviz.views import exports
+from attnviz.views.view import Result
 
 if TYPE_CHECKING:
-    from attnviz.traces import Trace
+    from attnviz.traces.trace import Trace
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
@@ -53,7 +53,9 @@ def run(
     groups = (text_source, attention, matrices, blocks, shown, wanted, pictures)
     command = command_line("run", *groups)
 
-    from attnviz.tracing import trace  # torch: two seconds, which --help and errors need not wait
+    from attnviz.traces.from_text import (
+        trace,  # torch: two seconds, which --help and errors need not wait
+    )
 
     made = trace(text, chosen, command=command)
     output.print_result(result(made, shown, wanted), wanted, pictures)
@@ -63,7 +65,8 @@ def run(
 
 def result(made: Trace, shown: Shown, wanted: Output) -> Result:
     """A trace, wherever it came from, as what can be printed and written."""
-    from attnviz import grids, trace_grids
+    from attnviz.views import trace as trace_grids
+    from attnviz.views.grids import grids
 
     names = shown.names()
     trace_grids.check_shown(ON_SCREEN if names is None else names)
@@ -85,7 +88,7 @@ def result(made: Trace, shown: Shown, wanted: Output) -> Result:
 
 def print_checks(made: Trace, wanted: Output) -> None:
     """The self-checks; a check that fails is a bug of ours, and the exit status says so."""
-    from attnviz.checks import verify
+    from attnviz.analysis.checks import verify
 
     checks = verify(made)
     for each in checks:

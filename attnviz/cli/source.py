@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from attnviz import files
-from attnviz.cli.options import Source
+from attnviz.cli.groups import Source
 from attnviz.errors import AttnvizError
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz import exports
 from attnviz.cli import output, source
-from attnviz.cli.options import (
+from attnviz.cli.groups import (
     Attention,
     Blocks,
     Matrices,
@@ -23,11 +22,12 @@ from attnviz.cli.options import (
     refuse_mistake,
     settings,
 )
-from attnviz.cli.result import Result
 from attnviz.errors import AttnvizError
+from attnviz.views import exports
+from attnviz.views.view import Result
 
 if TYPE_CHECKING:
-    from attnviz.traces import Trace
+    from attnviz.traces.trace import Trace
 
 PANEL = "Steps"
 SECONDS = (0.1, 60.0)
@@ -106,7 +106,7 @@ def steps(
     groups = (text_source, walking, attention, matrices, blocks, wanted, pictures)
     command = command_line("steps", *groups)
 
-    from attnviz.tracing import trace
+    from attnviz.traces.from_text import trace
 
     made = trace(text, chosen, command=command)
     output.print_result(result(made, walking, wanted), wanted, pictures)
@@ -131,8 +131,9 @@ def check(walking: Walking, wanted: Output) -> None:
 
 def result(made: Trace, walking: Walking, wanted: Output, title: str = "") -> Result:
     """The walk of a trace, wherever it came from, as what can be printed and written."""
-    from attnviz import grids, trace_grids
-    from attnviz.steps import Walk, chosen, walk
+    from attnviz.views import trace as trace_grids
+    from attnviz.views.grids import grids
+    from attnviz.views.steps.walk import Walk, chosen, walk
 
     query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
     asked = Walk(

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz import attention
+from attnviz.attention import arithmetic as attention
 from attnviz.errors import AttnvizError
-from attnviz.examples import Example, Expectation
 from attnviz.examples.claims import CLAIMS, CLOSE
-from attnviz.given import shape_text
-from attnviz.steps import arithmetic
-from attnviz.trace_grids import find_query
-from attnviz.traces import Layer, Trace
+from attnviz.examples.example import Example, Expectation
+from attnviz.traces.matrices import shape_text
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.trace import find_query
+from attnviz.wording import sums as arithmetic
 
 
 @dataclass(frozen=True)

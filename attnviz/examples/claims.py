@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.examples import Example
-from attnviz.traces import Layer
+from attnviz.examples.example import Example
+from attnviz.traces.trace import Layer
 
 CLOSE = 1e-6  # of a number of size 1, in float32
 ROUNDING = 1e-5  # of a number's size, as torch.allclose has it

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, get_args, get_type_hints
 
-from attnviz.settings import Settings
+from attnviz.traces.settings import Settings
 
 MOST_NUMBERS = 100_000_000  # that one draw makes
 LARGEST_SEED = 2**63 - 1

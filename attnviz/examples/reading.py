@@ -11,16 +11,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attnviz import matrix_files
+from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError, unknown
-from attnviz.examples import Example, Expectation, kinds
+from attnviz.examples import kinds
 from attnviz.examples.checking import FOUND
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS, OPTIONS, Draw, Recipe
+from attnviz.examples.example import Example, Expectation
 from attnviz.examples.kinds import Kind
-from attnviz.given import NAMES
-from attnviz.mistakes import MISTAKES
-from attnviz.settings import Settings
+from attnviz.traces import matrix_files
+from attnviz.traces.matrices import NAMES
+from attnviz.traces.settings import Settings
 
 TOP = ("title", "source", "notice", "text", "query", "mistake", "settings", "recipe", "given",
        "expect")  # fmt: skip

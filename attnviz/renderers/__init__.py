@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnviz.colors import DEFAULT_PALETTE, DEFAULT_THEME
 from attnviz.errors import unknown
+from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME
 
 if TYPE_CHECKING:
-    from attnviz.grids import Drawable
+    from attnviz.views.grids.grids import Drawable
 
     Renderer = Callable[[Sequence[Drawable], "Look"], bytes]
 
@@ -36,11 +36,11 @@ class Look:
 
 
 RENDERERS = {  # named, not imported: matplotlib takes half a second
-    ".png": "attnviz.renderers.image:png",
-    ".svg": "attnviz.renderers.image:svg",
-    ".pdf": "attnviz.renderers.image:pdf",
-    ".gif": "attnviz.renderers.animation:gif",
-    ".txt": "attnviz.renderers.terminal:txt",
+    ".png": "attnviz.renderers.picture.image:png",
+    ".svg": "attnviz.renderers.picture.image:svg",
+    ".pdf": "attnviz.renderers.picture.image:pdf",
+    ".gif": "attnviz.renderers.picture.animation:gif",
+    ".txt": "attnviz.renderers.terminal.lines:txt",
     ".md": "attnviz.renderers.markdown:md",
 }
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from attnviz.grids import Curves, Drawable, Grid, Section, cell_format
 from attnviz.renderers import Look
+from attnviz.views.grids.grids import Curves, Drawable, Grid, Section, cell_format
 
 HIDDEN = "·"
 

@@ -1,0 +1,1 @@
+"""What is found in Traces: checks, measures, comparisons, sweeps."""

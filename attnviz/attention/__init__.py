@@ -1,0 +1,1 @@
+"""From vectors to weights and context vectors: the arithmetic, and the rows that vary it."""

@@ -1,0 +1,1 @@
+"""Views as pictures: where everything stands, and how it is drawn."""

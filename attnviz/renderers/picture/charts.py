@@ -1,0 +1,138 @@
+"""Curves as lines in a box: where each point lies, and which numbers stand along the sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnviz.renderers.picture.ticks import POINT, Ticks, text_width
+from attnviz.views.grids.grids import Curves
+
+LABEL = 8.0  # points
+STEPS = 1000  # of a side, between which numbers are placed
+LARGE_RANGE = 8  # from where on a scale is logarithmic
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """A line in parts of its box, from 0 to 1 on either side."""
+
+    number: int
+    x: np.ndarray
+    low: np.ndarray
+    middle: np.ndarray
+    high: np.ndarray
+    dashed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    box: tuple[float, float, float, float]
+    trails: tuple[Trail, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one side of a chart reaches from and to."""
+
+    low: float
+    high: float
+    logarithmic: bool
+
+    def share(self, values: np.ndarray) -> np.ndarray:
+        """How far along the side each value lies."""
+        if self.logarithmic:
+            values = np.log(np.maximum(values, self.low))
+            return (values - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return (values - self.low) / (self.high - self.low)
+
+
+def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
+    across, along = _across(curves), _along(curves)
+    x = across.share(np.array(curves.places))
+    trails = []
+    for number, line in enumerate(curves.lines):
+        low, middle, high = (along.share(each) for each in (line.low, line.middle, line.high))
+        trails.append(Trail(number, x, low, middle, high, line.dashed))
+    return Chart(box, tuple(trails))
+
+
+def chart_ticks(curves: Curves, width: float) -> tuple[Ticks, Ticks]:
+    """Round numbers on the left; below, the places that were measured."""
+    across, along = _across(curves), _along(curves)
+    rows = _numbers(along)
+    names = tuple(f"{number:g}" for number in rows)
+    reach = max(text_width(name, LABEL) for name in names) + 0.07
+    left = Ticks(
+        "",
+        STEPS,
+        tuple(STEPS - 1 - _step(along, number) for number in rows),
+        names,
+        LABEL,
+        0,
+        reach,
+    )
+    places = _with_room(curves.places, across, width)
+    below = Ticks(
+        curves.across,
+        STEPS,
+        tuple(_step(across, place) for place in places),
+        tuple(f"{place:g}" for place in places),
+        LABEL,
+        0,
+        LABEL * POINT * 1.2 + 0.05,
+    )
+    return left, below
+
+
+def _across(curves: Curves) -> Span:
+    low, high = min(curves.places), max(curves.places)
+    logarithmic = low > 0 and high / low >= LARGE_RANGE
+    factor, margin = (high / low) ** 0.04, (high - low) * 0.04
+    if logarithmic:
+        return Span(low / factor, high * factor, True)
+    return Span(low - (margin or 1), high + (margin or 1), False)
+
+
+def _along(curves: Curves) -> Span:
+    """From 0, or over powers of ten where lines that have no 0 lie far apart."""
+    ends = [(line.low.min(), line.high.max()) for line in curves.lines]
+    low, high = float(min(end[0] for end in ends)), float(max(end[1] for end in ends))
+    if any(line.dashed for line in curves.lines) and low > 0 and high / low >= LARGE_RANGE:
+        return Span(low / 1.3, high * 1.3, True)
+    return Span(0.0, high * 1.08 or 1.0, False)
+
+
+def _numbers(span: Span) -> list[float]:
+    """Three to six round numbers inside a span."""
+    if span.logarithmic:
+        powers = range(math.floor(math.log10(span.low)), math.ceil(math.log10(span.high)) + 1)
+        steps = (1, 2, 5) if span.high / span.low < 1000 else (1,)
+        numbers = [step * 10.0**power for power in powers for step in steps]
+    else:
+        rough = (span.high - span.low) / 4
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= rough)
+        first = math.ceil(span.low / step)
+        numbers = [round((first + number) * step, 12) for number in range(8)]
+    return [number for number in numbers if span.low <= number <= span.high]
+
+
+def _with_room(places: Sequence[float], span: Span, width: float) -> list[float]:
+    """The places whose numbers do not run into the one before."""
+    chosen: list[float] = []
+    end = -math.inf
+    for place in places:
+        centre = float(span.share(np.array(place))) * width
+        half = text_width(f"{place:g}", LABEL) / 2
+        if centre - half > end:
+            chosen.append(place)
+            end = centre + half + 0.06
+    return chosen
+
+
+def _step(span: Span, number: float) -> int:
+    return round(float(span.share(np.array(number))) * STEPS - 0.5)

@@ -1,0 +1,157 @@
+"""Panels in rows, one after another like words in a paragraph; all lengths are inches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnviz.renderers.picture.layout import Box, Layout, joined
+from attnviz.renderers.picture.panels import (
+    Block,
+    Body,
+    bodies,
+    body,
+    draw_block,
+    head,
+    least_width,
+)
+
+BLOCK_GAP, ROW_GAP = 0.28, 0.12  # between two panels
+WIDEST_ROW_GAP = 0.4  # where there is room to spare
+WIDER = 1.4  # times, that cells become so as to fill a row
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A block in its place in a row."""
+
+    block: Block
+    body: Body
+    width: float
+
+    @cached_property
+    def height(self) -> float:
+        return head(self.block, self.width).height + self.body.height
+
+
+Choice = Sequence[Piece]  # one block in several arrangements, of which one is drawn
+Row = list[Piece]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """All panels, in rows of one width."""
+
+    rows: tuple[tuple[Piece, ...], ...]
+
+    @property
+    def heights(self) -> list[float]:
+        return [_height(row) for row in self.rows]
+
+    @property
+    def height(self) -> float:
+        return sum(self.heights) + ROW_GAP * (len(self.rows) - 1)
+
+    @property
+    def width(self) -> float:
+        return max(_width(row) for row in self.rows)
+
+
+def flow(blocks: Sequence[Block], width: float, grown: float, columns: int | None) -> Flow:
+    """The lowest of all ways to set the blocks in rows."""
+    choices = [[_piece(block, each) for each in bodies(block, grown)] for block in blocks]
+    rows = _so_many(choices, width, columns) if columns else _lowest(choices, width)
+    return _filled(rows, width)
+
+
+def _so_many(choices: Sequence[Choice], width: float, columns: int) -> list[Row]:
+    starts = range(0, len(choices), columns)
+    return [_row(choices[start : start + columns], width) for start in starts]
+
+
+def _lowest(choices: Sequence[Choice], width: float) -> list[Row]:
+    """For each number of blocks from the first on the lowest rows, made from those of fewer."""
+    best: list[tuple[float, list[Row]]] = [(0.0, [])]
+    for stop in range(1, len(choices) + 1):
+        ways = []
+        for start in reversed(range(stop)):
+            row = _row(choices[start:stop], width)
+            if start < stop - 1 and _width(row) > width + 1e-6:
+                break
+            height, before = best[start]
+            ways.append((height + _height(row) + ROW_GAP, [*before, row]))
+        best.append(min(ways, key=lambda way: round(way[0], 3)))
+    return best[-1][1]
+
+
+def _row(choices: Sequence[Choice], width: float) -> Row:
+    """The lowest row of these blocks that is no wider than this; else the narrowest."""
+    heights = sorted({piece.height for choice in choices for piece in choice})
+    for height in heights:
+        row = [_narrowest(choice, height) for choice in choices]
+        if _height(row) <= height and _width(row) <= width + 1e-6:
+            return row
+    return [min(choice, key=lambda piece: piece.width) for choice in choices]
+
+
+def _piece(block: Block, made: Body) -> Piece:
+    return Piece(block, made, _rounded_up(max(made.width, least_width(block))))
+
+
+def _rounded_up(width: float) -> float:
+    """To a twentieth, so that much is alike and need not be found out again."""
+    return math.ceil(width * 20 - 1e-6) / 20
+
+
+def _narrowest(choice: Choice, height: float) -> Piece:
+    """Of the ways to set a block those that are low enough, or else the lowest."""
+    low = [piece for piece in choice if piece.height <= height]
+    return min(low or choice, key=lambda piece: (piece.width if low else 0, piece.height))
+
+
+def _height(row: Sequence[Piece]) -> float:
+    return max(piece.height for piece in row)
+
+
+def _width(row: Sequence[Piece]) -> float:
+    return sum(piece.width for piece in row) + BLOCK_GAP * (len(row) - 1)
+
+
+def _filled(rows: Sequence[Sequence[Piece]], width: float) -> Flow:
+    """Rows made as wide as the page, each panel by the same share."""
+    made = []
+    for row in rows:
+        gaps = BLOCK_GAP * (len(row) - 1)
+        share = max((width - gaps) / (_width(row) - gaps), 1.0)
+        made.append(tuple(_widened(piece, share) for piece in row))
+    return Flow(tuple(made))
+
+
+def _widened(piece: Piece, share: float) -> Piece:
+    """A panel with more room; it goes to the cells, as long as they do not become too wide."""
+    width = math.floor(piece.width * share * 100 + 1e-6) / 100
+    if not piece.body.tables:
+        return Piece(piece.block, piece.body, width)
+    spare = width - piece.body.width
+    wider = math.floor(min(1 + spare / piece.body.cells, WIDER) * 10) / 10
+    first = piece.body
+    made = body(piece.block, first.across, first.grown, wider) if wider > 1 else first
+    return Piece(piece.block, made if made.width <= width else first, width)
+
+
+def draw_flow(made: Flow, room: Box) -> Layout:
+    """The panels from the top of the room; what is left of it goes between the rows."""
+    left, bottom, _, height = room
+    top = bottom + height
+    spare = max(height - made.height, 0.0) / len(made.rows)
+    gap = min(ROW_GAP + spare, WIDEST_ROW_GAP)
+    drawn = []
+    for row, high in zip(made.rows, made.heights, strict=True):
+        x = left
+        for piece in row:
+            drawn.append(draw_block(piece.block, piece.body, x, top, piece.width))
+            x += piece.width + BLOCK_GAP
+        top -= high + gap
+    return joined(drawn)

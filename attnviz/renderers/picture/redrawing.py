@@ -1,0 +1,94 @@
+"""What is new in a layout, so that of two frames that are nearly alike only that is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attnviz.renderers.picture.layout import Box, Layout, Panel, Words
+from attnviz.renderers.picture.ticks import POINT, text_width
+
+EDGE = 0.02  # inches around a cell, that its lines reach into
+BELOW, ABOVE = 0.4, 1.2  # of a letter's size: how far a line of text reaches from its foot
+
+
+def only_new(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
+    """Just so much of a layout as stands in the boxes where it is new; None if it is all new."""
+    if _frame(before) != _frame(layout):
+        return None
+    changed = set(before.words) ^ set(layout.words)
+    if any(word.angle for word in changed):
+        return None
+    bands = [_band(word, layout) for word in changed]
+    cells = [_new_cells(*pair) for pair in zip(before.panels, layout.panels, strict=True)]
+    pairs = list(zip(layout.panels, cells, strict=True))
+    words = tuple(word for word in layout.words if any(_touches(word, band) for band in bands))
+    boxes = [*bands, *(box for panel, new in pairs for box in _boxes(panel, new))]
+    panels = tuple(
+        replace(panel, numbers=_only(panel, new))
+        for panel, new in pairs
+        if any(_meet(panel.box, box) for box in boxes)
+    )
+    bars = tuple(bar for bar in layout.bars if any(_meet(bar.box, box) for box in boxes))
+    return replace(layout, words=words, panels=panels, bars=bars), boxes
+
+
+def _frame(layout: Layout) -> tuple[object, ...]:
+    """All that has to be the same."""
+    shapes = [(panel.box, panel.number_size, panel.grid.values.shape) for panel in layout.panels]
+    scales = [panel.grid.scale for panel in layout.panels]
+    return layout.size, layout.bars, layout.marks, layout.charts, shapes, scales
+
+
+def _band(word: Words, layout: Layout) -> Box:
+    """The height of a line of text, from one side of the page to the other."""
+    size = word.size * POINT
+    return 0.0, word.y - BELOW * size, layout.size[0], (BELOW + ABOVE) * size
+
+
+def _touches(word: Words, band: Box) -> bool:
+    reach = text_width(word.text, word.size) if word.angle else word.size * POINT * ABOVE
+    return word.y - reach < band[1] + band[3] and band[1] < word.y + reach
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return all(
+        one[side] <= other[side] + other[side + 2] and other[side] <= one[side] + one[side + 2]
+        for side in (0, 1)
+    )
+
+
+def _new_cells(before: Panel, panel: Panel) -> np.ndarray:
+    one, other = before.grid, panel.grid
+    same = (one.values == other.values) | (np.isnan(one.values) & np.isnan(other.values))
+    new: np.ndarray = ~same | (one.hidden != other.hidden)
+    return new
+
+
+def _only(panel: Panel, cells: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where(cells, panel.numbers, "")) if panel.numbers.size else panel.numbers
+
+
+def _boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
+    left, bottom, width, height = panel.box
+    down, across = cells.shape
+    wide, high = width / across, height / down
+    for row, column in np.argwhere(cells).tolist():
+        x, y = left + column * wide, bottom + height - (row + 1) * high
+        yield x - EDGE, y - EDGE, wide + 2 * EDGE, high + 2 * EDGE
+
+
+def patched(
+    picture: np.ndarray, drawn: np.ndarray, boxes: Sequence[Box], inches: float
+) -> np.ndarray:
+    """A picture with these boxes of another one, of a page that is so many inches high."""
+    made = np.array(picture)
+    pixels = picture.shape[0] / inches
+    for left, bottom, width, height in boxes:
+        top = max(int((inches - bottom - height) * pixels), 0)
+        rows = slice(top, max(int((inches - bottom) * pixels) + 1, 0))
+        columns = slice(max(int(left * pixels), 0), max(int((left + width) * pixels) + 1, 0))
+        made[rows, columns] = drawn[rows, columns]
+    return made

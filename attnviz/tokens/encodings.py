@@ -1,0 +1,40 @@
+"""Every encoding that tiktoken knows, from its cache or the network."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import tiktoken
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.tokens.tokenizers import TOKENIZERS, Tokenizer
+from attnviz.tokens.tokens import Tokens
+
+
+def encoding(name: str) -> Tokenizer:
+    """The tokenizer of one of tiktoken's encodings."""
+    known = tiktoken.list_encoding_names()
+    if name not in known:
+        raise unknown(
+            "tokenizer", name, [*TOKENIZERS, *(other for other in known if other != "gpt2")]
+        )
+    try:
+        return partial(encode, tiktoken.get_encoding(name))
+    except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
+        raise AttnvizError(
+            f"tiktoken has no copy of '{name}' on this machine and could not download it",
+            "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
+        ) from None
+
+
+def size(name: str) -> int:
+    """How many ids an encoding has."""
+    return tiktoken.get_encoding(name).n_vocab
+
+
+def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
+    """The text in the pieces of a byte-level vocabulary."""
+    ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters
+    pieces = tuple(vocabulary.decode_single_token_bytes(number) for number in ids)
+    spaced = tuple(piece[:1].isspace() for piece in pieces)
+    return Tokens(text, pieces, tuple(ids), spaced)

@@ -1,0 +1,64 @@
+"""Text to Tokens: a table of names to import paths, one file for each family.
+
+Any name that is not in the table is looked up among tiktoken's encodings.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+
+Tokenizer = Callable[[str], Tokens]
+
+TOKENIZERS = {  # named, not imported: tiktoken and its vocabularies are loaded when asked for
+    "gpt2": "attnviz.tokens.gpt2:gpt2",
+    "words": "attnviz.tokens.words:words",
+    "spaces": "attnviz.tokens.words:spaces",
+    "chars": "attnviz.tokens.characters:chars",
+    "bytes": "attnviz.tokens.characters:utf8_bytes",
+}
+VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
+
+
+def tokenize(text: str, tokenizer: str) -> Tokens:
+    """The text in the pieces that this tokenizer makes of it."""
+    check(text)
+    return named(tokenizer)(text)
+
+
+def named(tokenizer: str) -> Tokenizer:
+    """The tokenizer of this name, imported only now that it is wanted."""
+    if tokenizer in TOKENIZERS:
+        made: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer])
+        return made
+    from attnviz.tokens.encodings import encoding
+
+    return encoding(tokenizer)
+
+
+def vocabulary(tokenizer: str) -> int | None:
+    """How many ids there are; None where words have numbers without end."""
+    if tokenizer in TOKENIZERS:
+        return VOCABULARIES.get(tokenizer)
+    from attnviz.tokens.encodings import size
+
+    return size(tokenizer)
+
+
+def check(text: str) -> None:
+    """Refuse a text in which there is nothing to look at, or that is no text."""
+    if not text.strip():
+        raise AttnvizError(
+            "the text is empty" if not text else "the text is blank",
+            'give a sentence, such as: attnviz run "I am learning this"',
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise AttnvizError(
+            f"the text is not UTF-8 (its character {error.start + 1} is half of one)",
+            "give UTF-8 text, or a UTF-8 file with --file",
+        ) from None

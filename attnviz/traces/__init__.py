@@ -1,0 +1,1 @@
+"""Everything that happened to one sentence, and each way to come by it."""

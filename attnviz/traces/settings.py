@@ -1,0 +1,175 @@
+"""What a person may choose about a run, and the checks that a choice makes sense.
+
+One field per option of the command line; None means "as the variant has it".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnviz.attention.variants import VARIANTS, Variant
+from attnviz.errors import AttnvizError, unknown
+
+POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
+NORMS = ("post", "pre")
+ACTIVATIONS = ("relu", "gelu")
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+DEFAULT_DIM = 8
+LARGEST_DIM = 65_536
+MOST_LAYERS = 1000
+LARGEST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The choices behind one run; every field has the default of the command line."""
+
+    tokenizer: str = "gpt2"
+    variant: str = "scaled"
+    dim: int | None = None
+    heads: int | None = None
+    head_dim: int | None = None
+    scale: bool | None = None
+    causal: bool | None = None
+    window: int | None = None
+    temperature: float | None = None
+    dropout: float | None = None
+    positions: str = "none"
+    embeddings: str | None = None
+    given: str | None = None  # a file of matrices,
+    item: int | None = None  # and which of a batch in it, from 1
+    layers: int | None = None  # of transformer blocks; None: attention alone
+    norm: str = "post"
+    activation: str = "relu"
+    feed_forward: int | None = None  # how wide it is inside
+    memory: str | None = None  # a second sentence, that the first reads, too
+    seed: int = 42
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        _check_range("--dim", self.dim, 1, LARGEST_DIM)
+        _check_range("--heads", self.heads, 1, LARGEST_DIM)
+        _check_range("--head-dim", self.head_dim, 1, LARGEST_DIM)
+        _check_range("--window", self.window, 1, None)
+        _check_range("--seed", self.seed, 0, LARGEST_SEED)
+        _check_range("--item", self.item, 1, None)
+        _check_range("--layers", self.layers, 1, MOST_LAYERS)
+        _check_range("--feed-forward", self.feed_forward, 1, LARGEST_DIM)
+        self._check_temperature_and_dropout()
+        self._check_what_belongs_together()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether attention stands in transformer blocks."""
+        return self.layers is not None or self.memory is not None
+
+    @property
+    def width(self) -> int:
+        """The width of an embedding that is drawn."""
+        return DEFAULT_DIM if self.dim is None else self.dim
+
+    def _check_names(self) -> None:
+        if self.variant not in VARIANTS:
+            raise unknown("variant", self.variant, VARIANTS)
+        if self.positions not in POSITIONS:
+            raise unknown("kind of positions", self.positions, POSITIONS)
+        if self.dtype not in DTYPES:
+            raise unknown("dtype", self.dtype, DTYPES)
+        if self.norm not in NORMS:
+            raise unknown("place for the norm", self.norm, NORMS)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+
+    def _check_temperature_and_dropout(self) -> None:
+        if self.temperature is not None and not 0 < self.temperature < math.inf:
+            raise AttnvizError(
+                f"--temperature is {self.temperature:g}, and must be above 0",
+                "try --temperature 0.5 (sharper) or --temperature 2 (flatter)",
+            )
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise AttnvizError(
+                f"--dropout is {self.dropout:g}, and must be at least 0 and below 1",
+                "try --dropout 0.1",
+            )
+
+    def _check_what_belongs_together(self) -> None:
+        if self.memory is not None and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"--memory needs queries of one sentence and keys of another, and "
+                f"'{self.variant}' has neither: it attends with the embeddings themselves",
+                "try --variant scaled",
+            )
+        if self.item is not None and self.given is None:
+            raise AttnvizError(
+                "--item says which of a batch, and there is no --given", "give a file of matrices"
+            )
+        bare = Settings.__dataclass_fields__
+        for name in ("norm", "activation", "feed_forward"):
+            if not self.blocks and getattr(self, name) != bare[name].default:
+                raise AttnvizError(
+                    f"--{name.replace('_', '-')} belongs to a transformer block, and there is none",
+                    "give --layers 1",
+                )
+
+
+def chosen_variant(settings: Settings) -> Variant:
+    """The row of the variant, with what the settings override."""
+    row = VARIANTS[settings.variant]
+    overrides: dict[str, Any] = {
+        "scaled": settings.scale,
+        "causal": settings.causal,
+        "window": settings.window,
+        "heads": settings.heads,
+        "temperature": settings.temperature,
+        "dropout": settings.dropout,
+    }
+    chosen = replace(row, **{name: value for name, value in overrides.items() if value is not None})
+    # Several heads, and one in a block, end in an output projection, unless nothing is projected.
+    several = chosen.heads > 1 or settings.blocks
+    return replace(chosen, joined=row.joined or (chosen.projected and several))
+
+
+def head_width(settings: Settings, variant: Variant, dim: int) -> int:
+    """The width of one head: as given, or the embedding's width shared out among the heads."""
+    if not variant.projected:
+        _refuse_other_widths(settings, variant, dim)
+    if settings.head_dim is not None:
+        return settings.head_dim
+    if dim % variant.heads:
+        raise AttnvizError(
+            f"a width of {dim} does not split into {variant.heads} equal heads",
+            f"try --heads {_nearest_divisor(dim, variant.heads)}, "
+            f"--dim {_nearest_multiple(dim, variant.heads)}, or give --head-dim",
+        )
+    return dim // variant.heads
+
+
+def _refuse_other_widths(settings: Settings, variant: Variant, dim: int) -> None:
+    if settings.head_dim is not None and settings.head_dim * variant.heads != dim:
+        fitting = f"--head-dim {dim // variant.heads}" if dim % variant.heads == 0 else "--heads 1"
+        raise AttnvizError(
+            f"'{variant.name}' attends with the embeddings themselves, so its heads share out "
+            f"their width of {dim}; {variant.heads} × {settings.head_dim} is not {dim}",
+            f"try {fitting}, or --variant scaled",
+        )
+
+
+def _nearest_divisor(dim: int, heads: int) -> int:
+    divisors = (number for number in range(1, dim + 1) if dim % number == 0)
+    return min(divisors, key=lambda number: (abs(number - heads), number))
+
+
+def _nearest_multiple(dim: int, heads: int) -> int:
+    return max(1, round(dim / heads)) * heads
+
+
+def _check_range(option: str, value: int | None, lowest: int, highest: int | None) -> None:
+    if value is None or (lowest <= value and (highest is None or value <= highest)):
+        return
+    bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
+    nearest = lowest if value < lowest else highest
+    raise AttnvizError(f"{option} is {value}, and must be {bounds}", f"try {option} {nearest}")

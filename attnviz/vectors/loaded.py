@@ -1,0 +1,176 @@
+"""Vectors of one's own, from a file: a matrix by token id, or words with their numbers."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Shaped
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+
+Matrix = Shaped[np.ndarray, "row dim"]
+AnyArray = Shaped[np.ndarray, "..."]
+Vectors = Float64[np.ndarray, "token dim"]
+
+MATRICES = (".npy", ".npz", ".safetensors")
+
+
+def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
+    """The vector of each token: its row in a matrix, or its word's line in a text.
+
+    `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
+    """
+    path, _, tensor = (name, "", "") if Path(name).is_file() else name.partition("#")
+    if not Path(path).is_file():
+        raise AttnvizError(f"there is no file '{path}' to take embeddings from", "check its path")
+    if Path(path).suffix in MATRICES:
+        found = _rows(_matrix(Path(path), tensor), tokens, path)
+    else:
+        found = _lines(Path(path), tokens)
+    _refuse_bad_numbers(found, tokens, path)
+    return torch.from_numpy(found)
+
+
+def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
+    for label, number in zip(tokens.labels, tokens.ids, strict=True):
+        if number >= len(matrix):
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}': its id is {number}, and the file has "
+                f"{len(matrix)} rows",
+                "use the --tokenizer that the vectors were made for",
+            )
+    return np.asarray(matrix[np.asarray(tokens.ids)], dtype=np.float64)
+
+
+def _matrix(path: Path, tensor: str) -> Matrix:
+    """The matrix in a file, without ever unpickling anything."""
+    arrays = safetensors_arrays(path) if path.suffix == ".safetensors" else numpy_arrays(path)
+    matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
+    if tensor in matrices:
+        return matrices[tensor]
+    if len(matrices) == 1 and not tensor:
+        return next(iter(matrices.values()))
+    if not matrices:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays.values())
+        raise AttnvizError(
+            f"'{path}' holds no matrix of embeddings (shapes found: {shapes or 'none'})",
+            "one row for each token id is wanted: [ids, width]",
+        )
+    raise AttnvizError(
+        f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
+        f"name one: {path}#{next(iter(matrices))} (there are: {', '.join(matrices)})",
+    )
+
+
+def numpy_arrays(path: Path, *, texts: bool = False) -> dict[str, AnyArray]:
+    try:
+        arrays = _npz(path) if path.suffix == ".npz" else {"": _npy(path)}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise _no_numbers(path, str(error)) from None
+    for array in arrays.values():
+        if array.dtype.kind not in ("fiubU" if texts else "fiu"):
+            raise AttnvizError(
+                f"'{path}' holds {array.dtype} where numbers are wanted",
+                "save plain numbers: numpy.save(path, matrix)",
+            )
+    return arrays
+
+
+def _npy(path: Path) -> AnyArray:
+    array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def _npz(path: Path) -> dict[str, AnyArray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _no_numbers(path: Path, reason: str) -> AttnvizError:
+    """NumPy takes any file that it does not know for a pickle; a pickle begins with 0x80."""
+    with path.open("rb") as file:
+        known = file.read(6)[:1] in (b"\x93", b"P", b"\x80")
+    pickled = any(word in reason for word in ("pickle", "Object arrays", "Python objects"))
+    problem = "holds pickled data, which could run code, and is refused"
+    return AttnvizError(
+        f"'{path}' {problem if known and pickled else 'is no NumPy file'}",
+        "save plain numbers: numpy.save(path, matrix)",
+    )
+
+
+def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise AttnvizError(
+            "reading .safetensors needs the package safetensors",
+            "pip install 'attnviz[models]'",
+        ) from None
+    try:
+        return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError):
+        raise AttnvizError(f"'{path}' is no safetensors file", "check how it was saved") from None
+
+
+def _lines(path: Path, tokens: Tokens) -> Vectors:
+    """GloVe's and word2vec's text: a word, then its numbers; a first line of counts is skipped."""
+    words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
+    found = dict(_wanted(path, {*words, *(word.lower() for word in words)}))
+    for word, label in zip(words, tokens.labels, strict=True):
+        if word not in found and word.lower() not in found:
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}'",
+                "use --tokenizer words, or a file that has all the words of the text",
+            )
+    vectors = [found[word] if word in found else found[word.lower()] for word in words]
+    for word, vector in zip(words, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise AttnvizError(
+                f"'{path}' gives '{word}' {len(vector)} numbers and '{words[0]}' {len(vectors[0])}",
+                "every word needs as many numbers as the others",
+            )
+    return np.asarray(vectors, dtype=np.float64)
+
+
+def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
+    """The lines of these words. A line ends in its numbers; the word before may hold spaces."""
+    number, width = 0, 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                parts = line.split()
+                if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+                    width = int(parts[1])
+                    continue
+                width = width or len(parts) - 1
+                word = " ".join(parts[:-width] if 0 < width < len(parts) else parts[:1])
+                if word in words:
+                    yield word, [float(part) for part in parts[len(word.split()) :]]
+    except UnicodeDecodeError:
+        raise AttnvizError(
+            f"'{path}' is neither text nor one of {', '.join(MATRICES)}",
+            "give text with a word and its numbers on each line, or a matrix",
+        ) from None
+    except ValueError:
+        raise AttnvizError(
+            f"line {number} of '{path}' is not a word and its numbers",
+            "separate the word and the numbers by white space",
+        ) from None
+
+
+def _refuse_bad_numbers(found: Vectors, tokens: Tokens, path: str) -> None:
+    if found.shape[1] == 0:
+        raise AttnvizError(f"'{path}' has vectors of width 0", "give each token some numbers")
+    for label, vector in zip(tokens.labels, found, strict=True):
+        if not np.isfinite(vector).all():
+            raise AttnvizError(
+                f"'{path}' has a number that is not finite (NaN or infinity) for '{label}'",
+                "mend the file: every number must be finite",
+            )

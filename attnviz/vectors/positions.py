@@ -1,0 +1,70 @@
+"""How a token is told where it stands.
+
+By what is added to its embedding, by turning its query and its key, or by what is added to its
+scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, log2
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.vectors import drawn as embedding
+
+
+def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
+    """Sines and cosines of falling frequency: sin(p / 10000^(2i/D)), then its cosine."""
+    angle = angles(tokens, dim)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
+
+
+def learned(tokens: int, dim: int, seed: int) -> Float[Tensor, "token dim"]:
+    """A vector for each position as a model starts with before it learns: N(0, 1)."""
+    return embedding.normal([seed], "position", range(tokens), dim).squeeze(0)
+
+
+def angles(tokens: int, width: int) -> Float[Tensor, "token pair"]:
+    """How far each pair of numbers is turned at each position: p / 10000^(2i/D), in radians."""
+    position = torch.arange(tokens, dtype=torch.float64)[:, None]
+    pair = torch.arange(0, width, 2, dtype=torch.float64)[None, :]
+    return position / 10_000 ** (pair / width)
+
+
+def turned(vectors: Float[Tensor, "*batch token width"]) -> Float[Tensor, "*batch token width"]:
+    """Rotary positions: each two neighbouring numbers turned, the further the later they stand.
+
+    The product of a query and a key then hangs on how far they are apart, and not on where.
+    """
+    angle = angles(*vectors.shape[-2:])
+    cosine, sine = angle.cos().to(vectors), angle.sin().to(vectors)
+    even, odd = vectors[..., 0::2], vectors[..., 1::2]
+    pairs = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
+    return rearrange(pairs, "... token pair two -> ... token (pair two)")
+
+
+def slopes(heads: int) -> list[float]:
+    """How much ALiBi takes from a score for each token of distance, in each head.
+
+    >>> slopes(4)
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    """
+    power = 2 ** floor(log2(heads))
+    first = [2 ** (-8 * number / power) for number in range(1, power + 1)]
+    # Between powers of two: the ones of the power below, then every other of the power above.
+    between = [2 ** (-4 * number / power) for number in range(1, 2 * (heads - power), 2)]
+    return [*first, *between]
+
+
+def distance_bias(heads: int, queries: int, keys: int) -> Float[Tensor, "head query key"]:
+    """ALiBi: what is added to each scaled score, the slope of the head times minus the distance."""
+    distance = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
+    return -_column(slopes(heads)) * distance
+
+
+def _column(numbers: Sequence[float]) -> Float[Tensor, "head 1 1"]:
+    return torch.tensor(numbers, dtype=torch.float64)[:, None, None]

@@ -1,0 +1,1 @@
+"""What can be shown of a result, with nothing left of tensors."""

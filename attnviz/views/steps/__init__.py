@@ -1,0 +1,1 @@
+"""The walk of a Trace, step by step, with its arithmetic."""

@@ -1,0 +1,1 @@
+"""How things are put: words, numbers, and sums written out."""

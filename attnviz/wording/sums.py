@@ -1,0 +1,323 @@
+"""Arithmetic written out with its numbers, and honest about it.
+
+Between two sides stands `=` where the numbers as printed, evaluated as written, give the printed
+result to its last digit, and `≈` where the digits that are not shown make a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+from rich.cells import cell_len
+
+from attnviz.views.grids.grids import smallest
+
+Numbers = Sequence[float]
+
+TERMS = 16  # of a sum that are written; of a longer one
+FIRST, LAST = 6, 2  # the first and the last
+LARGE = 1e6  # from here on numbers are written with powers of ten
+SHIFTED = 50.0  # larger scores are written less the largest of them, or exp of them overflows
+
+
+@dataclass(frozen=True)
+class Style:
+    """How numbers are written: so many digits behind the point; none where all are whole, and
+    with powers of ten where all are so small that hardly a digit would be left."""
+
+    digits: int = 2
+    form: str = "fixed"  # or "whole", or "power"
+    full: bool = False  # write sums out, however long they are
+
+    def __call__(self, value: float) -> str:
+        """
+        >>> Style()(1.3128), Style()(-0.0001), Style(form="whole")(4.0), Style(form="power")(0.0123)
+        ('1.31', '0.00', '4', '1.2e-02')
+        """
+        if self.form == "whole":
+            return str(round(value))
+        if self.form == "power":
+            return f"{value:.{max(self.digits - 1, 0)}e}" if value else "0"
+        if abs(value) >= LARGE:
+            return f"{value:.{self.digits}e}"
+        return f"{round(value, self.digits) + 0.0:.{self.digits}f}"  # + 0.0, for there is no -0.00
+
+    def printed(self, value: float) -> float:
+        """The number that is read where this one is written."""
+        return float(self(value))
+
+    def of(self, *values: float) -> Style:
+        """The same for numbers that belong together: as the table that holds them writes them."""
+        if all(abs(value) < LARGE and value == round(value) for value in values):
+            return replace(self, form="whole")
+        reach = max(map(abs, values))
+        return replace(self, form="power" if reach < smallest(self.digits) else "fixed")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One line: what is computed, how, and what comes out."""
+
+    left: str
+    right: str
+    result: str
+    exact: bool  # whether what is printed on the right gives what is printed as the result
+
+    @property
+    def sign(self) -> str:
+        return "=" if self.exact else "≈"
+
+
+def lines(sums: Sequence[Sum]) -> tuple[str, ...]:
+    """The sums as text, their first signs below each other."""
+    width = max((cell_len(each.left) for each in sums), default=0)
+    return tuple(
+        f"{each.left}{' ' * (width - cell_len(each.left))} = {each.right}"
+        + (f" {each.sign} {each.result}" if each.result else "")
+        for each in sums
+    )
+
+
+def dot(
+    left: str, first: Numbers, second: Numbers, result: float, style: Style,
+    ends: Style | None = None,
+) -> Sum:  # fmt: skip
+    """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out."""
+    ours, theirs, ends = style.of(*first), style.of(*second), ends or style.of(result)
+    pairs = list(zip(first, second, strict=True))
+    terms = [f"{ours(one)}·{_factor(theirs(other))}" for one, other in pairs]
+    value = sum(ours.printed(one) * theirs.printed(other) for one, other in pairs)
+    return _sum(left, added(terms, style), value, result, ends)
+
+
+def total(left: str, terms: Numbers, place: int, results: Numbers, style: Style) -> Sum:
+    """`0.21 + 0.19 = 0.40`, one number of a vector"""
+    written = style.of(*terms)
+    value = sum(written.printed(term) for term in terms)
+    right = added([written(term) for term in terms], style)
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
+def mixture(
+    left: str, weights: Numbers, vectors: Sequence[Numbers], result: Numbers, style: Style,
+    bias: Numbers | None = None, *, shares: bool = False,
+) -> Sum:  # fmt: skip
+    """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
+    right, values = _mixed(weights, vectors, bias, style, shares=shares)
+    return _vector_sum(left, right, values, result, style)
+
+
+def vectors_added(left: str, vectors: Sequence[Numbers], result: Numbers, style: Style) -> Sum:
+    """`[0.88 0.92] + [0.10 0.00] = [0.98 0.92]`"""
+    styles = [style.of(*vector) for vector in vectors]
+    terms = [vector_text(vector, own) for vector, own in zip(vectors, styles, strict=True)]
+    printed = [
+        [own.printed(n) for n in vector] for vector, own in zip(vectors, styles, strict=True)
+    ]
+    values = [reduce(add, column) for column in zip(*printed, strict=True)]
+    return _vector_sum(left, " + ".join(terms), values, result, style)
+
+
+def quotient(
+    left: str, values: Numbers, place: int, divisors: Sequence[str], by: float, results: Numbers,
+    style: Style,
+) -> Sum:  # fmt: skip
+    """`1.31 / √3 = 0.76`, one of a row; what it is divided by is exact as it is written."""
+    written = style.of(*values)
+    value = written.printed(values[place]) / by
+    right = " / ".join([written(values[place]), *divisors])
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
+def less(
+    left: str, values: Numbers, place: int, factors: tuple[float, int], results: Numbers,
+    style: Style,
+) -> Sum:  # fmt: skip
+    """`0.76 - 0.0625·2 = 0.64`, one of a row; the slope is exact as it is written."""
+    written, (slope, distance) = style.of(*values), factors
+    value = written.printed(values[place]) - slope * distance
+    right = f"{written(values[place])} - {slope!r}·{distance}"
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
+def product(left: str, first: float, second: float, result: float, style: Style) -> Sum:
+    """`0.24·2 = 0.48`, of shares"""
+    other = style.of(second)
+    value = style.printed(first) * other.printed(second)
+    return _sum(left, f"{style(first)}·{other(second)}", value, result, style)
+
+
+def scaled_vector(left: str, weight: float, vector: Numbers, result: Numbers, style: Style) -> Sum:
+    """`0.24·[0.88 0.92] = [0.21 0.22]`"""
+    return mixture(left, [weight], [vector], result, style, shares=True)
+
+
+def softmax(left: str, scores: Numbers, place: int, result: float, style: Style) -> Sum:
+    """`exp(1.31) / (exp(1.31) + exp(1.12)) = 0.55`
+
+    Scores whose exp is too large for a calculator are written less the largest of them.
+    """
+    written = style.of(*scores)
+    shift = written.printed(max(scores)) if max(map(abs, scores)) > SHIFTED else 0.0
+    behind = _plus("", written(-shift)) if shift else ""
+    printed = [math.exp(written.printed(score) - shift) for score in scores]
+    terms = [f"exp({written(score)}{behind})" for score in scores]
+    right = f"{terms[place]} / ({added(terms, style)})"
+    return _sum(left, right, printed[place] / sum(printed), result, style)
+
+
+def turned(left: str, pair: Numbers, angle: float, result: Numbers, style: Style) -> Sum:
+    """`[0.88·cos 1.00 - 0.92·sin 1.00, 0.88·sin 1.00 + 0.92·cos 1.00] = [-0.30 1.24]`"""
+    own, by = style.of(*pair), style.of(angle)
+    even, odd = (own(number) for number in pair)
+    turn = by(angle)
+    right = f"[{even}·cos({turn}) - {odd}·sin({turn}), {even}·sin({turn}) + {odd}·cos({turn})]"
+    x, y, radians = *(own.printed(number) for number in pair), by.printed(angle)
+    values = [
+        x * math.cos(radians) - y * math.sin(radians),
+        x * math.sin(radians) + y * math.cos(radians),
+    ]
+    return _vector_sum(left, right, values, result, style)
+
+
+def mean(left: str, numbers: Numbers, result: float, style: Style) -> Sum:
+    """`(0.88 + 0.92) / 2 = 0.90`"""
+    written = style.of(*numbers)
+    terms = [written(number) for number in numbers]
+    value = sum(written.printed(number) for number in numbers) / len(numbers)
+    return _sum(left, f"({added(terms, style)}) / {len(numbers)}", value, result, style.of(result))
+
+
+def variance(left: str, numbers: Numbers, mean: float, result: float, style: Style) -> Sum:
+    """`((0.88 - 0.90)² + (0.92 - 0.90)²) / 2 = 4.0e-04`"""
+    written, middle = style.of(*numbers), style.of(mean)
+    less = _plus("", middle(-mean)).strip()
+    terms = [f"({written(number)} {less})²" for number in numbers]
+    centre = -middle.printed(-mean)
+    value = sum((written.printed(number) - centre) ** 2 for number in numbers) / len(numbers)
+    return _sum(left, f"({added(terms, style)}) / {len(numbers)}", value, result, style.of(result))
+
+
+def normed(
+    left: str, numbers: Numbers, mean: float, variance: float, least: float, result: Numbers,
+    style: Style,
+) -> Sum:  # fmt: skip
+    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`"""
+    written, middle, spread = style.of(*numbers), style.of(mean), style.of(variance)
+    less = _plus("", middle(-mean)).strip()
+    right = f"({vector_text(numbers, written)} {less}) / √({spread(variance)} + {least:g})"
+    centre, root = -middle.printed(-mean), math.sqrt(spread.printed(variance) + least)
+    values = [(written.printed(number) - centre) / root for number in numbers]
+    return _vector_sum(left, right, values, result, style)
+
+
+def bent(
+    left: str, bend: str, weights: Numbers, vectors: Sequence[Numbers], bias: Numbers | None,
+    result: Numbers, style: Style,
+) -> Sum:  # fmt: skip
+    """`relu(0.24·[0.88 -0.92] + 0.76·[0.96 0.39]) = [0.94 0.08]`"""
+    right, values = _mixed(weights, vectors, bias, style)
+    bended = None if values is None else [BENDS[bend](value) for value in values]
+    return _vector_sum(left, f"{bend}({right})", bended, result, style)
+
+
+BENDS: dict[str, Callable[[float], float]] = {
+    "relu": lambda value: max(value, 0.0),
+    "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
+}
+
+
+def vector_text(vector: Numbers, style: Style) -> str:
+    """
+    >>> vector_text([0.881, 0.9, 0.4], Style())
+    '[0.88 0.90 0.40]'
+    """
+    numbers = [style(number) for number in vector]
+    if not style.full and len(numbers) > TERMS:
+        numbers = [*numbers[:FIRST], "…", *numbers[-LAST:]]
+    return f"[{' '.join(numbers)}]"
+
+
+def added(terms: Sequence[str], style: Style) -> str:
+    """Terms with + or - between them; of very many the first and the last.
+
+    >>> added(["1·2", "-3·4"], Style())
+    '1·2 - 3·4'
+    """
+    return _joined([terms[place] for place in _shown(len(terms), style)], len(terms))
+
+
+def _factor(number: str) -> str:
+    """A second factor below 0 stands in parentheses, or its minus is lost behind the point."""
+    return f"({number})" if number.startswith("-") else number
+
+
+def _joined(written: list[str], count: int) -> str:
+    """The terms that are written, and how many are not."""
+    if len(written) < count:
+        written.insert(FIRST, f"… {count - len(written)} more …")
+    return reduce(_plus, written[1:], written[0])
+
+
+def _shown(count: int, style: Style) -> Sequence[int]:
+    """Which terms of a sum are written."""
+    if style.full or count <= TERMS:
+        return range(count)
+    return [*range(FIRST), *range(count - LAST, count)]
+
+
+def _mixed(
+    weights: Numbers, vectors: Sequence[Numbers], bias: Numbers | None, style: Style, *,
+    shares: bool = False,
+) -> tuple[str, list[float] | None]:  # fmt: skip
+    """Vectors times their weights, added up: as text, and what that text comes to.
+
+    What a text comes to that leaves terms out, nobody can say, and it is not worked out.
+    """
+    shown = _shown(len(weights), style)
+    pairs = [(weights[place], vectors[place]) for place in shown]
+    ours = style if shares else style.of(*weights)
+    theirs = style.of(*(number for _, vector in pairs for number in vector))
+    terms = [f"{ours(weight)}·{vector_text(vector, theirs)}" for weight, vector in pairs]
+    also = None if bias is None else style.of(*bias)
+    last = [] if also is None or bias is None else [vector_text(bias, also)]
+    text = reduce(_plus, last, _joined(terms, len(weights)))
+    if len(shown) < len(weights):
+        return text, None
+    values = [0.0] * len(pairs[0][1]) if bias is None or also is None else map(also.printed, bias)
+    for weight, vector in pairs:
+        share = ours.printed(weight)
+        values = [so_far + share * theirs.printed(each)
+                  for so_far, each in zip(values, vector, strict=True)]  # fmt: skip
+    return text, list(values)
+
+
+def _plus(sum_so_far: str, term: str) -> str:
+    negative = term.startswith("-")
+    return f"{sum_so_far} - {term[1:]}" if negative else f"{sum_so_far} + {term}"
+
+
+def _sum(left: str, right: str, value: float, result: float, style: Style) -> Sum:
+    return Sum(left, right, style(result), "…" not in right and _same(value, result, style))
+
+
+def _vector_sum(
+    left: str, right: str, values: Numbers | None, result: Numbers, style: Style
+) -> Sum:
+    """None is what nobody can work out from what is written."""
+    ends = style.of(*result)
+    exact = (
+        values is not None
+        and "…" not in right
+        and all(_same(one, other, ends) for one, other in zip(values, result, strict=True))
+    )
+    return Sum(left, right, vector_text(result, ends), exact)
+
+
+def _same(value: float, result: float, style: Style) -> bool:
+    """Whether a value, written like the result, reads like it."""
+    return abs(value - result) < 1e-9 if style.form == "whole" else style(value) == style(result)
