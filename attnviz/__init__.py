@@ -10,30 +10,36 @@ from __future__ import annotations
 import pkgutil
 from typing import TYPE_CHECKING
 
+from attnviz.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.errors import AttnvizError as AttnvizError
+    from attnviz.examples.shipped import example as example
     from attnviz.renderers import render as render
     from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.saved import read as read
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
-    from attnviz.views.grids.grids import Grid as Grid
+    from attnviz.views.steps.walk import steps as steps
     from attnviz.views.trace import draw as draw
-
-__version__ = "0.1.0"
+    from attnviz.views.view import View as View
 
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Comparison": "attnviz.analysis.comparison:Comparison",
-    "Grid": "attnviz.views.grids.grids:Grid",
     "Settings": "attnviz.traces.settings:Settings",
     "Trace": "attnviz.traces.trace:Trace",
+    "View": "attnviz.views.view:View",
     "compare": "attnviz.analysis.comparison:compare",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "draw": "attnviz.views.trace:draw",
+    "example": "attnviz.examples.shipped:example",
+    "read": "attnviz.traces.saved:read",
     "render": "attnviz.renderers:render",
+    "steps": "attnviz.views.steps.walk:steps",
     "trace": "attnviz.traces.from_text:trace",
 }
 __all__ = [*_DOOR]

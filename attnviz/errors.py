@@ -10,18 +10,28 @@ from difflib import get_close_matches
 
 
 class AttnvizError(Exception):
-    """A problem that the reader of the message can mend."""
+    """A problem that the reader of the message can mend.
 
-    def __init__(self, problem: str, hint: str) -> None:
+    `about` is the setting or the matrix that it is about, and `file` the file that the message
+    names, so that whoever knows a line of that file can add it without reading the message.
+    """
+
+    def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
         super().__init__(problem)
         self.hint = hint
+        self.about = about
+        self.file = file
+
+    def told(self, problem: str) -> AttnvizError:
+        """The same error in other words."""
+        return AttnvizError(problem, self.hint, about=self.about, file=self.file)
 
 
 class Note(UserWarning):
     """Something worth saying about a result that is all right; the command line prints it."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> AttnvizError:
+def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> AttnvizError:
     """A name that is in no table, with the nearest one that is.
 
     >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
@@ -30,4 +40,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> AttnvizError:
     names = list(known)
     nearest = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    return AttnvizError(f"there is no {kind} '{name}'", f"{question}known: {', '.join(names)}")
+    hint = f"{question}known: {', '.join(names)}"
+    return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)

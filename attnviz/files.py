@@ -51,7 +51,7 @@ def _refuse_existing(path: Path) -> None:
         raise AttnvizError(f"'{path}' is read-only", "choose another name, or make it writable")
 
 
-def check(path: Path) -> None:
+def refuse_unwritable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is computed for it."""
     _refuse_existing(path)
     try:
@@ -68,7 +68,7 @@ def check(path: Path) -> None:
         )
 
 
-class Together:
+class AllOrNothing:
     """Several files that appear together when the block ends, or not at all if it fails.
 
     Each is written beside its place under another name and renamed at the end, so that whoever
@@ -79,7 +79,7 @@ class Together:
         self._written: list[tuple[Path, Path]] = []
         self._made_folders: list[Path] = []
 
-    def __enter__(self) -> Together:
+    def __enter__(self) -> AllOrNothing:
         return self
 
     def write(self, path: Path, chunks: Iterable[bytes]) -> None:

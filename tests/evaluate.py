@@ -1,137 +1,47 @@
 """Reads a line of arithmetic as a person with a calculator would, and says how far off it may be.
 
-Every printed number stands for all that round to it: an Interval. What has no point, such as the
-8 of √8, is meant exactly.
+Every printed number stands for all that round to it: an Interval. The notation, from what binds
+least to what binds most:
+
+    expression  term + term - term
+    term        factor · factor / factor
+    factor      -factor, or a power
+    power       atom, or atom²
+    atom        0.88, 1.2e-02, √8, √(…), (…), exp(…), [0.88 0.92] or [expression, expression]
 """
 
 from __future__ import annotations
 
-import math
 import re
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tests.intervals import Interval, cos, exp, gelu, printed, relu, root, sin
+
+Words = deque[str]
+
+# NumPy's, for they spread an operation on numbers over vectors.
+SUMS = {"+": np.add, "-": np.subtract}
+PRODUCTS = {"·": np.multiply, "/": np.divide}
+FUNCTIONS = {"exp": exp, "cos": cos, "sin": sin, "relu": relu, "gelu": gelu}
+
 SIGN = re.compile(r" ([=≈]) (?=[^=≈]*$)")
-NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.])")
+VECTOR = r"\[[^\[\]]+\]"
+NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+WORD = re.compile("|".join([VECTOR, NUMBER, *FUNCTIONS, "[-+·/√²()]"]))
+END = "the end"
 
 
-@dataclass(frozen=True)
-class Interval:
-    """All numbers from `low` to `high`; `value` is the printed one."""
-
-    low: float
-    value: float
-    high: float
-
-    def map(self, function: Callable[[float], float]) -> Interval:
-        """A function that only rises, or only falls."""
-        ends = sorted((function(self.low), function(self.high)))
-        return Interval(ends[0], function(self.value), ends[1])
-
-    def __neg__(self) -> Interval:
-        return Interval(-self.high, -self.value, -self.low)
-
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        other = interval(other)
-        return Interval(self.low + other.low, self.value + other.value, self.high + other.high)
-
-    def __sub__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        return self + -interval(other)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        other = interval(other)
-        ends = [one * two for one in (self.low, self.high) for two in (other.low, other.high)]
-        return Interval(min(ends), self.value * other.value, max(ends))
-
-    def __truediv__(self, other: Any) -> Any:
-        below = interval(other)
-        return self * Interval(1 / below.high, 1 / below.value, 1 / below.low)
-
-    def __pow__(self, power: int) -> Interval:
-        assert power == 2
-        ends = [self.low**2, self.high**2]
-        least = 0.0 if self.low <= 0 <= self.high else min(ends)
-        return Interval(least, self.value**2, max(ends))
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-
-def interval(value: Any) -> Interval:
-    if isinstance(value, Interval):
-        return value
-    return Interval(float(value), float(value), float(value))
-
-
-def printed(text: str) -> Interval:
-    """What a printed number stands for."""
-    value = float(text)
-    mantissa, _, power = text.partition("e")
-    if "." not in mantissa and not power:
-        return interval(value)
-    digits = len(mantissa.partition(".")[2])
-    half = 0.5 * 10.0 ** (int(power or 0) - digits)
-    return Interval(value - half, value, value + half)
-
-
-def exp(value: Any) -> Interval:
-    return interval(value).map(math.exp)
-
-
-def root(value: Any) -> Interval:
-    one = interval(value)
-    return Interval(max(one.low, 0), one.value, one.high).map(math.sqrt)
-
-
-def wave(function: Callable[[float], float]) -> Callable[[Any], Interval]:
-    """sin and cos change no faster than their angle."""
-
-    def of(value: Any) -> Interval:
-        angle = interval(value)
-        reach = max(angle.high - angle.value, angle.value - angle.low)
-        middle = function(angle.value)
-        return Interval(middle - reach, middle, middle + reach)
-
-    return of
-
-
-def bend(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    def of(vector: Any) -> Any:
-        return np.array([each.map(function) for each in vector], dtype=object)
-
-    return of
-
-
-def gelu(value: float) -> float:
-    return value * (1 + math.erf(value / math.sqrt(2))) / 2
-
-
-def gelus(numbers: Any) -> Any:
-    """gelu falls until -0.7518 and rises from there."""
-    made = [each.map(gelu) for each in numbers]
-    low = gelu(-0.7518)
-    dips = [each.low < -0.7518 < each.high for each in numbers]
-    return np.array([Interval(low, each.value, each.high) if dip else each
-                     for each, dip in zip(made, dips, strict=True)], dtype=object)  # fmt: skip
-
-
-def vector(*numbers: Any) -> np.ndarray:
-    return np.array([interval(number) for number in numbers], dtype=object)
-
-
-TOOLS: dict[str, Any] = {
-    "exp": exp, "root": root, "cos": wave(math.cos), "sin": wave(math.sin), "vector": vector,
-    "relu": bend(lambda value: max(value, 0.0)), "gelu": gelus, "printed": printed,
-}  # fmt: skip
+def holds(line: str) -> bool:
+    """Whether a printed line keeps its word: `=` to the last digit, `≈` within the rounding."""
+    right, sign, result = sides(line)
+    made, wanted = np.atleast_1d(evaluated(right)), np.atleast_1d(evaluated(result))
+    assert made.shape == wanted.shape, line
+    agree = _reads_like if sign == "=" else _may_be
+    return all(agree(one, other) for one, other in zip(made, wanted, strict=True))
 
 
 def sides(line: str) -> tuple[str, str, str]:
@@ -144,30 +54,101 @@ def sides(line: str) -> tuple[str, str, str]:
 
 def evaluated(text: str) -> Any:
     """An Interval, or an array of them."""
-    text = re.sub(r"\[([^\],]*)\]", lambda found: f"vector({', '.join(found[1].split())})", text)
-    text = text.replace("[", "vector(").replace("]", ")")
-    text = re.sub(r"√(\d+)", r"root(\1)", text).replace("√(", "root(")
-    text = text.replace("·", "*").replace("²", "**2")
-    text = re.sub(r"\*\*2", "**TWO", text)
-    text = NUMBER.sub(lambda found: f'printed("{found[0]}")', text).replace("**TWO", "**2")
-    return eval(text, {"__builtins__": {}}, TOOLS)
+    words = _words(text)
+    made = _expression(words)
+    _skip(words, END)
+    return made
 
 
-def holds(line: str) -> bool:
-    """Whether a printed line keeps its word: `=` to the last digit, `≈` within the rounding."""
-    right, sign, result = sides(line)
-    made, wanted = np.atleast_1d(evaluated(right)), np.atleast_1d(evaluated(result))
-    assert made.shape == wanted.shape, line
-    if sign == "=":
-        return all(_reads_like(one, other) for one, other in zip(made, wanted, strict=True))
-    return all(_may_be(one, other) for one, other in zip(made, wanted, strict=True))
+def _reads_like(made: Interval, wanted: Interval) -> bool:
+    slack = 1e-9 * max(1, abs(wanted.value))
+    return wanted.low - slack <= made.value <= wanted.high + slack
 
 
-def _reads_like(made: Any, wanted: Interval) -> bool:
-    value, slack = interval(made).value, 1e-9 * max(1, abs(wanted.value))
-    return wanted.low - slack <= value <= wanted.high + slack
+def _may_be(made: Interval, wanted: Interval) -> bool:
+    slack = 1e-5 * max(1, abs(wanted.value))
+    return made.low - slack <= wanted.high and wanted.low - slack <= made.high
 
 
-def _may_be(made: Any, wanted: Interval) -> bool:
-    one, slack = interval(made), 1e-5 * max(1, abs(wanted.value))
-    return one.low - slack <= wanted.high and wanted.low - slack <= one.high
+def _words(text: str) -> Words:
+    """
+    >>> _words("2·[0.88 0.92]")
+    deque(['2', '·', '[0.88 0.92]', 'the end'])
+    """
+    strange = WORD.sub("", text).strip()
+    if strange:
+        raise ValueError(f"not arithmetic: {strange!r} in {text!r}")
+    return deque([*WORD.findall(text), END])
+
+
+def _expression(words: Words) -> Any:
+    made = _term(words)
+    while words[0] in SUMS:
+        operation = SUMS[words.popleft()]
+        made = operation(made, _term(words))
+    return made
+
+
+def _term(words: Words) -> Any:
+    made = _factor(words)
+    while words[0] in PRODUCTS:
+        operation = PRODUCTS[words.popleft()]
+        made = operation(made, _factor(words))
+    return made
+
+
+def _factor(words: Words) -> Any:
+    if words[0] == "-":
+        _skip(words, "-")
+        return np.negative(_factor(words))
+    return _power(words)
+
+
+def _power(words: Words) -> Any:
+    made = _atom(words)
+    if words[0] == "²":
+        _skip(words, "²")
+        return _of_each(Interval.squared, made)
+    return made
+
+
+def _atom(words: Words) -> Any:
+    word = words.popleft()
+    if word == "√":
+        return _of_each(root, _atom(words))
+    if word in FUNCTIONS:
+        _skip(words, "(")
+        return _of_each(FUNCTIONS[word], _inside(words))
+    if word == "(":
+        return _inside(words)
+    return _vector(word) if word.startswith("[") else _number(word)
+
+
+def _inside(words: Words) -> Any:
+    """What stands between a parenthesis that is read already and the one that closes it."""
+    made = _expression(words)
+    _skip(words, ")")
+    return made
+
+
+def _vector(word: str) -> Any:
+    """Without a comma a vector holds numbers: the `-` of `[1 -2]` takes nothing from the 1."""
+    parts = word[1:-1].split("," if "," in word else None)
+    return np.array([evaluated(part) for part in parts], dtype=object)
+
+
+def _number(word: str) -> Interval:
+    if not word[0].isdecimal():
+        raise ValueError(f"not arithmetic: {word!r} where a number should stand")
+    return printed(word)
+
+
+def _of_each(function: Callable[[Interval], Interval], made: Any) -> Any:
+    """A function of a number, or of every number of a vector."""
+    return np.frompyfunc(function, 1, 1)(made)
+
+
+def _skip(words: Words, wanted: str) -> None:
+    word = words.popleft()
+    if word != wanted:
+        raise ValueError(f"not arithmetic: {word!r} where {wanted!r} should stand")

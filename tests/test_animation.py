@@ -60,6 +60,21 @@ def test_frames_that_look_alike_are_frames_all_the_same() -> None:
     assert len(frames(opened([still]))) == 1 + 3 + 1
 
 
+def test_frames_are_their_pictures_to_the_pixel() -> None:
+    """Black as well, which is the colour that stands for what is transparent."""
+    draw = np.random.default_rng(7)
+    pictures = [draw.choice([0x000000, 0xFFFFFF, 0x112233], (20, 30))]
+    for _ in range(20):
+        pictures.append(pictures[-1].copy())
+        pictures[-1][draw.integers(20), draw.integers(30)] = draw.choice([0x000000, 0xFF0000])
+    images = map(animation._indexed, animation._changes(pictures))
+
+    made = Image.open(io.BytesIO(animation._file(images, [1.0] * 21, "")))
+
+    shown = [frame.astype(int) @ [1 << 16, 1 << 8, 1] for frame in frames(made)]
+    assert all((one == other).all() for one, other in zip(shown, pictures, strict=True))
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     look = Look(title="causal attention", caption="four tokens", theme=theme, dpi=100)

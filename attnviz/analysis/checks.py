@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnviz.attention import arithmetic as attention
+from attnviz.attention import arithmetic
 from attnviz.traces.trace import Layer, Trace
 
 TOLERANCE = {
@@ -45,7 +45,7 @@ def _verify(layer: Layer) -> list[Check]:
 
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
-    ours = attention.mix(layer.attended.weights, layer.values)
+    ours = arithmetic.mix(layer.attended.weights, layer.values)
     mask = _mask(layer)
     if layer.queries is None or layer.keys is None:
         mask = mask + layer.attended.scaled_scores

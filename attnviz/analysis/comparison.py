@@ -1,11 +1,11 @@
 """Ways of attending side by side on the same sentence, subtracted and measured.
 
-What may be compared is the table `BY`: each row says which settings a value stands for.
+What may be compared is the table of `aspects.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,34 +13,24 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnviz.analysis.aspects import ASPECTS, chosen_reference, chosen_values
 from attnviz.analysis.measures import Measures, Weights, measure
-from attnviz.attention import arithmetic as attention
-from attnviz.attention import devices
+from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.attention.variants import VARIANTS
+from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.from_text import trace
-from attnviz.traces.layers import mistaken
-from attnviz.traces.settings import DTYPES, POSITIONS, Settings, chosen_variant
-from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.from_text import Source, source_of, trace
+from attnviz.traces.settings import Settings, chosen_variant
+from attnviz.traces.showing import Showable
+from attnviz.traces.trace import Layer, Provenance, Trace
+from attnviz.traces.weights import array
 
-DEFAULT_WINDOW = 2
-
-
-@dataclass(frozen=True)
-class By:
-    """One thing to compare by."""
-
-    name: str
-    values: Callable[[], tuple[str, ...]]
-    choose: Callable[[Settings, str], Settings]  # the settings that a value stands for
-    fixed: str  # what all ways have in common
-    numeric: bool = False  # whether curves can be drawn against it
+NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class Alternative:
     """One way of attending: what it is called, what it does, and what is wrong with it if it is."""
 
     name: str
@@ -51,9 +41,30 @@ class Way:
     mistake: str = ""
     trace: Trace | None = None  # none where only scores were given
 
+    @property
+    def layer(self) -> Layer | None:
+        """The attention that is compared."""
+        return None if self.trace is None else self.trace.layers[0]
+
+    @property
+    def mean(self) -> Cells:
+        """The weights, in the mean of the heads."""
+        values = array(self.weights.mean(0))
+        hidden = ~array(self.visible)
+        if self.mistake:  # weight that leaks is to be seen
+            hidden = hidden & (abs(values) <= NEXT_TO_NOTHING)
+        return Whole(values, hidden)
+
+    def from_what_is_right(self, query: int | None) -> float:
+        """How far a mistake's weights are, at most, from the right ones of the same scores."""
+        assert self.layer is not None
+        right = arithmetic.attention_weights(self.layer.attended.logits, self.visible)
+        rows = slice(None) if query is None else slice(query, query + 1)
+        return float((self.weights - right)[:, rows].abs().max())
+
 
 @dataclass(frozen=True)
-class Change:
+class LargestChange:
     """The cell that differs most from the reference."""
 
     head: int | None  # None: in the mean of the heads
@@ -64,21 +75,35 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Ways, what each measures, and how far each is from the reference."""
+class Comparison(Showable):
+    """Alternatives, what each measures, and how far each is from the reference."""
 
     by: str
-    ways: tuple[Way, ...]
+    alternatives: tuple[Alternative, ...]
     reference: int
     measures: tuple[Measures, ...]
     differences: tuple[Weights | None, ...]  # None: for the reference, and for other tokens
-    changes: tuple[Change | None, ...]
+    changes: tuple[LargestChange | None, ...]
     query: int | None = None  # shown alone, if it is not None
     provenance: Provenance | None = None
 
+    @property
+    def base(self) -> Alternative:
+        """The one that the others are held against."""
+        return self.alternatives[self.reference]
+
+    def mean_difference(self, place: int) -> Cells | None:
+        """What an alternative reads more or less than the reference, in the mean of the heads."""
+        difference = self.differences[place]
+        if difference is None:
+            return None
+        values = array(difference.mean(0))
+        seen = array(self.alternatives[place].visible | self.base.visible)
+        return Whole(values, ~seen & (abs(values) <= NEXT_TO_NOTHING))
+
 
 def compare(
-    text: str | None,
+    text: str | Trace | None,
     settings: Settings | None = None,
     *,
     by: str = "scale",
@@ -87,20 +112,24 @@ def compare(
     command: str | None = None,
     **changes: Any,
 ) -> Comparison:
-    """Ways of attending to a text, held against the first of them, or against `reference`."""
-    if by not in BY:
-        raise unknown("way to compare by", by, BY)
+    """Ways of attending to a text, held against the first of them, or against `reference`.
+
+    In place of a text a Trace will do: it knows what it was made of.
+    """
+    if by not in ASPECTS:
+        raise unknown("way to compare by", by, ASPECTS)
     names = chosen_values(by, values)
-    base = prepared(names, replace(settings or Settings(), **changes))
-    if base.blocks:
+    source = source_of(text, settings, **changes)
+    source = replace(source, settings=prepared(names, source.settings))
+    if source.settings.blocks:
         raise AttnvizError(
             "blocks cannot be compared: ways of attending are, in a single attention",
             "leave layers and memory out",
         )
-    ways = [way(text, base, by, name, command) for name in names]
-    first = ways[0].trace
-    made = contrast(ways, by, chosen_reference(names, reference))
-    return replace(made, provenance=first.provenance if first else None)
+    alternatives = [alternative(source, by, name, command) for name in names]
+    first = alternatives[0].trace
+    contrasted = contrast(alternatives, by, chosen_reference(names, reference))
+    return replace(contrasted, provenance=first.provenance if first else None)
 
 
 def compare_scores(
@@ -113,61 +142,78 @@ def compare_scores(
     queries, keys = scores.shape[-2:]
     seen = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
     shown = named(labels or [str(number + 1) for number in range(keys)])
-    ways = [
-        Way(name, attention.attention_weights(scores * scale, seen), seen, shown, shown)
+    alternatives = [
+        Alternative(name, arithmetic.attention_weights(scores * scale, seen), seen, shown, shown)
         for name, scale in (("unscaled", 1.0), ("scaled", width**-0.5))
     ]
-    return contrast(ways, "scale", 0)
+    return contrast(alternatives, "scale", 0)
 
 
-def contrast(ways: Sequence[Way], by: str, reference: int) -> Comparison:
-    """Measure each way, and subtract the reference from it."""
-    base = ways[reference]
-    pairs = [_comparable(base, other) for other in ways]
+def contrast(alternatives: Sequence[Alternative], by: str, reference: int) -> Comparison:
+    """Measure each alternative, and subtract the reference from it."""
+    base = alternatives[reference]
+    pairs = [_comparable(base, other) for other in alternatives]
     measures = [
         measure(other.weights, other.visible, _matched(pair, other.weights))
-        for other, pair in zip(ways, pairs, strict=True)
+        for other, pair in zip(alternatives, pairs, strict=True)
     ]
     differences = [
         None if pair is None or other is base else pair[1].double() - pair[0].double()
-        for other, pair in zip(ways, pairs, strict=True)
+        for other, pair in zip(alternatives, pairs, strict=True)
     ]
     changes = [
         None if difference is None or pair is None else _largest(difference, *pair)
         for difference, pair in zip(differences, pairs, strict=True)
     ]
     return Comparison(
-        by, tuple(ways), reference, tuple(measures), tuple(differences), tuple(changes)
+        by=by,
+        alternatives=tuple(alternatives),
+        reference=reference,
+        measures=tuple(measures),
+        differences=tuple(differences),
+        changes=tuple(changes),
     )
 
 
-def restricted(made: Comparison, query: int) -> Comparison:
+def restricted(comparison: Comparison, query: int) -> Comparison:
     """The same comparison of one query's row alone."""
-    changes: list[Change | None] = []
-    for way, difference in zip(made.ways, made.differences, strict=True):
-        pair = _comparable(made.ways[made.reference], way)
+    changes: list[LargestChange | None] = []
+    for other, difference in zip(comparison.alternatives, comparison.differences, strict=True):
+        pair = _comparable(comparison.base, other)
         if difference is None or pair is None:
             changes.append(None)
             continue
         before, after = (each[:, query : query + 1] for each in pair)
         change = _largest(difference[:, query : query + 1], before, after)
         changes.append(replace(change, query=query))
-    return replace(made, query=query, changes=tuple(changes))
+    return replace(comparison, query=query, changes=tuple(changes))
 
 
-def way(text: str | None, base: Settings, by: str, name: str, command: str | None = None) -> Way:
-    """The way that a value stands for."""
-    made = trace(text, BY[by].choose(base, name), command=command)
+def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:
+    """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    if mistake is not None:
-        made = mistaken(made, name)
-    (layer,) = made.layers
-    about = mistake.about if mistake else ""
-    return Way(name, layer.attended.weights, layer.visible, made.tokens, made.keys, about, made)
+    traced = trace(
+        source.text,
+        ASPECTS[by].choose(source.settings, name),
+        given=source.matrices,
+        vectors=source.vectors,
+        mistake=mistake.name if mistake else "",
+        command=command,
+    )
+    layer = traced.layers[0]
+    return Alternative(
+        name=name,
+        weights=layer.attended.weights,
+        visible=layer.visible,
+        tokens=traced.tokens,
+        keys=traced.keys,
+        mistake=mistake.about if mistake else "",
+        trace=traced,
+    )
 
 
 def prepared(names: Sequence[str], settings: Settings) -> Settings:
-    """The settings that all ways start from.
+    """The settings that all alternatives start from.
 
     To show √(model width) taken for √(head width) the two must differ: one head, half as wide.
     """
@@ -178,37 +224,7 @@ def prepared(names: Sequence[str], settings: Settings) -> Settings:
     return replace(settings, head_dim=max(1, settings.width // 2))
 
 
-def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(values) if values is not None else BY[by].values()
-    # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
-    meant = [(BY[by].choose(Settings(), name), name if name in MISTAKES else "") for name in names]
-    for place, meaning in enumerate(meant):
-        if meaning in meant[:place]:
-            raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
-    if len(names) < 2:
-        only = (
-            f"there is only one value to compare by: '{names[0]}'" if names else "there is no value"
-        )
-        raise AttnvizError(only, _more_values(by, names))
-    return names
-
-
-def chosen_reference(names: Sequence[str], reference: str | None) -> int:
-    if reference is None:
-        return 0
-    if reference not in names:
-        raise unknown("value to be the reference", reference, names)
-    return list(names).index(reference)
-
-
-def _more_values(by: str, names: Sequence[str]) -> str:
-    some = list(dict.fromkeys([*names, *BY[by].values()]))
-    if len(some) < 2:
-        return f"this machine has no other {by}"
-    return f"give two or more, such as --values {','.join(some[:3])}"
-
-
-def _comparable(base: Way, other: Way) -> tuple[Weights, Weights] | None:
+def _comparable(base: Alternative, other: Alternative) -> tuple[Weights, Weights] | None:
     """The weights of both, head by head; their means if the heads are not as many."""
     if base.weights.shape[1:] != other.weights.shape[1:] or base.tokens.ids != other.tokens.ids:
         return None
@@ -226,101 +242,14 @@ def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights 
     return reference if len(reference) == len(weights) else reference.expand_as(weights)
 
 
-def _largest(difference: Weights, before: Weights, after: Weights) -> Change:
+def _largest(difference: Weights, before: Weights, after: Weights) -> LargestChange:
     head, row = divmod(int(difference.abs().argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])
     cell = head, query, key
-    only = len(difference) == 1
-    return Change(None if only else head, query, key, float(before[cell]), float(after[cell]))
-
-
-def _field(
-    name: str, parse: Callable[[str], Any], kind: str
-) -> Callable[[Settings, str], Settings]:
-    """Values that are values of one setting."""
-
-    def choose(settings: Settings, value: str) -> Settings:
-        try:
-            return replace(settings, **{name: parse(value)})
-        except ValueError:
-            raise AttnvizError(
-                f"--values has '{value}', and --by {name} compares {kind}",
-                f"try --values {','.join(BY[name].values())}",
-            ) from None
-
-    return choose
-
-
-def _scale(settings: Settings, value: str) -> Settings:
-    if value not in _SCALES:
-        raise unknown("scale to compare", value, _SCALES)
-    return replace(settings, scale=value == "scaled")
-
-
-def _mask(settings: Settings, value: str) -> Settings:
-    if value not in (*_MASKS, *MISTAKES):
-        raise unknown("mask to compare", value, (*_MASKS, *MISTAKES))
-    window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
-    return replace(settings, causal=value != "none", window=window)
-
-
-_SCALES = ("unscaled", "scaled")
-_MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
-_VECTORS = "queries, keys, values"
-
-BY = {
-    by.name: by
-    for by in (
-        By("scale", lambda: _SCALES, _scale, _VECTORS),
-        By(
-            "variant", lambda: tuple(VARIANTS)[:4], _field("variant", str, "variants"), "embeddings"
-        ),
-        By("mask", lambda: (*_MASKS, *MISTAKES), _mask, _VECTORS),
-        By(
-            "dim",
-            lambda: ("2", "8", "32", "128", "512"),
-            _field("dim", int, "whole numbers"),
-            "the text",
-            numeric=True,
-        ),
-        By(
-            "heads",
-            lambda: ("1", "2", "4"),
-            _field("heads", int, "whole numbers"),
-            "embeddings",
-            numeric=True,
-        ),
-        By(
-            "temperature",
-            lambda: ("0.25", "1", "4"),
-            _field("temperature", float, "numbers"),
-            _VECTORS,
-            numeric=True,
-        ),
-        By(
-            "positions",
-            lambda: POSITIONS,
-            _field("positions", str, "kinds of positions"),
-            "embeddings",
-        ),
-        By("seed", lambda: ("42", "43", "44"), _field("seed", int, "whole numbers"), "the text"),
-        By(
-            "dtype",
-            lambda: ("float64", *(name for name in DTYPES if name != "float64")),
-            _field("dtype", str, "dtypes"),
-            "the numbers, before rounding",
-        ),
-        By(
-            "device",
-            lambda: tuple(devices.available()),
-            _field("device", str, "devices"),
-            "the numbers",
-        ),
-        By(
-            "tokenizer",
-            lambda: ("gpt2", "words", "chars"),
-            _field("tokenizer", str, "tokenizers"),
-            "the text",
-        ),
+    return LargestChange(
+        head=None if len(difference) == 1 else head,
+        query=query,
+        key=key,
+        before=float(before[cell]),
+        after=float(after[cell]),
     )
-}

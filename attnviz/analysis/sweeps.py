@@ -10,17 +10,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis import measures
-from attnviz.analysis.comparison import BY
-from attnviz.attention import arithmetic as attention
-from attnviz.attention import devices
-from attnviz.attention.variants import Variant
+from attnviz.analysis.aspects import ASPECTS
+from attnviz.attention import arithmetic, devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import added_positions, embed
+from attnviz.traces.from_text import Source, embed, placed, source_of, with_vectors
+from attnviz.traces.layers import score
+from attnviz.traces.plan import planned
 from attnviz.traces.settings import Settings, chosen_variant, head_width
-from attnviz.vectors import drawn as embedding
-from attnviz.vectors import positions
+from attnviz.traces.trace import Trace
+from attnviz.vectors.drawn import Seeds
 
 MEASURED = ("spread", "entropy", "peak", "gradient")
 SERIES = ("unscaled", "scaled")
@@ -52,31 +52,34 @@ class Sweep:
 
 
 def sweep(
-    text: str,
-    settings: Settings,
+    text: str | Trace,
+    settings: Settings | None,
     by: str,
     values: Sequence[str],
     repeats: int,
     track: Track = lambda steps: steps,
 ) -> Sweep:
     """The spread of the scores, entropy, peak and gradient, each scaled and unscaled."""
-    check_repeats(repeats)
-    chosen = [BY[by].choose(settings, value) for value in values]
-    tokens = tokenize(text, settings.tokenizer)
+    refuse_odd_repeats(repeats)
+    source = source_of(text, settings)
+    assert source.text is not None
+    chosen = [ASPECTS[by].choose(source.settings, value) for value in values]
+    tokens = tokenize(source.text, source.settings.tokenizer)
     found = {
         measured: {series: torch.empty(len(values), repeats) for series in SERIES}
         for measured in MEASURED
     }
     for step in track(_steps(chosen, repeats)):
         columns = slice(step.seeds.start - step.settings.seed, step.seeds.stop - step.settings.seed)
-        for series, measured in _measured(tokens, step.settings, step.seeds).items():
+        of_step = with_vectors(replace(source, settings=step.settings), tokens)
+        for series, measured in _measured(of_step, tokens, step.seeds).items():
             for name, numbers in measured.items():
                 found[name][series][step.place, columns] = numbers
     widths = tuple(_width(each) for each in chosen)
     return Sweep(by, tuple(map(float, values)), widths, repeats, found)
 
 
-def check_repeats(repeats: int) -> None:
+def refuse_odd_repeats(repeats: int) -> None:
     if not 1 <= repeats <= MOST_REPEATS:
         nearest = min(max(repeats, 1), MOST_REPEATS)
         raise AttnvizError(
@@ -105,79 +108,32 @@ def _width(settings: Settings) -> int:
     return head_width(settings, chosen_variant(settings), settings.width)
 
 
-def _measured(tokens: Tokens, settings: Settings, seeds: range) -> dict[str, dict[str, Tensor]]:
+def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
     """For each series, each measure's mean over queries and heads: one number for each seed."""
-    variant = chosen_variant(settings)
+    settings = source.settings
     device = devices.choose(settings.device, settings.dtype)
-    scores = _scores(tokens, settings, variant, seeds).to(device)
-    visible = attention.visible_cells(variant, len(tokens), device)
+    drawn = Seeds(tuple(seeds), several=True)
+    vectors = embed(tokens, source, drawn).to(device, torch.float32)
+    plan = planned(settings, source.matrices, vectors.shape[-1], seeds=drawn)
+    inputs = placed(vectors.expand(len(seeds), -1, -1), plan)
+    scored = score(plan, "", inputs, inputs, own=True)
     found = {}
-    bias = _bias(settings, variant, len(tokens), len(seeds)).to(scores)
     for series in SERIES:
-        scale = attention.scale_of(replace(variant, scaled=series == "scaled"), _width(settings))
-        found[series] = _means(scores * scale + bias, visible, len(seeds))
+        variant = replace(plan.variant, scaled=series == "scaled")
+        scaled = scored.scores * arithmetic.scale_of(variant, plan.width or 1)
+        found[series] = _means(arithmetic.biased(scaled, scored.bias), scored.visible)
     return found
 
 
-def _bias(settings: Settings, variant: Variant, tokens: int, seeds: int) -> Tensor:
-    """What ALiBi adds to the scores, the same for every seed."""
-    if settings.positions != "alibi":
-        return torch.zeros(1)
-    return positions.distance_bias(variant.heads, tokens, tokens).repeat(seeds, 1, 1)
-
-
-def _scores(
-    tokens: Tokens, settings: Settings, variant: Variant, seeds: range
-) -> Float[Tensor, "row token token"]:
-    """Raw scores, a row for each seed and head: what `run` computes, for all seeds at once."""
-    inputs = _inputs(tokens, settings, seeds)
-    queries, keys = inputs, inputs
-    if not variant.compared:
-        queries = keys = torch.zeros_like(inputs)
-    elif variant.projected:
-        queries, keys = (
-            _projected(inputs, name, settings, variant, seeds) for name in ("w_query", "w_key")
-        )
-    queries, keys = (
-        attention.split_heads(each, variant.heads).flatten(0, 1) for each in (queries, keys)
-    )
-    if settings.positions == "rotary":
-        queries, keys = positions.turned(queries), positions.turned(keys)
-    return attention.similarity(queries, keys)
-
-
-def _inputs(tokens: Tokens, settings: Settings, seeds: range) -> Float[Tensor, "seed token dim"]:
-    count, dim = len(tokens), settings.width
-    if settings.embeddings is not None:
-        vectors = embed(tokens, settings).expand(len(seeds), -1, -1)
-    else:
-        vectors = embedding.normal(seeds, "embedding", tokens.ids, dim)
-    if settings.positions == "learned":
-        return (vectors + embedding.normal(seeds, "position", range(count), dim)).float()
-    return (vectors + added_positions(count, vectors.shape[-1], settings)).float()
-
-
-def _projected(
-    inputs: Float[Tensor, "seed token dim"],
-    name: str,
-    settings: Settings,
-    variant: Variant,
-    seeds: range,
-) -> Float[Tensor, "seed token out"]:
-    dim = inputs.shape[-1]
-    drawn = embedding.normal(seeds, name, range(dim), variant.heads * _width(settings))
-    return attention.project(inputs, drawn.float() / dim**0.5)
-
-
 def _means(
-    scores: Float[Tensor, "row query key"], visible: Bool[Tensor, "query key"], seeds: int
+    logits: Float[Tensor, "seed head query key"], visible: Bool[Tensor, "query key"]
 ) -> dict[str, Float[Tensor, "seed"]]:
-    weights = attention.attention_weights(scores, visible).double()
-    seen = scores.double()[:, visible]  # row, visible cell
+    weights = arithmetic.attention_weights(logits, visible).double()
+    seen = logits.double()[..., visible]  # seed, head, visible cell
     of_rows = {
-        "spread": seen.std(-1, correction=0)[:, None],
+        "spread": seen.std(-1, correction=0)[..., None],
         "entropy": measures.entropy(weights),
         "peak": weights.amax(-1),
         "gradient": measures.gradient(weights),
     }
-    return {name: rows.reshape(seeds, -1).mean(-1).float().cpu() for name, rows in of_rows.items()}
+    return {name: rows.mean((1, 2)).float().cpu() for name, rows in of_rows.items()}

@@ -2,12 +2,15 @@
 
 In the shapes, `token` counts the sentence, `query` the tokens that read, `key` those that are
 read; `dim` is the width of an embedding, `head` counts heads, and `width` is that of one head.
+`batch` is whatever is worked out at once: the seeds of a sweep, the sentences of a lesson.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -16,43 +19,55 @@ from torch import Tensor
 
 from attnviz.attention.variants import Variant
 
+# Where the weights come from that values are mixed by.
+MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
+Weigh = Callable[[Tensor, Tensor], Tensor]
+
 
 @dataclass(frozen=True, eq=False)
 class Attended:
     """What attention made of scores and values, in the order it happened."""
 
-    scores: Float[Tensor, "head query key"]  # raw dot products
-    scaled_scores: Float[Tensor, "head query key"]
-    bias: Float[Tensor, "#head query key"] | None  # what is added to them, as ALiBi does
-    weights: Float[Tensor, "head query key"]  # after softmax: every row sums to 1
-    mixing: Float[Tensor, "head query key"]  # the weights, or what values are mixed by instead
-    mixed_by: str  # "softmax", "dropout", or "hand": where `mixing` comes from
-    contexts: Float[Tensor, "head query value_width"]
+    scores: Float[Tensor, "*batch head query key"]  # raw dot products
+    scaled_scores: Float[Tensor, "*batch head query key"]
+    bias: Float[Tensor, "*#batch #head query key"] | None  # what is added to them, as ALiBi does
+    weights: Float[Tensor, "*batch head query key"]  # after softmax: every row sums to 1
+    mixing: Float[
+        Tensor, "*batch head query key"
+    ]  # the weights, or what values are mixed by instead
+    mixed_by: MixedBy
+    contexts: Float[Tensor, "*batch head query value_width"]
 
     @property
-    def logits(self) -> Float[Tensor, "head query key"]:
+    def logits(self) -> Float[Tensor, "*batch head query key"]:
         """What the softmax is taken of, but for the mask."""
-        return self.scaled_scores if self.bias is None else self.scaled_scores + self.bias
+        return biased(self.scaled_scores, self.bias)
 
 
 def attend(
-    scores: Float[Tensor, "head query key"],
-    values: Float[Tensor, "head key value_width"],
+    scores: Float[Tensor, "*batch head query key"],
+    values: Float[Tensor, "*batch head key value_width"],
     visible: Bool[Tensor, "query key"],
     *,
     scale: float,
-    bias: Float[Tensor, "#head query key"] | None = None,
-    kept: Float[Tensor, "#head query key"] | None = None,
-    by_hand: Float[Tensor, "head query key"] | None = None,
+    bias: Float[Tensor, "*#batch #head query key"] | None = None,
+    kept: Float[Tensor, "*#batch #head query key"] | None = None,
+    by_hand: Float[Tensor, "*batch head query key"] | None = None,
+    mistaken: Weigh | None = None,
 ) -> Attended:
     """Attention from its scores on: scale, bias, mask and softmax, dropout, mixture.
 
-    `kept` is what dropout multiplies the weights with; weights `by_hand` take their place.
+    `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
+    mistake weighs in a way of its own, and nothing else is done to its weights.
     """
     scaled_scores = scores * scale
-    logits = scaled_scores if bias is None else scaled_scores + bias
-    weights = attention_weights(logits, visible)
-    mixing, mixed_by = weights, "softmax"
+    logits = biased(scaled_scores, bias)
+    mixed_by: MixedBy = "softmax"
+    if mistaken is None:
+        weights = mixing = attention_weights(logits, visible)
+    else:
+        weights = mixing = mistaken(logits, visible)
+        mixed_by, kept, by_hand = "mistake", None, None
     if kept is not None:
         mixing, mixed_by = weights * kept, "dropout"
     if by_hand is not None:
@@ -61,9 +76,17 @@ def attend(
     return Attended(scores, scaled_scores, bias, weights, mixing, mixed_by, contexts)
 
 
+def biased(
+    scaled_scores: Float[Tensor, "*batch head query key"],
+    bias: Float[Tensor, "*#batch #head query key"] | None,
+) -> Float[Tensor, "*batch head query key"]:
+    """What the softmax is taken of: scaled scores, and what a distance adds to them."""
+    return scaled_scores if bias is None else scaled_scores + bias
+
+
 def project(
-    inputs: Float[Tensor, "*batch token dim"],
-    matrix: Float[Tensor, "*batch dim out"],
+    inputs: Float[Tensor, "*#batch token dim"],
+    matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
     """Each token's query, key or value: x W, and a bias if there is one."""
@@ -77,14 +100,16 @@ def split_heads(
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
-def join_heads(split: Float[Tensor, "head token width"]) -> Float[Tensor, "token out"]:
+def join_heads(
+    split: Float[Tensor, "*batch head token width"],
+) -> Float[Tensor, "*batch token out"]:
     """The heads side by side again; undoes `split_heads`."""
-    return rearrange(split, "head token width -> token (head width)")
+    return rearrange(split, "... head token width -> ... token (head width)")
 
 
 def similarity(
-    queries: Float[Tensor, "head query width"], keys: Float[Tensor, "head key width"]
-) -> Float[Tensor, "head query key"]:
+    queries: Float[Tensor, "*batch head query width"], keys: Float[Tensor, "*batch head key width"]
+) -> Float[Tensor, "*batch head query key"]:
     """How well each query matches each key: their dot product."""
     return queries @ keys.transpose(-2, -1)
 
@@ -103,21 +128,22 @@ def visible_cells(
 
 
 def attention_weights(
-    scores: Float[Tensor, "head query key"], visible: Bool[Tensor, "query key"]
-) -> Float[Tensor, "head query key"]:
+    scores: Float[Tensor, "*batch head query key"], visible: Bool[Tensor, "query key"]
+) -> Float[Tensor, "*batch head query key"]:
     """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1."""
     return scores.masked_fill(~visible, -inf).softmax(dim=-1)
 
 
 def weighted(
-    weights: Float[Tensor, "head key"], values: Float[Tensor, "head key value_width"]
-) -> Float[Tensor, "head key value_width"]:
+    weights: Float[Tensor, "*batch head key"], values: Float[Tensor, "*batch head key value_width"]
+) -> Float[Tensor, "*batch head key value_width"]:
     """What each key's value adds to one query's context vector."""
     return weights[..., None] * values
 
 
 def mix(
-    weights: Float[Tensor, "head query key"], values: Float[Tensor, "head key value_width"]
-) -> Float[Tensor, "head query value_width"]:
+    weights: Float[Tensor, "*batch head query key"],
+    values: Float[Tensor, "*batch head key value_width"],
+) -> Float[Tensor, "*batch head query value_width"]:
     """Each token's context vector: the values, averaged by the weights."""
     return weights @ values

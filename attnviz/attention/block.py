@@ -13,7 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Vectors = Float[Tensor, "token dim"]
+from attnviz.attention.choices import Activation, Place
+
+Vectors = Float[Tensor, "*batch token dim"]
+Hidden = Float[Tensor, "*batch token hidden"]
 
 EPSILON = 1e-5  # torch's
 
@@ -28,13 +31,13 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
-    """Two matrices with a bend between them; each token goes through by itself."""
+    """Two matrices and an activation between them; each token goes through by itself."""
 
     w_1: Float[Tensor, "dim hidden"]
     b_1: Float[Tensor, "hidden"]
     w_2: Float[Tensor, "hidden dim"]
     b_2: Float[Tensor, "dim"]
-    activation: str
+    activation: Activation
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +46,9 @@ class Residual:
 
     norm: Norm
     inputs: Vectors
-    read: Vectors  # what the sub-layer reads: the inputs, or LayerNorm of them
-    made: Vectors
-    added: Vectors  # inputs + made
+    sublayer_inputs: Vectors  # the inputs, or LayerNorm of them
+    sublayer_outputs: Vectors
+    added: Vectors  # inputs + sublayer_outputs
     outputs: Vectors  # the sum, or LayerNorm of it
 
 
@@ -53,18 +56,22 @@ class Residual:
 class Block:
     """What surrounds a layer's attention."""
 
-    place: str  # of the norm: "post" or "pre"
+    place: Place
     attention: Residual
     cross: Residual | None
     feed_forward: Residual
-    hidden: Float[Tensor, "token hidden"]  # between the two matrices, bent
+    hidden: Hidden  # between the two matrices
     parameters: FeedForward
 
     @property
-    def residuals(self) -> tuple[Residual, ...]:
+    def residuals(self) -> dict[str, Residual]:
         """The sub-layers in their order."""
-        crossed = () if self.cross is None else (self.cross,)
-        return (self.attention, *crossed, self.feed_forward)
+        named = {
+            "attention": self.attention,
+            "cross": self.cross,
+            "feed_forward": self.feed_forward,
+        }
+        return {name: residual for name, residual in named.items() if residual is not None}
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
@@ -74,27 +81,29 @@ def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
     return (vectors - mean) / (variance + EPSILON).sqrt() * norm.gain + norm.shift
 
 
-def hidden(vectors: Vectors, parameters: FeedForward) -> Float[Tensor, "token hidden"]:
-    """The first half of feed-forward: a wider vector, bent."""
-    bend = ACTIVATIONS[parameters.activation]
-    return bend(vectors @ parameters.w_1 + parameters.b_1)
+def hidden(vectors: Vectors, parameters: FeedForward) -> Hidden:
+    """The first half of feed-forward: another width, and the activation."""
+    activation = FUNCTIONS[parameters.activation]
+    return activation(vectors @ parameters.w_1 + parameters.b_1)
 
 
-def feed_forward(hidden: Float[Tensor, "token hidden"], parameters: FeedForward) -> Vectors:
+def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
     """The second half: back to the width of an embedding."""
     return hidden @ parameters.w_2 + parameters.b_2
 
 
-def read_by(inputs: Vectors, norm: Norm, place: str) -> Vectors:
+def normed_before(inputs: Vectors, norm: Norm, place: Place) -> Vectors:
     """What a sub-layer reads."""
     return layer_norm(inputs, norm) if place == "pre" else inputs
 
 
-def residual(inputs: Vectors, read: Vectors, made: Vectors, norm: Norm, place: str) -> Residual:
+def residual(
+    inputs: Vectors, sublayer_inputs: Vectors, sublayer_outputs: Vectors, norm: Norm, place: Place
+) -> Residual:
     """x + f(x), normalised where the place says."""
-    added = inputs + made
+    added = inputs + sublayer_outputs
     outputs = layer_norm(added, norm) if place == "post" else added
-    return Residual(norm, inputs, read, made, added, outputs)
+    return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
 def relu(vectors: Tensor) -> Tensor:
@@ -107,4 +116,4 @@ def gelu(vectors: Tensor) -> Tensor:
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
+FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}

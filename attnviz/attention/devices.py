@@ -50,7 +50,7 @@ def supports(device: str, dtype: str) -> bool:
     return not (device.startswith("mps") and dtype == "float64")
 
 
-def refuse_what_does_not_fit(
+def refuse_too_much(
     tokens: int, heads: int, projected: int, dtype: torch.dtype, device: torch.device
 ) -> None:
     """Stop before memory is filled with all steps of the weights, or with the projections.

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 # The scores as they should be scaled, what is visible, and √(model width) over √(head width).
 Numbers = Callable[["Tensor", "Tensor", float], "Tensor"]
+Over = Literal["row", "column", "matrix"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Mistake:
     name: str
     about: str
     numbers: Numbers  # what exp is taken of; -inf gets no weight
-    over: str = "row"  # what sums to 1: "row", "column" or "matrix"
+    over: Over = "row"  # what sums to 1
     masked: bool = True  # what is hidden is -inf before the softmax, as it should be
     zeroed: bool = False  # what is hidden is zeroed after it
 
@@ -34,7 +35,7 @@ class Mistake:
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
-_SHARED_OUT: dict[str, Callable[[Tensor], Tensor]] = {
+_SHARED_OUT: dict[Over, Callable[[Tensor], Tensor]] = {
     "row": lambda numbers: numbers.softmax(-1),
     "column": lambda numbers: numbers.softmax(-2),
     "matrix": lambda numbers: numbers.flatten(-2).softmax(-1).view_as(numbers),

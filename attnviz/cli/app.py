@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import attnviz
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.errors import AttnvizError, unknown
-from attnviz.tokens.tokens import printable
+from attnviz.tokens.labels import printable
+from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),
@@ -100,7 +100,7 @@ app = typer.Typer(name="attnviz", cls=Commands, **PLAIN)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"attnviz {attnviz.__version__}")
+        typer.echo(f"attnviz {__version__}")
         raise typer.Exit
 
 

@@ -10,32 +10,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnviz.analysis.aspects import ASPECTS
 from attnviz.cli import output, source
 from attnviz.cli.groups import (
-    Attention,
-    Matrices,
-    Output,
-    Pictures,
-    Source,
-    accepts,
-    command_line,
-    refuse_mistake,
-    settings,
+    AttentionOptions,
+    MatrixOptions,
+    OutputOptions,
+    PictureOptions,
+    SavedOptions,
+    TextOptions,
 )
-from attnviz.views import exports
-from attnviz.views.view import Result
+from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.errors import AttnvizError
+from attnviz.renderers import suffixes
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
     from attnviz.analysis.sweeps import Step, Sweep
     from attnviz.traces.settings import Settings
-    from attnviz.views.grids.grids import Drawable
+    from attnviz.traces.trace import Trace
 
 PANEL = "Comparison"
+_LISTED = ", ".join(
+    f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
+class ComparisonOptions:
     """What is compared with what."""
 
     by: Annotated[
@@ -43,8 +45,7 @@ class Contrast:
         typer.Option(
             "--by",
             metavar="WHAT",
-            help="What differs: scale, variant, mask (with common mistakes), dim, heads, "
-            "temperature, positions, seed, dtype, device, tokenizer.",
+            help=f"What differs: {_LISTED}.",
             rich_help_panel=PANEL,
         ),
     ] = "scale"
@@ -80,99 +81,108 @@ class Contrast:
         typer.Option("--curves", help="Show the curves alone.", rich_help_panel=PANEL),
     ] = False
 
+    def names(self) -> list[str] | None:
+        """The values after --values; None leaves them to what is compared."""
+        if self.values is None:
+            return None
+        return [value.strip() for value in self.values.split(",") if value.strip()]
 
-@accepts(Source, Contrast, Attention, Matrices, Output, Pictures)
+
+@accepts(
+    TextOptions,
+    SavedOptions,
+    ComparisonOptions,
+    AttentionOptions,
+    MatrixOptions,
+    OutputOptions,
+    PictureOptions,
+)
 def compare(
-    text_source: Source,
-    contrast: Contrast,
-    attention: Attention,
-    matrices: Matrices,
-    wanted: Output,
-    pictures: Pictures,
+    text: TextOptions,
+    saved: SavedOptions,
+    chosen: ComparisonOptions,
+    attention: AttentionOptions,
+    matrices: MatrixOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
 ) -> None:
     """Show ways of attending side by side, their differences, and measures.
 
     Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
     scores are divided by the square root of a head's width.
     """
-    output.check(wanted, pictures, [*exports.COMPARISON_EXPORTS])
-    refuse_mistake(attention.variant)
-    chosen = settings(text_source, attention, matrices)
-    text = source.read_or_given(text_source, matrices.given)
-    groups = (text_source, contrast, attention, matrices, wanted, pictures)
-    command = command_line("compare", *groups)
+    output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
+    refuse_both(saved.trace, text, attention, matrices)
+    settings = settings_of(text, attention, matrices)
+    if saved.trace is None:
+        origin: str | Trace | None = source.read_or_given(text, matrices.given)
+        command = command_line("compare", text, settings, chosen, wanted, pictures)
+    else:
+        from attnviz.cli.saved import read_again
 
-    from attnviz.analysis import comparison, sweeps
-    from attnviz.views import trace as trace_grids
+        origin = read_again("compare", saved.trace, chosen, wanted, pictures)
+        settings, command = origin.origin.settings, origin.provenance.command or ""
+    comparison = compared(origin, settings, chosen, wanted, command)
+    sweep = swept(origin, settings, comparison, chosen, wanted)
+    view = comparison.view(sweep=sweep, curves_alone=chosen.curves, full=wanted.full)
+    output.deliver(view, wanted, pictures)
 
-    sweeps.check_repeats(contrast.repeats)
-    values = None if contrast.values is None else _split(contrast.values)
-    made = comparison.compare(
-        text, chosen, by=contrast.by, values=values, reference=contrast.reference, command=command
+
+def compared(
+    text: str | Trace | None,
+    settings: Settings,
+    chosen: ComparisonOptions,
+    wanted: OutputOptions,
+    command: str,
+) -> Comparison:
+    """The comparison, of all queries or of one."""
+    from attnviz.analysis import comparison, sweeps  # torch, for which errors need not wait
+    from attnviz.tokens.finding import find_query
+
+    sweeps.refuse_odd_repeats(chosen.repeats)
+    found = comparison.compare(
+        text,
+        settings,
+        by=chosen.by,
+        values=chosen.names(),
+        reference=chosen.reference,
+        command=command,
     )
-    if wanted.query is not None:
-        tokens = made.ways[made.reference].tokens
-        made = comparison.restricted(made, trace_grids.find_query(tokens, wanted.query))
-    swept = _sweep(text, chosen, made, contrast, wanted)
-    output.print_result(result(made, swept, contrast, wanted, pictures), wanted, pictures)
+    if wanted.query is None:
+        return found
+    return comparison.restricted(found, find_query(found.base.tokens, wanted.query))
 
 
-def result(
-    made: Comparison, swept: Sweep | None, contrast: Contrast, wanted: Output, pictures: Pictures
-) -> Result:
-    from attnviz.views import comparison as drawing
-    from attnviz.views.grids import grids
-
-    charts: list[Drawable] = list(drawing.curves(swept)) if swept else []
-    table = drawing.measures_table(made)
-    rows = drawing.rows_of_measures(made) if wanted.full and made.query is None else []
-    size = None if pictures.size is None else output.inches(pictures.size)
-    columns = None if contrast.curves else drawing.columns(made, len(charts), size)
-    settings_line, conclusion = drawing.settings_line(made), drawing.conclusion(made, swept)
-    notes = [*drawing.mistakes(made), *drawing.changes_listed(made), conclusion]
-    tables = [*drawing.on_screen(made), table, *rows, *charts]
-    return Result(
-        title=f"compared by {made.by}",
-        picture_title=conclusion,
-        settings=settings_line,
-        screen=lambda: charts if contrast.curves else tables,
-        picture=lambda: charts if contrast.curves else drawing.for_picture(made, charts, columns),
-        exports={
-            suffix: partial(exports.comparison_export(suffix), made, swept)
-            for suffix in exports.COMPARISON_EXPORTS
-        },
-        provenance=made.provenance,
-        caption=lambda drawn: grids.caption(drawn, settings_line),
-        closing=[conclusion] if contrast.curves else notes,
-        columns=columns,
-    )
-
-
-def _sweep(
-    text: str | None, chosen: Settings, made: Comparison, contrast: Contrast, wanted: Output
+def swept(
+    text: str | Trace | None,
+    settings: Settings,
+    comparison: Comparison,
+    chosen: ComparisonOptions,
+    wanted: OutputOptions,
 ) -> Sweep | None:
-    from attnviz.analysis.comparison import BY
+    """Curves over many seeds, where the values are numbers and numbers are drawn."""
     from attnviz.analysis.sweeps import sweep
-    from attnviz.errors import AttnvizError
+    from attnviz.traces.origin import Drawn
 
-    if not BY[contrast.by].numeric:
-        if contrast.curves:
-            numeric = [f"--by {by.name}" for by in BY.values() if by.numeric]
+    if not ASPECTS[chosen.by].numeric:
+        if chosen.curves:
+            numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
             raise AttnvizError(
-                f"there are no curves by {contrast.by}: its values are no scale of numbers",
+                f"there are no curves by {chosen.by}: its values are no scale of numbers",
                 f"try {', '.join(numeric)}",
             )
         return None
-    if text is None or chosen.given is not None:
-        if contrast.curves:
+    traced = comparison.base.trace
+    if traced is None or not isinstance(traced.origin, Drawn) or text is None:
+        if chosen.curves:
             raise AttnvizError(
-                "curves are drawn over many seeds, and given matrices hang on none",
+                "curves are drawn over many seeds, and given matrices depend on none",
                 "leave --curves or --given out",
             )
         return None
-    values = [way.name for way in made.ways]
+    values = [each.name for each in comparison.alternatives]
     track = partial(_tracked, quiet=wanted.quiet)
-    return sweep(text, chosen, contrast.by, values, contrast.repeats, track)
+    return sweep(text, settings, chosen.by, values, chosen.repeats, track)
 
 
 def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:
@@ -183,7 +193,3 @@ def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:
     from rich.progress import track
 
     return track(steps, "drawing seeds", console=Console(stderr=True), transient=True)
-
-
-def _split(values: str) -> list[str]:
-    return [value.strip() for value in values.split(",") if value.strip()]

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz.cli import output, steps
-from attnviz.cli.groups import Output, Pictures, accepts, command_line
-from attnviz.cli.steps import Walking
+from attnviz.cli import output
+from attnviz.cli.groups import OutputOptions, PictureOptions
+from attnviz.cli.options import accepts, command_line
+from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import printable
-from attnviz.views import exports
+from attnviz.renderers import suffixes
+from attnviz.tokens.labels import printable
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from attnviz.examples.checking import Finding
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class ExampleOptions:
     """Which example is shown."""
 
     name: Annotated[
@@ -45,36 +47,34 @@ class Chosen:
 
 def list_() -> None:
     """List the worked examples, and what each shows."""
-    from attnviz.examples import example as examples
+    from attnviz.examples import shipped
 
-    names = examples.names()
+    names = shipped.names()
     width = max(map(len, names))
     for name in names:
-        typer.echo(f"{name:<{width}}  {examples.load(name).title}")
+        typer.echo(f"{name:<{width}}  {shipped.example(name).title}")
     typer.echo(f"\n{'show one with':<{width}}  attnviz example show {names[0]}")
 
 
-@accepts(Chosen, Walking, Output, Pictures)
-def show(chosen: Chosen, walking: Walking, wanted: Output, pictures: Pictures) -> None:
+@accepts(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
+def show(
+    chosen: ExampleOptions, walking: StepOptions, wanted: OutputOptions, pictures: PictureOptions
+) -> None:
     """Show a worked example step by step.
 
     Its own query is followed unless --query names another. Takes what attnviz steps takes, and
     writes the same files.
     """
-    output.check(wanted, pictures, [*exports.EXPORTS])
-    steps.check(walking, wanted)
+    output.refuse_undeliverable(wanted, pictures, suffixes())
+    refuse_odd_steps(walking, wanted)
     command = command_line("example show", chosen, walking, wanted, pictures)
 
-    from dataclasses import replace
+    from attnviz.examples import shipped
 
-    from attnviz.examples import example as examples
-
-    example = examples.load(chosen.name)
-    made = example.trace(chosen.item, command=command)
-    followed = wanted if wanted.query is not None else replace(wanted, query=example.query)
-    result = steps.result(made, walking, followed, example.title)
-    about = [line for line in (_one_line(example.notice), example.source) if line]
-    output.print_result(replace(result, closing=about), wanted, pictures)
+    example = shipped.example(chosen.name)
+    trace = example.trace(chosen.item, command=command)
+    view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
+    output.deliver(view, wanted, pictures, walking.seconds_per_step)
 
 
 def check(
@@ -96,17 +96,17 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    from attnviz.examples import example as examples
+    from attnviz.examples import shipped
     from attnviz.examples.checking import numbers_in
 
-    checked = _checked(names or examples.names(), quiet)
+    checked = _checked(names or shipped.names(), quiet)
     findings = [found for _, each in checked.done for found in each]
     numbers = sum(numbers_in(example) for example, _ in checked.done)
     wrong = sum(not found.passed for found in findings)
-    verdict = f"✗ {_counted(wrong, 'expectation')} not met" if wrong else "all ✓"
+    verdict = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "all ✓"
     typer.echo(
-        f"{_counted(len(checked.done), 'example')}, {_counted(len(findings), 'expectation')}, "
-        f"{_counted(numbers, 'printed number')}: {verdict}"
+        f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
+        f"{counted(numbers, 'printed number')}: {verdict}"
     )
     if checked.refused is not None:
         raise checked.refused
@@ -124,15 +124,14 @@ class Checked:
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz.examples import checking
-    from attnviz.examples import example as examples
+    from attnviz.examples import checking, shipped
 
     done: list[tuple[Example, list[Finding]]] = []
     refused: AttnvizError | None = None
     for name in names:
         try:
-            example = examples.load(name)
-            done.append((example, _told(example, checking.check(example), quiet)))
+            example = shipped.example(name)
+            done.append((example, _told(example, checking.findings(example), quiet)))
         except AttnvizError as error:
             refused = refused or error
     return Checked(done, refused)
@@ -153,11 +152,3 @@ def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Fi
     if not quiet:
         typer.echo()
     return found
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

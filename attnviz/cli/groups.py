@@ -1,30 +1,26 @@
 """The options that commands share, declared once, in groups.
 
-A command takes a group as one value: `accepts(Source, Attention)` turns the fields of the groups
-into options and hands the command a Source and an Attention.
+Whatever a help text lists comes from the table that the option chooses from.
 """
 
 from __future__ import annotations
 
-import inspect
-import shlex
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.choices import ACTIVATIONS
 from attnviz.attention.variants import VARIANTS
-from attnviz.errors import AttnvizError
-from attnviz.renderers import RENDERERS
+from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.settings import ACTIVATIONS, DEFAULT_DIM, DTYPES, POSITIONS, Settings
-from attnviz.views.exports import EXPORTS
+from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED, SHOWN
+from attnviz.traces.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
 
-SUFFIXES = (*RENDERERS, *EXPORTS)
+NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
+_MATRICES = ", ".join([*(name for name in GIVEN_NAMES if not name.startswith("b_")), "b_…"])
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
@@ -33,7 +29,7 @@ def _option(panel: str, *names: str, help: str, **more: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class TextOptions:
     """Where the sentence comes from, and how it is cut into tokens."""
 
     text: Annotated[
@@ -63,7 +59,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class AttentionOptions:
     """The fields of Settings that say what attention does; None leaves it to the variant."""
 
     variant: Annotated[
@@ -182,7 +178,7 @@ class Attention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matrices:
+class MatrixOptions:
     """Matrices of a person's own."""
 
     given: Annotated[
@@ -191,9 +187,8 @@ class Matrices:
             "Numbers",
             "--given",
             metavar="FILE",
-            help="Matrices of your own (.toml, .json, .npz, .safetensors): tokens, embeddings, "
-            "w_query, w_key, w_value, w_out, b_…, queries, keys, values, scores, visible. What is "
-            "missing is computed or drawn.",
+            help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}. What is missing is "
+            "computed or drawn.",
         ),
     ] = None
     item: Annotated[
@@ -205,7 +200,22 @@ class Matrices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class SavedOptions:
+    """A trace that was written before."""
+
+    trace: Annotated[
+        str | None,
+        _option(
+            "Text",
+            "--trace",
+            metavar="FILE",
+            help=f"In place of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOptions:
     """The transformer blocks that attention stands in."""
 
     layers: Annotated[
@@ -232,7 +242,7 @@ class Blocks:
             "Transformer block",
             "--activation",
             metavar="NAME",
-            help=f"The bend in feed-forward: {' or '.join(ACTIVATIONS)}.",
+            help=f"The activation in feed-forward: {' or '.join(ACTIVATIONS)}.",
         ),
     ] = Settings.activation
     feed_forward: Annotated[
@@ -256,7 +266,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ShowOptions:
     """Which part of a trace is shown."""
 
     show: Annotated[
@@ -265,9 +275,8 @@ class Shown:
             "Output",
             "--show",
             metavar="NAMES",
-            help="What to show, with commas: tokens, embeddings, queries, keys, values, scores, "
-            "weights, context, outputs (of a block).  [default: weights,context; in a picture "
-            "weights]",
+            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block).  [default: "
+            "weights,context; in a picture weights]",
         ),
     ] = None
     verify: Annotated[
@@ -288,7 +297,7 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class OutputOptions:
     """What is shown, and where it goes."""
 
     query: Annotated[
@@ -308,8 +317,8 @@ class Output:
             "--out",
             "-o",
             metavar="FILE",
-            help=f"Write a file: {', '.join(SUFFIXES)} (no .npz in compare). May be given "
-            "several times.",
+            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
+            "compare). May be given several times.",
             show_default=False,
         ),
     ] = field(default_factory=list)
@@ -328,7 +337,7 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
+class PictureOptions:
     """How pictures look; theme, colors and numbers hold for the terminal, too."""
 
     theme: Annotated[
@@ -372,103 +381,3 @@ class Pictures:
             help="Write numbers into cells.  [default: while they fit]",
         ),
     ] = None
-
-
-def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of the groups as its options, and call it with the groups."""
-    parameters = [each for group in groups for each in _parameters(group)]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def call(**given: Any) -> None:
-            command(
-                *(
-                    group(**{each.name: given[each.name] for each in fields(group)})
-                    for group in groups
-                )
-            )
-
-        call.__doc__ = command.__doc__
-        call.__name__ = command.__name__
-        call.__annotations__ = {each.name: each.annotation for each in parameters}
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return call
-
-    return decorate
-
-
-def _parameters(group: type) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_default(each),
-            annotation=hints[each.name],
-        )
-        for each in fields(group)
-    ]
-
-
-def _default(declared: Field[Any]) -> Any:
-    """What an option is unless it is given; nothing for what must be given."""
-    if declared.default_factory is not MISSING:
-        return declared.default_factory()
-    return inspect.Parameter.empty if declared.default is MISSING else declared.default
-
-
-def refuse_mistake(variant: str) -> None:
-    """A mistake is no variant: it is there to be looked at, beside what it gets wrong."""
-    if variant in MISTAKES:
-        raise AttnvizError(
-            f"'{variant}' is a mistake, not a variant ({MISTAKES[variant].about})",
-            f"look at it with: attnviz compare TEXT --by mask --values causal,{variant}",
-        )
-
-
-def settings(source: Source, *groups: Attention | Matrices | Blocks) -> Settings:
-    """What was chosen on the command line."""
-    chosen = {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
-    return Settings(tokenizer=source.tokenizer, **chosen)
-
-
-PATHS = ("file", "out", "embeddings", "given")
-
-
-def command_line(name: str, *groups: Any) -> str:
-    """The command that these options make, for provenance: no defaults, no folders of a machine.
-
-    >>> command_line("run", Source(text="I am", file=None), Attention(causal=False, heads=2))
-    "attnviz run 'I am' --heads 2 --no-causal"
-    """
-    words, text = ["attnviz", name], []
-    for group in groups:
-        hints = get_type_hints(type(group), include_extras=True)
-        for each in fields(group):
-            spelled = _spelled(hints[each.name].__metadata__[0], each, getattr(group, each.name))
-            if each.name == "text" and spelled and spelled[0].startswith("-") and spelled != ["-"]:
-                text = ["--", *spelled]  # or it would be taken for an option
-            else:
-                words += spelled
-    written = shlex.join([*words, *text])
-    return written.encode(errors="backslashreplace").decode()
-
-
-def _spelled(declared: Any, each: Field[Any], value: Any) -> list[str]:
-    if value == each.default or value == []:
-        return []
-    # What is written first in typer.Option("--dim", "-d") is what it calls its default.
-    names = [declared.default, *(declared.param_decls or ())]
-    option = next((name for name in names if str(name).startswith("--")), None)
-    if option is None:
-        return [str(value)]
-    if isinstance(value, bool):
-        yes, _, no = option.partition("/")
-        return [yes if value else no]
-    values = value if isinstance(value, list) else [value]
-    shown = [_without_folders(str(one)) if each.name in PATHS else str(one) for one in values]
-    return [word for one in shown for word in (option, one)]
-
-
-def _without_folders(path: str) -> str:
-    """A path below this folder as it is; of any other only the name, which tells nobody's home."""
-    return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path

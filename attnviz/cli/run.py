@@ -2,95 +2,87 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from attnviz.cli import output, source
 from attnviz.cli.groups import (
-    Attention,
-    Blocks,
-    Matrices,
-    Output,
-    Pictures,
-    Shown,
-    Source,
-    accepts,
-    command_line,
-    refuse_mistake,
-    settings,
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    OutputOptions,
+    PictureOptions,
+    SavedOptions,
+    ShowOptions,
+    TextOptions,
 )
-from attnviz.views import exports
-from attnviz.views.view import Result
+from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.renderers import suffixes
 
 if TYPE_CHECKING:
+    from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-ON_SCREEN = ("weights", "context")
-IN_A_PICTURE = ("weights",)
 
-
-@accepts(Source, Attention, Matrices, Blocks, Shown, Output, Pictures)
+@accepts(
+    TextOptions,
+    SavedOptions,
+    AttentionOptions,
+    MatrixOptions,
+    BlockOptions,
+    ShowOptions,
+    OutputOptions,
+    PictureOptions,
+)
 def run(
-    text_source: Source,
-    attention: Attention,
-    matrices: Matrices,
-    blocks: Blocks,
-    shown: Shown,
-    wanted: Output,
-    pictures: Pictures,
+    text: TextOptions,
+    saved: SavedOptions,
+    attention: AttentionOptions,
+    matrices: MatrixOptions,
+    blocks: BlockOptions,
+    shown: ShowOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
 ) -> None:
     """Show which token of a sentence reads which.
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.
     """
-    output.check(wanted, pictures, [*exports.EXPORTS])
-    refuse_mistake(attention.variant)
-    chosen = settings(text_source, attention, matrices, blocks)
-    text = source.read_or_given(text_source, matrices.given)
-    groups = (text_source, attention, matrices, blocks, shown, wanted, pictures)
-    command = command_line("run", *groups)
-
-    from attnviz.traces.from_text import (
-        trace,  # torch: two seconds, which --help and errors need not wait
-    )
-
-    made = trace(text, chosen, command=command)
-    output.print_result(result(made, shown, wanted), wanted, pictures)
+    output.refuse_undeliverable(wanted, pictures, suffixes())
+    refuse_both(saved.trace, text, attention, matrices, blocks)
+    settings = settings_of(text, attention, matrices, blocks)
+    trace = traced("run", text, saved, settings, shown, wanted, pictures)
+    view = trace.view(show=shown.names(), query=wanted.query)
+    output.deliver(view, wanted, pictures)
     if shown.verify:
-        print_checks(made, wanted)
+        print_checks(trace, wanted)
 
 
-def result(made: Trace, shown: Shown, wanted: Output) -> Result:
-    """A trace, wherever it came from, as what can be printed and written."""
-    from attnviz.views import trace as trace_grids
-    from attnviz.views.grids import grids
+def traced(
+    name: str, text: TextOptions, saved: SavedOptions, settings: Settings, *groups: object
+) -> Trace:
+    """The trace that is asked for: of a text, or one that was written before."""
+    if saved.trace is None:
+        words = source.read_or_given(text, settings.given)
+        command = command_line(name, text, settings, *groups)
 
-    names = shown.names()
-    trace_grids.check_shown(ON_SCREEN if names is None else names)
-    query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
-    readings = [] if query is None else trace_grids.readings(made, query)
-    on_screen = (*ON_SCREEN, *(("outputs",) if made.layers[0].block else ()))
-    settings_line = trace_grids.settings_line(made)
-    return Result(
-        title=trace_grids.headline(made),
-        settings=settings_line,
-        screen=lambda: readings or trace_grids.draw(made, names or on_screen),
-        picture=lambda: readings or trace_grids.draw(made, names or IN_A_PICTURE),
-        exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
-        provenance=made.provenance,
-        caption=lambda drawn: grids.caption(drawn, settings_line),
-        readings=readings,
-    )
+        from attnviz.traces.from_text import (
+            trace,
+        )  # torch: two seconds, for which errors need not wait
+
+        return trace(words, settings, command=command)
+    from attnviz.cli.saved import read_again
+
+    return read_again(name, saved.trace, *groups)
 
 
-def print_checks(made: Trace, wanted: Output) -> None:
+def print_checks(trace: Trace, wanted: OutputOptions) -> None:
     """The self-checks; a check that fails is a bug of ours, and the exit status says so."""
     from attnviz.analysis.checks import verify
 
-    checks = verify(made)
+    checks = verify(trace)
     for each in checks:
         typer.echo(f"{'✓' if each.passed else '✗'} {each.claim}: {each.found}", err=wanted.json)
     if not all(each.passed for each in checks):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 
 from attnviz import files
-from attnviz.cli.groups import Source
+from attnviz.cli.groups import TextOptions
 from attnviz.errors import AttnvizError
 
 
-def read_or_given(source: Source, given: str | None) -> str | None:
+def read_or_given(source: TextOptions, given: str | None) -> str | None:
     """The text; None if there is none and a file of matrices can say what it is about."""
     if given is not None and source.text is None and source.file is None:
         return None
     return read(source)
 
 
-def read(source: Source) -> str:
+def read(source: TextOptions) -> str:
     """The text, without the line break that ends a file."""
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from attnviz.cli import output, source
+from attnviz.cli import output
 from attnviz.cli.groups import (
-    Attention,
-    Blocks,
-    Matrices,
-    Output,
-    Pictures,
-    Source,
-    accepts,
-    command_line,
-    refuse_mistake,
-    settings,
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    OutputOptions,
+    PictureOptions,
+    SavedOptions,
+    TextOptions,
 )
+from attnviz.cli.options import accepts, refuse_both, settings_of
+from attnviz.cli.run import traced
 from attnviz.errors import AttnvizError
-from attnviz.views import exports
-from attnviz.views.view import Result
-
-if TYPE_CHECKING:
-    from attnviz.traces.trace import Trace
+from attnviz.renderers import Look, suffixes
 
 PANEL = "Steps"
 SECONDS = (0.1, 60.0)
+STEP = "{step}"  # in the name of a file: one for each step
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walking:
+class StepOptions:
     """Which steps are shown, and how their numbers are written."""
 
     step: Annotated[
@@ -79,18 +74,39 @@ class Walking:
             help="How long a .gif shows each step.",
             rich_help_panel=PANEL,
         ),
-    ] = 2.5
+    ] = Look.seconds
+
+    def asked(self, wanted: OutputOptions) -> dict[str, Any]:
+        """What is asked of the steps."""
+        return {
+            "query": wanted.query,
+            "step": self.step,
+            "head": self.head,
+            "layer": self.layer,
+            "digits": self.digits,
+            "full": wanted.full,
+        }
 
 
-@accepts(Source, Walking, Attention, Matrices, Blocks, Output, Pictures)
+@accepts(
+    TextOptions,
+    SavedOptions,
+    StepOptions,
+    AttentionOptions,
+    MatrixOptions,
+    BlockOptions,
+    OutputOptions,
+    PictureOptions,
+)
 def steps(
-    text_source: Source,
-    walking: Walking,
-    attention: Attention,
-    matrices: Matrices,
-    blocks: Blocks,
-    wanted: Output,
-    pictures: Pictures,
+    text: TextOptions,
+    saved: SavedOptions,
+    walking: StepOptions,
+    attention: AttentionOptions,
+    matrices: MatrixOptions,
+    blocks: BlockOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
 ) -> None:
     """Show every number on the way, step by step; with --query its arithmetic.
 
@@ -98,27 +114,25 @@ def steps(
     values, context. With --out they become course notes (.md), one picture (.png, .svg, .pdf),
     an animation (.gif), or a file for each step (-o steps-{step}.png).
     """
-    output.check(wanted, pictures, [*exports.EXPORTS])
-    check(walking, wanted)
-    refuse_mistake(attention.variant)
-    chosen = settings(text_source, attention, matrices, blocks)
-    text = source.read_or_given(text_source, matrices.given)
-    groups = (text_source, walking, attention, matrices, blocks, wanted, pictures)
-    command = command_line("steps", *groups)
+    output.refuse_undeliverable(wanted, pictures, suffixes())
+    refuse_odd_steps(walking, wanted)
+    refuse_both(saved.trace, text, attention, matrices, blocks)
+    settings = settings_of(text, attention, matrices, blocks)
+    trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 
-    from attnviz.traces.from_text import trace
+    from attnviz.views.steps.walk import steps as walked
 
-    made = trace(text, chosen, command=command)
-    output.print_result(result(made, walking, wanted), wanted, pictures)
+    view = walked(trace, **walking.asked(wanted)).view()
+    output.deliver(view, wanted, pictures, walking.seconds_per_step)
 
 
-def check(walking: Walking, wanted: Output) -> None:
+def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
     """Refuse a pace that nobody can follow, and names of files with a place for nothing."""
     for path in wanted.out:
-        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each != output.STEP]
+        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each != STEP]
         if odd:
             raise AttnvizError(
-                f"'{odd[0]}' in '{path}' stands for nothing", f"{output.STEP} stands for each step"
+                f"'{odd[0]}' in '{path}' stands for nothing", f"{STEP} stands for each step"
             )
     if not SECONDS[0] <= walking.seconds_per_step <= SECONDS[1]:
         nearest = min(max(walking.seconds_per_step, SECONDS[0]), SECONDS[1])
@@ -127,32 +141,3 @@ def check(walking: Walking, wanted: Output) -> None:
             f"{SECONDS[0]:g} to {SECONDS[1]:g}",
             f"try --seconds-per-step {nearest:g}",
         )
-
-
-def result(made: Trace, walking: Walking, wanted: Output, title: str = "") -> Result:
-    """The walk of a trace, wherever it came from, as what can be printed and written."""
-    from attnviz.views import trace as trace_grids
-    from attnviz.views.grids import grids
-    from attnviz.views.steps.walk import Walk, chosen, walk
-
-    query = None if wanted.query is None else trace_grids.find_query(made.tokens, wanted.query)
-    asked = Walk(
-        query=query,
-        head=walking.head,
-        layer=walking.layer,
-        digits=walking.digits,
-        full=wanted.full,
-    )
-    sections = chosen(walk(made, asked), walking.step)
-    settings_line = trace_grids.settings_line(made)
-    return Result(
-        title=title or f"{trace_grids.headline(made)}, step by step",
-        settings=settings_line,
-        screen=lambda: sections,
-        picture=lambda: sections,
-        exports={suffix: partial(exports.named(suffix), made) for suffix in exports.EXPORTS},
-        provenance=made.provenance,
-        caption=lambda drawn: grids.caption(drawn, settings_line),
-        steps=sections,
-        seconds=walking.seconds_per_step,
-    )

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from math import inf, isinf
+from math import isinf
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from attnviz.attention import arithmetic as attention
 from attnviz.errors import AttnvizError
 from attnviz.examples.claims import CLAIMS, CLOSE
 from attnviz.examples.example import Example, Expectation
-from attnviz.traces.matrices import shape_text
-from attnviz.traces.trace import Layer, Trace
-from attnviz.views.trace import find_query
-from attnviz.wording import sums as arithmetic
+from attnviz.tokens.finding import find_query
+from attnviz.traces.parts import EXPECTED
+from attnviz.traces.trace import Trace
+from attnviz.wording import sums
+from attnviz.wording.numbers import Style
+from attnviz.wording.words import counted, shape_text
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Difference:
     found: float
 
 
-def check(example: Example) -> Iterator[Finding]:
+def findings(example: Example) -> Iterator[Finding]:
     """Every expectation of an example, in its order."""
     if not example.expectations:
         raise AttnvizError(
@@ -47,9 +47,10 @@ def check(example: Example) -> Iterator[Finding]:
             "say what must come out under [[expect]]",
         )
     for expectation in example.expectations:
-        made = example.trace(expectation.item, expectation.changes)
-        for one in _asked(expectation):
-            yield one(example, expectation, made)
+        trace = example.trace(expectation.item, expectation.changes)
+        for name, look in LOOKS.items():
+            if getattr(expectation, name) not in (None, ()):
+                yield look(example, expectation, trace)
 
 
 def numbers_in(example: Example) -> int:
@@ -82,31 +83,21 @@ def differences(expected: Any, found: Tensor) -> list[Difference]:
     return wrong
 
 
-def _asked(expectation: Expectation) -> list[Callable[[Example, Expectation, Trace], Finding]]:
-    kinds = {
-        _values: expectation.values,
-        _shape: expectation.shape,
-        _parameters: expectation.parameters,
-        _claim: expectation.claim,
-        _arithmetic: expectation.arithmetic or None,
-    }
-    return [kind for kind, wanted in kinds.items() if wanted is not None]
-
-
-def _values(example: Example, expectation: Expectation, made: Trace) -> Finding:
-    found = _found(example, expectation, made)
+def _values(example: Example, expectation: Expectation, trace: Trace) -> Finding:
+    found = _found(example, expectation, trace)
     shape = _shape_of(example, expectation)
     if tuple(found.shape) != shape:
         raise _error(
-            example, expectation,
+            example,
+            expectation,
             f"{shape_text(shape)} numbers are expected of '{expectation.step}', which is "
             f"{shape_text(found.shape)}",
             "give as many rows, and numbers in them, as it has",
-        )  # fmt: skip
+        )
     wrong = differences(expectation.values, found)
     count = found.numel()
-    about = f"{count} number{'' if count == 1 else 's'}"
-    return Finding(_name(expectation, made), not wrong, _told(wrong, count) if wrong else about)
+    about = counted(count, "number")
+    return Finding(_name(expectation, trace), not wrong, _told(wrong, count) if wrong else about)
 
 
 def _told(wrong: Sequence[Difference], count: int) -> str:
@@ -138,61 +129,73 @@ def _digits(expected: Decimal | int) -> int:
     return 4 if isinstance(exponent, str) else min(max(-exponent, 0) + 1, 12)
 
 
-def _shape(example: Example, expectation: Expectation, made: Trace) -> Finding:
-    one = tuple(_found(example, expectation, made).shape)
+def _shape(example: Example, expectation: Expectation, trace: Trace) -> Finding:
+    one = tuple(_found(example, expectation, trace).shape)
     found = (example.items, *one) if example.items > 1 else one
     passed = found == expectation.shape
     wanted = shape_text(expectation.shape or ())
     about = wanted if passed else f"expected {wanted}, found {shape_text(found)}"
-    return Finding(f"shape of {_name(expectation, made)}", passed, about)
+    return Finding(f"shape of {_name(expectation, trace)}", passed, about)
 
 
-def _parameters(example: Example, expectation: Expectation, made: Trace) -> Finding:
+def _parameters(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     """How many numbers a matrix has to learn; of embeddings, those of a table for all ids."""
-    found = _found(example, expectation, made).numel()
+    found = _found(example, expectation, trace).numel()
     if expectation.step == "embeddings":
-        found = (made.vocabulary or 0) * made.embeddings.shape[1]
+        found = (trace.vocabulary or 0) * trace.embeddings.shape[1]
     wanted = expectation.parameters or 0
     about = f"{found:,}" if found == wanted else f"expected {wanted:,}, found {found:,}"
     return Finding(f"numbers to learn in {expectation.step}", found == wanted, about)
 
 
-def _claim(example: Example, expectation: Expectation, made: Trace) -> Finding:
+def _claim(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     assert expectation.claim is not None
-    passed, about = CLAIMS[expectation.claim](made.layers[0], example)
+    passed, about = CLAIMS[expectation.claim](trace.layers[0], example)
     return Finding(expectation.claim, passed, about)
 
 
-def _arithmetic(example: Example, expectation: Expectation, made: Trace) -> Finding:
+def _arithmetic(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     """Sums as a tutorial prints them, held against those that `steps --digits 4` writes."""
-    row = find_query(made.tokens, expectation.query or str(len(made.tokens)))
-    layer, style = made.layers[0], arithmetic.Style(4)
+    row = find_query(trace.tokens, expectation.query or str(len(trace.tokens)))
+    layer, style = trace.layers[0], Style(4)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
     columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
-    sums = [arithmetic.dot("", weights, values, result, style) for values, result in columns]
-    written = {f"{each.right} = {each.result}" for each in sums}
+    dots = [sums.dot("", weights, values, result, style) for values, result in columns]
+    written = {f"{each.right} = {each.result}" for each in dots}
     missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
-    return Finding(f"arithmetic of {_name(expectation, made)}", not missing, about)
+    return Finding(f"arithmetic of {_name(expectation, trace)}", not missing, about)
 
 
-def _found(example: Example, expectation: Expectation, made: Trace) -> Tensor:
+LOOKS: dict[str, Callable[[Example, Expectation, Trace], Finding]] = {  # by what is expected
+    "values": _values,
+    "shape": _shape,
+    "parameters": _parameters,
+    "claim": _claim,
+    "arithmetic": _arithmetic,
+}
+
+
+def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
     """The tensor of a step; without a side for heads where there is one head."""
-    tensor = FOUND[expectation.step](made, made.layers[-1])
+    tensor = EXPECTED[expectation.step].find(trace, trace.layers[-1])
     if tensor is None:
         raise _error(
-            example, expectation, f"something is expected of '{expectation.step}', which this "
-            "example has not", _has(made),
-        )  # fmt: skip
+            example,
+            expectation,
+            f"something is expected of '{expectation.step}', which this example has not",
+            _has(trace),
+        )
     if expectation.query is not None:
-        row = find_query(made.tokens, expectation.query)
+        row = find_query(trace.tokens, expectation.query)
         tensor = tensor[row] if tensor.ndim == 2 else tensor[:, row]
     heads = tensor.ndim - (expectation.query is None) > 1 and tensor.shape[0] == 1
     return tensor[0] if heads else tensor
 
 
-def _has(made: Trace) -> str:
-    found = [name for name in FOUND if FOUND[name](made, made.layers[-1]) is not None]
+def _has(trace: Trace) -> str:
+    last = trace.layers[-1]
+    found = [name for name, part in EXPECTED.items() if part.find(trace, last) is not None]
     return f"it has {', '.join(found)}"
 
 
@@ -205,8 +208,12 @@ def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
         if not level or any(isinstance(each, list) != isinstance(level[0], list) for each in level):
             break
         if isinstance(level[0], list) and len({len(each) for each in level}) > 1:
-            raise _error(example, expectation, f"rows expected of '{expectation.step}' are not as "
-                         "long as each other", "give every row as many numbers")  # fmt: skip
+            raise _error(
+                example,
+                expectation,
+                f"rows expected of '{expectation.step}' are not as long as each other",
+                "give every row as many numbers",
+            )
         level = level[0]
     for place, leaf in _leaves(expectation.values, ()):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
@@ -224,11 +231,11 @@ def _leaves(value: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...
         yield place, value
 
 
-def _name(expectation: Expectation, made: Trace) -> str:
+def _name(expectation: Expectation, trace: Trace) -> str:
     name = expectation.step
     if expectation.query is not None:
-        row = find_query(made.tokens, expectation.query)
-        name += f" of {row + 1} {made.tokens.labels[row]}"
+        row = find_query(trace.tokens, expectation.query)
+        name += f" of {row + 1} {trace.tokens.labels[row]}"
     if expectation.item > 1:
         name += f", item {expectation.item}"
     changes = ", ".join(_change(*each) for each in expectation.changes.items())
@@ -241,72 +248,4 @@ def _change(name: str, value: Any) -> str:
 
 def _error(example: Example, expectation: Expectation, problem: str, hint: str) -> AttnvizError:
     where = f"line {expectation.line} of " if expectation.line else ""
-    return AttnvizError(f"{where}'{example.path}': {problem}", hint)
-
-
-def _of_projections(name: str) -> Callable[[Trace, Layer], Tensor | None]:
-    return lambda made, layer: getattr(layer.projections, name, None)
-
-
-def _positions(made: Trace, layer: Layer) -> Tensor | None:
-    added = made.provenance.settings["positions"] in ("sinusoidal", "learned")
-    start = layer.block.attention.inputs if layer.block else layer.inputs
-    return start - made.embeddings if added and layer.layer == 0 else None
-
-
-def _norm(made: Trace, layer: Layer) -> Tensor | None:
-    before = layer.block is not None and layer.block.place == "pre"
-    return layer.block.attention.read if before and layer.block else None
-
-
-def _dropped(made: Trace, layer: Layer) -> Tensor | None:
-    return layer.attended.mixing if layer.attended.mixed_by == "dropout" else None
-
-
-def _joined(made: Trace, layer: Layer) -> Tensor | None:
-    return attention.join_heads(layer.attended.contexts) if layer.heads > 1 else None
-
-
-def _masked(made: Trace, layer: Layer) -> Tensor | None:
-    if bool(layer.visible.all()):
-        return None
-    return layer.attended.logits.masked_fill(~layer.visible, -inf)
-
-
-def _weighted(made: Trace, layer: Layer) -> Tensor:
-    """What each key hands to each query: head, query, key, width."""
-    return layer.attended.mixing[..., None] * layer.values[:, None]
-
-
-def _ids(made: Trace, layer: Layer) -> Tensor:
-    return torch.tensor(made.tokens.ids)
-
-
-FOUND: Mapping[str, Callable[[Trace, Layer], Tensor | None]] = {
-    "tokens": _ids,
-    "embeddings": lambda made, layer: made.embeddings,
-    "inputs": lambda made, layer: layer.inputs,
-    **{name: _of_projections(name) for name in ("w_query", "w_key", "w_value", "w_out",
-                                                "b_query", "b_key", "b_value", "b_out")},
-    "positions": _positions,
-    "norm": _norm,
-    "queries": lambda made, layer: layer.unturned.queries if layer.unturned else layer.queries,
-    "keys": lambda made, layer: layer.unturned.keys if layer.unturned else layer.keys,
-    "values": lambda made, layer: layer.values,
-    "rotary-queries": lambda made, layer: layer.queries if layer.unturned else None,
-    "rotary-keys": lambda made, layer: layer.keys if layer.unturned else None,
-    "scores": lambda made, layer: layer.attended.scores,
-    "scaling": lambda made, layer: layer.attended.scaled_scores,
-    "alibi": lambda made, layer: None if layer.attended.bias is None else layer.attended.logits,
-    "mask": _masked,
-    "softmax": lambda made, layer: layer.attended.weights,
-    "dropout": _dropped,
-    "weighted": _weighted,
-    "heads": lambda made, layer: layer.attended.contexts,
-    "joined": _joined,
-    "context": lambda made, layer: layer.context,
-    "cross-softmax": lambda made, layer: layer.cross.attended.weights if layer.cross else None,
-    "add-attention": lambda made, layer: layer.block.attention.outputs if layer.block else None,
-    "feed-forward": lambda made, layer: layer.block.feed_forward.made if layer.block else None,
-    "outputs": lambda made, layer: layer.outputs if layer.block else None,
-}  # fmt: skip
+    return AttnvizError(f"{where}'{example.path}': {problem}", hint, file=str(example.path))

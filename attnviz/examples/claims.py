@@ -64,8 +64,9 @@ def _apart(one: Any, other: Tensor) -> float:
 def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
     """Row i of the context is the sum over the tokens up to i, whatever comes after."""
     weights, values = layer.attended.mixing, layer.values
-    alone = [weights[:, row, : row + 1, None] * values[:, : row + 1] for row in
-             range(values.shape[1])]  # fmt: skip
+    alone = [
+        weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
+    ]
     made = torch.stack([part.sum(1) for part in alone], dim=1)
     apart = _apart(made, layer.attended.contexts)
     return apart < CLOSE, f"to within {apart:.0e}"
@@ -82,8 +83,10 @@ def _running_mean(layer: Layer, example: Example) -> tuple[bool, str]:
 
 
 def _items_agree(layer: Layer, example: Example) -> tuple[bool, str]:
-    apart = max(_apart(example.trace(item).layers[0].context, layer.context)
-                for item in range(1, example.items + 1))  # fmt: skip
+    apart = max(
+        _apart(example.trace(item).layers[0].context, layer.context)
+        for item in range(1, example.items + 1)
+    )
     return apart == 0, f"{example.items} items"
 
 

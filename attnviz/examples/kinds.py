@@ -60,18 +60,24 @@ EXPECTED: Mapping[str, Kind] = {
     "arithmetic": Kind(_are_words, "a list of sums in quotes"),
 }
 RECIPE: Mapping[str, Kind] = {
-    "seed": Kind(lambda value: is_whole(value) and 0 <= value <= LARGEST_SEED,
-                 f"a whole number from 0 to {LARGEST_SEED:,}"),
-    "skip": Kind(lambda value: is_whole(value) and 0 <= value <= MOST_NUMBERS,
-                 f"a whole number from 0 to {MOST_NUMBERS:,}"),
+    "seed": Kind(
+        lambda value: is_whole(value) and 0 <= value <= LARGEST_SEED,
+        f"a whole number from 0 to {LARGEST_SEED:,}",
+    ),
+    "skip": Kind(
+        lambda value: is_whole(value) and 0 <= value <= MOST_NUMBERS,
+        f"a whole number from 0 to {MOST_NUMBERS:,}",
+    ),
     "draws": Kind(lambda value: isinstance(value, list), "a list of draws"),
-}  # fmt: skip
+}
 _OF_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: WORD}
 
 
 def of_settings() -> dict[str, Kind]:
     """What each setting takes, as its field is annotated."""
     hints = get_type_hints(Settings)
-    found = {name: [each for each in (get_args(hint) or (hint,)) if each in _OF_TYPE]
-             for name, hint in hints.items()}  # fmt: skip
+    found = {
+        name: [each for each in (get_args(hint) or (hint,)) if each in _OF_TYPE]
+        for name, hint in hints.items()
+    }
     return {name: _OF_TYPE[types[0]] for name, types in found.items() if types}

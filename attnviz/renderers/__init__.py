@@ -1,58 +1,70 @@
-"""Grids to bytes: a table of suffixes to import paths. A renderer writes nothing itself."""
+"""Views to bytes: the one table of suffixes. A renderer writes nothing itself."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnviz.errors import unknown
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME
 
 if TYPE_CHECKING:
-    from attnviz.views.grids.grids import Drawable
+    from attnviz.views.view import View
 
-    Renderer = Callable[[Sequence[Drawable], "Look"], bytes]
+    Renderer = Callable[[View, "Look"], Iterable[bytes]]
+
+Kind = Literal["picture", "text", "document", "arrays", "rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a picture looks, and what it says of itself."""
+    """How a picture looks."""
 
     theme: str = DEFAULT_THEME
     palette: str = DEFAULT_PALETTE
     size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
-    columns: int | None = None  # panels in a row; None: as many as make them largest
     dpi: int | None = None  # pixels to an inch; None: as many as the format wants
     seconds: float = 2.5  # that an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
-    title: str = ""
-    caption: str = ""  # small print: how to read it, and its settings
-    closing: tuple[str, ...] = ()  # what follows, in a text file
-    description: str = ""  # for those who do not see it
-    provenance: str = ""  # what made it, so that it can be made again
 
 
-RENDERERS = {  # named, not imported: matplotlib takes half a second
-    ".png": "attnviz.renderers.picture.image:png",
-    ".svg": "attnviz.renderers.picture.image:svg",
-    ".pdf": "attnviz.renderers.picture.image:pdf",
-    ".gif": "attnviz.renderers.picture.animation:gif",
-    ".txt": "attnviz.renderers.terminal.lines:txt",
-    ".md": "attnviz.renderers.markdown:md",
+@dataclass(frozen=True)
+class Format:
+    """What is written where a file's name ends so."""
+
+    path: str  # named, not imported: matplotlib takes half a second
+    kind: Kind
+
+
+FORMATS = {
+    ".png": Format("attnviz.renderers.picture.image:png", "picture"),
+    ".svg": Format("attnviz.renderers.picture.image:svg", "picture"),
+    ".pdf": Format("attnviz.renderers.picture.image:pdf", "picture"),
+    ".gif": Format("attnviz.renderers.picture.animation:gif", "picture"),
+    ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),
+    ".md": Format("attnviz.renderers.markdown:md", "text"),
+    ".json": Format("attnviz.renderers.data:json", "document"),
+    ".npz": Format("attnviz.renderers.data:npz", "arrays"),
+    ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
 
 
-def named(suffix: str) -> Renderer:
-    """The renderer for a suffix, imported only now that it is wanted."""
-    if suffix not in RENDERERS:
-        raise unknown("renderer for", suffix, RENDERERS)
-    made: Renderer = pkgutil.resolve_name(RENDERERS[suffix])
-    return made
+def suffixes(*without: Kind) -> list[str]:
+    """How the names of files may end, but for some kinds."""
+    return [suffix for suffix, each in FORMATS.items() if each.kind not in without]
 
 
-def render(grids: Sequence[Drawable], suffix: str, look: Look | None = None) -> bytes:
-    """The grids in the format of a suffix: `Path("heat.svg").write_bytes(render(grids, ".svg"))`"""
-    return named(suffix)(grids, look or Look())
+def chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
+    """The view in the format of a suffix, chunk by chunk; its renderer is imported only now."""
+    if suffix not in FORMATS:
+        raise unknown("renderer for", suffix, FORMATS)
+    renderer: Renderer = pkgutil.resolve_name(FORMATS[suffix].path)
+    return renderer(view, look or Look())
+
+
+def render(view: View, suffix: str, **looks: Any) -> bytes:
+    """`Path("heat.svg").write_bytes(render(trace("I am").view(), ".svg", theme="dark"))`"""
+    return b"".join(chunks(view, suffix, Look(**looks)))

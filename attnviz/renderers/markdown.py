@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from attnviz.renderers import Look
-from attnviz.views.grids.grids import Curves, Drawable, Grid, Section, cell_format
+from attnviz.renderers.wrapping import aligned
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.numbers import Write, cell_format
+from attnviz.views.grids.section import Section
+from attnviz.views.view import View
 
 HIDDEN = "·"
 
@@ -21,14 +25,14 @@ EMOJI = re.compile(r":(?=[\w+-]+:)")
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def md(drawn: Sequence[Drawable], look: Look) -> bytes:
+def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
-    parts = [f"# {escaped(look.title)}" if look.title else "", escaped(look.caption)]
-    for each in drawn:
-        if each:
-            parts += _section(each) if isinstance(each, Section) else _plain(each)
-    parts += map(escaped, look.closing)
-    return ("\n\n".join(part for part in parts if part) + "\n").encode()
+    title = f"# {escaped(view.headline)}" if view.headline else ""
+    parts = [title, escaped(view.screen.caption)]
+    for each in view.screen.panels:
+        parts += _section(each) if isinstance(each, Section) else _plain(each)
+    parts += map(escaped, view.closing)
+    return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
 
 def escaped(text: str) -> str:
@@ -53,7 +57,7 @@ def _section(section: Section) -> Iterator[str]:
         yield f"**{escaped(grid.title)}**" if len(section.grids) > 1 else ""
         yield _table(grid)
     yield from dict.fromkeys(map(_note, section.grids))
-    yield _fenced(section.sums)
+    yield _fenced(list(aligned(section.sums)))
     yield "\n".join(f"- {escaped(remark)}" for remark in section.remarks)
 
 
@@ -65,7 +69,7 @@ def _plain(each: Grid | Curves) -> Iterator[str]:
 
 
 def _note(grid: Grid) -> str:
-    hidden = f"{HIDDEN} = hidden by the mask" if grid.hidden.any() else ""
+    hidden = f"{HIDDEN} = hidden by the mask" if grid.cells.hides else ""
     note = ". ".join(part for part in (grid.note, hidden) if part)
     return f"*{escaped(note)}*" if note else ""
 
@@ -102,7 +106,7 @@ def _table(grid: Grid) -> str:
     return "\n".join(lines)
 
 
-def _cells(grid: Grid, row: int, write: Callable[[float], str]) -> Iterator[str]:
+def _cells(grid: Grid, row: int, write: Write) -> Iterator[str]:
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
     for value, masked in zip(values, hidden, strict=True):
         yield HIDDEN if masked else "" if np.isnan(value) else write(value)

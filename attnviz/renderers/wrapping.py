@@ -1,14 +1,25 @@
-"""Sums that are longer than a line, broken where a reader would break them."""
+"""Sums in lines: their signs below each other, and long ones broken where a reader would."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.cells import cell_len
+
+from attnviz.wording.sums import Sum
 
 OPERATOR = re.compile(r" (?=[+=≈/−-] )")
 VECTOR = re.compile(r"\[[^\[\]]*\]")
 VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
+
+
+def aligned(sums: Sequence[Sum]) -> Iterator[str]:
+    """The sums as text in columns of equal letters, their first signs below each other."""
+    width = max((cell_len(each.left) for each in sums), default=0)
+    for each in sums:
+        yield f"{each.left}{' ' * (width - cell_len(each.left))} = {each.right_side}"
 
 
 def broken(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:

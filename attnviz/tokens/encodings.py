@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import tiktoken
 
-from attnviz.errors import AttnvizError, unknown
-from attnviz.tokens.tokenizers import TOKENIZERS, Tokenizer
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 
 
-def encoding(name: str) -> Tokenizer:
+def names() -> list[str]:
+    """What tiktoken's encodings are called."""
+    return tiktoken.list_encoding_names()
+
+
+def encoding(name: str) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
-    known = tiktoken.list_encoding_names()
-    if name not in known:
-        raise unknown(
-            "tokenizer", name, [*TOKENIZERS, *(other for other in known if other != "gpt2")]
-        )
     try:
         return partial(encode, tiktoken.get_encoding(name))
     except OSError:  # what requests raises is an OSError, as is a cache that cannot be read

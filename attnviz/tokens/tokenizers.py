@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokens import Tokens
 
 Tokenizer = Callable[[str], Tokens]
@@ -25,30 +25,34 @@ VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids
 
 def tokenize(text: str, tokenizer: str) -> Tokens:
     """The text in the pieces that this tokenizer makes of it."""
-    check(text)
+    refuse_nothing(text)
     return named(tokenizer)(text)
 
 
 def named(tokenizer: str) -> Tokenizer:
     """The tokenizer of this name, imported only now that it is wanted."""
     if tokenizer in TOKENIZERS:
-        made: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer])
-        return made
-    from attnviz.tokens.encodings import encoding
+        found: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer])
+        return found
+    from attnviz.tokens import encodings  # tiktoken, which the other tokenizers do without
 
-    return encoding(tokenizer)
+    known = encodings.names()
+    if tokenizer not in known:
+        others = (name for name in known if name not in TOKENIZERS)
+        raise unknown("tokenizer", tokenizer, [*TOKENIZERS, *others])
+    return encodings.encoding(tokenizer)
 
 
 def vocabulary(tokenizer: str) -> int | None:
     """How many ids there are; None where words have numbers without end."""
     if tokenizer in TOKENIZERS:
         return VOCABULARIES.get(tokenizer)
-    from attnviz.tokens.encodings import size
+    from attnviz.tokens import encodings
 
-    return size(tokenizer)
+    return encodings.size(tokenizer)
 
 
-def check(text: str) -> None:
+def refuse_nothing(text: str) -> None:
     """Refuse a text in which there is nothing to look at, or that is no text."""
     if not text.strip():
         raise AttnvizError(

@@ -4,49 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention import arithmetic as attention
-from attnviz.attention import block as blocks
-from attnviz.attention.block import Block, FeedForward, Norm
-from attnviz.attention.mistakes import MISTAKES
-from attnviz.attention.variants import Variant
+from attnviz.attention import arithmetic, block
+from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import NOTHING, SHAPES, Given
-from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Heads, Layer, Projections, Trace, Unturned
-from attnviz.vectors import drawn as embedding
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.parts import GIVEN
+from attnviz.traces.plan import Plan
+from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
-Vectors = Float[Tensor, "token dim"]
-Keys = Float[Tensor, "head key width"]
-Values = Float[Tensor, "head key value_width"]
+Vectors = Float[Tensor, "*batch token dim"]
+Read = Float[Tensor, "*batch key dim"]
+Queries = Float[Tensor, "*batch head query width"]
+Keys = Float[Tensor, "*batch head key key_width"]
+Scores = Float[Tensor, "*batch head query key"]
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What is decided before a layer is computed."""
-
-    settings: Settings
-    variant: Variant
-    given: Given
-    width: int | None  # of a head's queries and keys; None: the scores are given
-    value_width: int  # of a head's values
-    read: Float[Tensor, "key dim"] | None = None  # what is read, if it is not what reads
-
-    def drawn(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
-        """A matrix of this name, on the device and in the dtype of `like`."""
-        return embedding.projection(name, rows, columns, self.settings.seed).to(like)
+Named = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
 
 
-def layers(
-    plan: Plan, inputs: Vectors, memory: Float[Tensor, "key dim"] | None = None
-) -> Iterator[Layer]:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scored:
+    """Queries held against keys: all that there is before the scores are scaled."""
+
+    made_by: Named
+    before_rotary: BeforeRotary | None
+    queries: Queries | None
+    keys: Keys | None
+    scores: Scores
+    visible: Bool[Tensor, "query key"]
+    bias: Scores | None
+
+
+def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
     """Each layer reads what the one before it made; what is given is the first one's."""
     for number in range(plan.settings.layers or 1):
         make = _block if plan.settings.blocks else attend
@@ -55,124 +52,162 @@ def layers(
         inputs = layer.outputs
         plan = replace(
             plan,
-            given=Given(visible=plan.given.visible),
+            matrices=Matrices(visible=plan.matrices.visible),
             width=plan.width or plan.value_width,
         )
 
 
-def attend(
-    plan: Plan, number: int, inputs: Vectors, memory: Float[Tensor, "key dim"] | None = None
-) -> Layer:
+def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """One attention: of the inputs to themselves, or to a second sentence in memory."""
-    own, given, variant = memory is None, plan.given, plan.variant
-    projections = draw_projections(plan, _stream(number, own), inputs)
-    read = memory if memory is not None else plan.read if plan.read is not None else inputs
-    queries, keys, values = project(plan, inputs, read, projections)
-    unturned = None
-    if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
-        unturned = Unturned(queries, keys)
-        queries, keys = positions.turned(queries), positions.turned(keys)
-    scores = _scores(given, queries, keys)
-    scale = attention.scale_of(variant, plan.width or 1)
-    visible = _visible(plan, scores, own)
-    attended = attention.attend(
-        scores, values, visible, scale=scale, by_hand=given.weights,
-        bias=_bias(plan, scores, own), kept=_kept(plan, scores, _stream(number, own)),
-    )  # fmt: skip
+    own, given = memory is None, plan.matrices
+    stream = _stream(number, own)
+    read = memory if memory is not None else inputs if plan.key_inputs is None else plan.key_inputs
+    scored = score(plan, stream, inputs, read, own=own)
+    values, of_values = _made(plan, "value", stream, read)
+    assert values is not None
+    projections = _projections(scored.made_by | of_values | _out(plan, stream, inputs))
+    attended = arithmetic.attend(
+        scored.scores,
+        values,
+        scored.visible,
+        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        bias=scored.bias,
+        kept=_kept(plan, scored.scores, stream),
+        by_hand=given.weights,
+        mistaken=_mistaken(plan, inputs),
+    )
     context = _joined(attended.contexts, projections)
     _refuse_overflow(attended.scaled_scores, context)
     return Layer(
-        number, scale, plan.width or plan.value_width, inputs, projections, unturned, queries,
-        keys, values, visible, attended, context, memory,
-        read=None if read is inputs else read,
-        given=frozenset(name for name in SHAPES if getattr(given, name) is not None),
-    )  # fmt: skip
-
-
-def draw_projections(plan: Plan, stream: str, inputs: Vectors) -> Projections | None:
-    """The matrices of a variant that projects: given, or else drawn."""
-    given, heads, dim = plan.given, plan.variant.heads, inputs.shape[1]
-    outs = {"query": plan.width, "key": plan.width, "value": plan.value_width}
-    made: dict[str, Tensor | None] = dict.fromkeys(("w_query", "w_key", "w_value", "w_out"))
-    for name, width in outs.items():
-        if plan.variant.projected and _is_made(given, name):
-            matrix = getattr(given, f"w_{name}")
-            if matrix is None:
-                matrix = plan.drawn(f"{stream}w_{name}", dim, heads * (width or 1), inputs)
-            made |= {f"w_{name}": matrix, f"b_{name}": getattr(given, f"b_{name}")}
-    if plan.variant.joined:
-        w_out = given.w_out
-        if w_out is None:
-            w_out = plan.drawn(f"{stream}w_out", heads * plan.value_width, dim, inputs)
-        made |= {"w_out": w_out, "b_out": given.b_out}
-    return Projections(**made) if any(each is not None for each in made.values()) else None
-
-
-def project(
-    plan: Plan, inputs: Vectors, read: Float[Tensor, "key dim"], projections: Projections | None
-) -> tuple[Heads | None, Keys | None, Values]:
-    """Queries of the inputs, keys and values of what is read; what is given stays as it is.
-
-    Without a comparison queries and keys are 0, so every score is.
-    """
-    made = {
-        name: _vectors(plan, name, each, projections)
-        for name, each in (("query", inputs), ("key", read), ("value", read))
-    }
-    assert made["value"] is not None
-    return made["query"], made["key"], made["value"]
-
-
-def mistaken(made: Trace, name: str) -> Trace:
-    """The same trace with the weights that a mistake would give, and their context vectors."""
-    (layer,) = made.layers
-    weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, ratio_of(layer))
-    contexts = attention.mix(weights, layer.values)
-    attended = replace(
-        layer.attended, weights=weights, mixing=weights, mixed_by="softmax", contexts=contexts
+        layer=number,
+        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        head_dim=_head_dim(plan),
+        inputs=inputs,
+        key_inputs=None if read is inputs else read,
+        projections=projections,
+        before_rotary=scored.before_rotary,
+        queries=scored.queries,
+        keys=scored.keys,
+        values=values,
+        visible=scored.visible,
+        attended=attended,
+        context=context,
+        memory=memory,
+        given=frozenset(name for name in GIVEN if getattr(given, name) is not None),
+        mistake=plan.mistake,
     )
-    context = _joined(contexts, layer.projections)
-    return replace(made, layers=(replace(layer, attended=attended, context=context, mistake=name),))
 
 
-def ratio_of(layer: Layer) -> float:
-    """√(model width) over √(head width), which one mistake takes for the other."""
-    ratio: float = layer.inputs.shape[-1] / layer.head_dim
-    return sqrt(ratio)
+def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) -> Scored:
+    """Queries of the inputs, keys of what is read, their scores, and what is visible of them."""
+    queries, of_queries = _made(plan, "query", stream, inputs)
+    keys, of_keys = _made(plan, "key", stream, read)
+    before = None
+    if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
+        before = BeforeRotary(queries, keys)
+        queries, keys = positions.turned(queries), positions.turned(keys)
+    scores = _scores(plan.matrices, queries, keys)
+    return Scored(
+        made_by=of_queries | of_keys,
+        before_rotary=before,
+        queries=queries,
+        keys=keys,
+        scores=scores,
+        visible=_visible(plan, scores, own),
+        bias=_bias(plan, scores, own),
+    )
 
 
-def _block(
-    plan: Plan, number: int, inputs: Vectors, memory: Float[Tensor, "key dim"] | None = None
-) -> Layer:
+def _made(
+    plan: Plan, name: str, stream: str, inputs: Vectors
+) -> tuple[Float[Tensor, "*batch head token width"] | None, Named]:
+    """Vectors of each head, and the matrices that make them; what is given stays as it is.
+
+    Without a comparison queries and keys are 0, so every score is. None is what the scores,
+    being given, need not be made of.
+    """
+    given, heads = plan.matrices, plan.variant.heads
+    found: Tensor | None = getattr(given, _PLURALS[name])
+    if found is not None or (name != "value" and given.scores is not None):
+        return found, {}
+    if not plan.variant.projected:
+        compared = plan.variant.compared or name == "value"
+        vectors = inputs if compared else torch.zeros_like(inputs)
+        return arithmetic.split_heads(vectors, heads), {}
+    bias: Tensor | None = getattr(given, f"b_{name}")
+    matrix: Tensor | None = getattr(given, f"w_{name}")
+    if matrix is None:
+        width = plan.value_width if name == "value" else plan.width or 1
+        matrix = plan.drawn(f"{stream}w_{name}", inputs.shape[-1], heads * width, inputs)
+    vectors = arithmetic.project(inputs, matrix, bias)
+    return arithmetic.split_heads(vectors, heads), {f"w_{name}": matrix, f"b_{name}": bias}
+
+
+_PLURALS = {"query": "queries", "key": "keys", "value": "values"}
+
+
+def _out(plan: Plan, stream: str, inputs: Vectors) -> Named:
+    """The matrix that joins the heads, given or drawn, where there is one."""
+    if not plan.variant.joined:
+        return {}
+    given, rows = plan.matrices, plan.variant.heads * plan.value_width
+    w_out = given.w_out
+    if w_out is None:
+        w_out = plan.drawn(f"{stream}w_out", rows, inputs.shape[-1], inputs)
+    return {"w_out": w_out, "b_out": given.b_out}
+
+
+def _projections(weights: Named) -> Projections | None:
+    return Projections(**weights) if any(each is not None for each in weights.values()) else None
+
+
+def _head_dim(plan: Plan) -> int:
+    return plan.width or plan.value_width
+
+
+def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
+    if plan.blunder is None:
+        return None
+    return partial(plan.blunder.weigh, ratio=sqrt(inputs.shape[-1] / _head_dim(plan)))
+
+
+def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
     place, norm = plan.settings.norm, _norm(inputs)
-    read = blocks.read_by(inputs, norm, place)
-    own = attend(plan, number, read)
+    normed = block.normed_before(inputs, norm, place)
+    own = attend(plan, number, normed)
     _refuse_other_width(own.context, inputs)
-    first = blocks.residual(inputs, read, own.context, norm, place)
-    cross, crossed, outputs = None, None, first.outputs
-    if memory is not None:
-        read = blocks.read_by(outputs, norm, place)
-        cross = attend(replace(plan, given=NOTHING), number, read, memory)
-        crossed = blocks.residual(outputs, read, cross.context, norm, place)
-        outputs = crossed.outputs
+    first = block.residual(inputs, normed, own.context, norm, place)
+    cross, crossed = _crossed(plan, number, first.outputs, memory)
+    outputs = first.outputs if crossed is None else crossed.outputs
     parameters = _feed_forward(plan, _stream(number, True), inputs)
-    read = blocks.read_by(outputs, norm, place)
-    hidden = blocks.hidden(read, parameters)
-    made = blocks.feed_forward(hidden, parameters)
-    last = blocks.residual(outputs, read, made, norm, place)
-    block = Block(place, first, crossed, last, hidden, parameters)
-    return replace(own, cross=cross, block=block)
+    normed = block.normed_before(outputs, norm, place)
+    hidden = block.hidden(normed, parameters)
+    fed = block.feed_forward(hidden, parameters)
+    last = block.residual(outputs, normed, fed, norm, place)
+    return replace(own, cross=cross, block=Block(place, first, crossed, last, hidden, parameters))
+
+
+def _crossed(
+    plan: Plan, number: int, inputs: Vectors, memory: Read | None
+) -> tuple[Layer | None, Residual | None]:
+    """Attention to a second sentence, and its residual, if there is one."""
+    if memory is None:
+        return None, None
+    place, norm = plan.settings.norm, _norm(inputs)
+    normed = block.normed_before(inputs, norm, place)
+    cross = attend(replace(plan, matrices=Matrices()), number, normed, memory)
+    return cross, block.residual(inputs, normed, cross.context, norm, place)
 
 
 def _norm(like: Vectors) -> Norm:
     """As LayerNorm is before it learns: it stretches and shifts nothing."""
-    dim = like.shape[1]
+    dim = like.shape[-1]
     return Norm(torch.ones(dim).to(like), torch.zeros(dim).to(like))
 
 
 def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
-    dim = like.shape[1]
+    dim = like.shape[-1]
     wide = plan.settings.feed_forward or FEED_FORWARD * dim
     return FeedForward(
         w_1=plan.drawn(f"{stream}w_1", dim, wide, like),
@@ -184,10 +219,10 @@ def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
 
 
 def _refuse_other_width(context: Tensor, inputs: Tensor) -> None:
-    if context.shape[1] != inputs.shape[1]:
+    if context.shape[-1] != inputs.shape[-1]:
         raise AttnvizError(
-            f"a block adds context vectors to embeddings: the first are {context.shape[1]} wide, "
-            f"the others {inputs.shape[1]}",
+            f"a block adds context vectors to embeddings: the first are {context.shape[-1]} wide, "
+            f"the others {inputs.shape[-1]}",
             "give a w_out that makes them as wide as each other, or leave --layers out",
         )
 
@@ -198,32 +233,7 @@ def _stream(number: int, own: bool) -> str:
     return layer if own else f"{layer}cross "
 
 
-def _is_made(given: Given, name: str) -> bool:
-    """Whether vectors of this name are made here, and not given or left out."""
-    if name == "value":
-        return given.values is None
-    vectors = given.queries if name == "query" else given.keys
-    return vectors is None and given.scores is None
-
-
-def _vectors(
-    plan: Plan, name: str, inputs: Vectors, projections: Projections | None
-) -> Float[Tensor, "head place width"] | None:
-    given, heads = plan.given, plan.variant.heads
-    found = getattr(given, {"query": "queries", "key": "keys", "value": "values"}[name])
-    if found is not None or not _is_made(given, name):
-        return found  # type: ignore[no-any-return]
-    compared = plan.variant.compared or name == "value"
-    vectors = inputs if compared else torch.zeros_like(inputs)
-    if plan.variant.projected and projections is not None:
-        matrix, bias = getattr(projections, f"w_{name}"), getattr(projections, f"b_{name}")
-        vectors = attention.project(inputs, matrix, bias)
-    return attention.split_heads(vectors, heads)
-
-
-def _scores(
-    given: Given, queries: Float[Tensor, "head query width"] | None, keys: Tensor | None
-) -> Float[Tensor, "head query key"]:
+def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scores:
     if given.scores is not None:
         return given.scores
     assert queries is not None
@@ -233,50 +243,45 @@ def _scores(
             f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
             "give both, or matrices that make them as wide as each other",
         )
-    return attention.similarity(queries, keys)
+    return arithmetic.similarity(queries, keys)
 
 
-def _visible(
-    plan: Plan, scores: Float[Tensor, "head query key"], own: bool
-) -> Bool[Tensor, "query key"]:
+def _visible(plan: Plan, scores: Scores, own: bool) -> Bool[Tensor, "query key"]:
     """What each token may read: of a second sentence everything."""
     queries, keys = scores.shape[-2:]
     if not own:
         return torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
-    if plan.given.visible is not None:
-        return plan.given.visible
-    return attention.visible_cells(plan.variant, queries, scores.device, keys)
+    if plan.matrices.visible is not None:
+        return plan.matrices.visible
+    return arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
 
 
-def _bias(
-    plan: Plan, scores: Float[Tensor, "head query key"], own: bool
-) -> Float[Tensor, "head query key"] | None:
+def _bias(plan: Plan, scores: Scores, own: bool) -> Scores | None:
+    """What ALiBi adds to the scores, the same for every seed."""
     if plan.settings.positions != "alibi" or not own:
         return None
-    return positions.distance_bias(*scores.shape).to(scores)
+    heads, queries, keys = scores.shape[-3:]
+    return positions.distance_bias(heads, queries, keys).to(scores)
 
 
-def _kept(
-    plan: Plan, scores: Float[Tensor, "head query key"], stream: str
-) -> Float[Tensor, "#head query key"] | None:
+def _kept(plan: Plan, scores: Scores, stream: str) -> Scores | None:
     """What the weights are multiplied with: 0, or what makes up for those that are dropped."""
     dropout = plan.variant.dropout
-    if plan.given.kept is not None:
-        return plan.given.kept / (1 - dropout)
+    if plan.matrices.kept is not None:
+        return plan.matrices.kept / (1 - dropout)
     if not dropout:
         return None
-    heads, queries, keys = scores.shape
-    seed = plan.settings.seed
-    return embedding.kept(heads, queries, keys, dropout, seed, f"{stream}dropout").to(scores)
+    heads, queries, keys = scores.shape[-3:]
+    return plan.seeds.kept((heads, queries, keys), dropout, f"{stream}dropout").to(scores)
 
 
 def _joined(
-    contexts: Float[Tensor, "head query value_width"], projections: Projections | None
-) -> Float[Tensor, "query context"]:
-    joined = attention.join_heads(contexts)
+    contexts: Float[Tensor, "*batch head query value_width"], projections: Projections | None
+) -> Float[Tensor, "*batch query context"]:
+    joined = arithmetic.join_heads(contexts)
     if projections is None or projections.w_out is None:
         return joined
-    return attention.project(joined, projections.w_out, projections.b_out)
+    return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
 def _refuse_overflow(scores: Tensor, context: Tensor) -> None:

@@ -10,24 +10,22 @@ from typing import Any
 
 from attnviz import files
 from attnviz.errors import AttnvizError
-from attnviz.traces import matrices as giving
-from attnviz.traces.matrices import Given
-from attnviz.vectors import loaded as vectors
+from attnviz.traces.matrices import Matrices, matrices
+from attnviz.traces.parts import READERS
+from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-READERS = (".toml", ".json", ".npz", ".safetensors")
 
-
-def read(name: str, item: int | None = None) -> Given:
+def read(name: str, item: int | None = None) -> Matrices:
     """What a file gives; `item` is the one that is wanted of a batch, counted from 1."""
     path = Path(name)
     contents = _contents(path)
     try:
-        return giving.given(contents, name, item)
+        return matrices(contents, name, item)
     except AttnvizError as error:
         raise located(error, path) from None
 
@@ -37,12 +35,10 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
     try:
         contents: dict[str, Any] = tomllib.loads(text, **options)
     except tomllib.TOMLDecodeError as error:
-        place = re.search(r"\(at (?:line (\d+)[^)]*|end of document)\)", str(error))
-        where = f"line {place[1]} of " if place and place[1] else "the end of " if place else ""
-        reason = re.sub(r" \(at .*\)", "", str(error))
         raise AttnvizError(
-            f"{where}'{source}' is no TOML: {reason[:1].lower()}{reason[1:]}",
+            f"'{source}' is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
             "a line is a name, =, and a value; words stand in quotes",
+            file=source,
         ) from None
     return contents
 
@@ -71,11 +67,11 @@ def _contents(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise AttnvizError(f"there is no file '{path}' to take matrices from", "check its path")
     if suffix == ".npz":
-        return dict(vectors.numpy_arrays(path, texts=True))
+        return dict(numpy_arrays(path, texts=True))
     if suffix == ".safetensors":
-        return dict(vectors.safetensors_arrays(path))
+        return dict(safetensors_arrays(path))
     text = text_of(path)
-    contents = toml(text, str(path)) if suffix == ".toml" else _json(text, path)
+    contents = toml(text, str(path)) if suffix == ".toml" else json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",
@@ -84,12 +80,14 @@ def _contents(path: Path) -> dict[str, Any]:
     return contents
 
 
-def _json(text: str, path: Path) -> dict[str, Any]:
+def json_object(text: str, path: Path) -> dict[str, Any]:
+    """A JSON text that is one object."""
     try:
         contents = json.loads(text)
     except json.JSONDecodeError as error:
         raise AttnvizError(
-            f"line {error.lineno} of '{path}' is no JSON: {error.msg.lower()}", "mend that line"
+            f"line {error.lineno} of '{path}' is not valid JSON: {error.msg.lower()}",
+            "mend that line",
         ) from None
     except RecursionError:
         raise AttnvizError(f"'{path}' is nested too deep", "give lists of rows") from None
@@ -101,9 +99,8 @@ def _json(text: str, path: Path) -> dict[str, Any]:
 
 
 def located(error: AttnvizError, path: Path) -> AttnvizError:
-    """The same error with the line of the name that it speaks of, in files that have lines."""
-    named = re.search(r"'([^']+)'", str(error))
-    if path.suffix.lower() not in (".toml", ".json") or named is None:
+    """The same error with the line of what it is about, in files that have lines."""
+    if path.suffix.lower() not in (".toml", ".json") or not error.about:
         return error
-    line = line_of(text_of(path), named[1])
-    return error if line is None else AttnvizError(f"line {line}: {error}", error.hint)
+    line = line_of(text_of(path), error.about)
+    return error if line is None else error.told(f"line {line}: {error}")

@@ -6,16 +6,20 @@ One field per option of the command line; None means "as the variant has it".
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
+from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation, Place
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
+from attnviz.wording.commands import option
 
-POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
-NORMS = ("post", "pre")
-ACTIVATIONS = ("relu", "gelu")
-DTYPES = ("float32", "float64", "bfloat16", "float16")
+Positions = Literal["none", "sinusoidal", "learned", "rotary", "alibi"]
+Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+POSITIONS: tuple[Positions, ...] = get_args(Positions)
+ADDED: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
 MOST_LAYERS = 1000
@@ -36,31 +40,32 @@ class Settings:
     window: int | None = None
     temperature: float | None = None
     dropout: float | None = None
-    positions: str = "none"
+    positions: Positions = "none"
     embeddings: str | None = None
     given: str | None = None  # a file of matrices,
     item: int | None = None  # and which of a batch in it, from 1
     layers: int | None = None  # of transformer blocks; None: attention alone
-    norm: str = "post"
-    activation: str = "relu"
+    norm: Place = "post"
+    activation: Activation = "relu"
     feed_forward: int | None = None  # how wide it is inside
     memory: str | None = None  # a second sentence, that the first reads, too
     seed: int = 42
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
 
     def __post_init__(self) -> None:
-        self._check_names()
-        _check_range("--dim", self.dim, 1, LARGEST_DIM)
-        _check_range("--heads", self.heads, 1, LARGEST_DIM)
-        _check_range("--head-dim", self.head_dim, 1, LARGEST_DIM)
-        _check_range("--window", self.window, 1, None)
-        _check_range("--seed", self.seed, 0, LARGEST_SEED)
-        _check_range("--item", self.item, 1, None)
-        _check_range("--layers", self.layers, 1, MOST_LAYERS)
-        _check_range("--feed-forward", self.feed_forward, 1, LARGEST_DIM)
-        self._check_temperature_and_dropout()
-        self._check_what_belongs_together()
+        self._refuse_unknown_names()
+        _refuse_beyond("dim", self.dim, 1, LARGEST_DIM)
+        _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
+        _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
+        _refuse_beyond("window", self.window, 1, None)
+        _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
+        _refuse_beyond("item", self.item, 1, None)
+        _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)
+        _refuse_beyond("feed_forward", self.feed_forward, 1, LARGEST_DIM)
+        self._refuse_odd_temperature()
+        self._refuse_odd_dropout()
+        self._refuse_what_stands_alone()
 
     @property
     def blocks(self) -> bool:
@@ -72,48 +77,58 @@ class Settings:
         """The width of an embedding that is drawn."""
         return DEFAULT_DIM if self.dim is None else self.dim
 
-    def _check_names(self) -> None:
-        if self.variant not in VARIANTS:
-            raise unknown("variant", self.variant, VARIANTS)
-        if self.positions not in POSITIONS:
-            raise unknown("kind of positions", self.positions, POSITIONS)
-        if self.dtype not in DTYPES:
-            raise unknown("dtype", self.dtype, DTYPES)
-        if self.norm not in NORMS:
-            raise unknown("place for the norm", self.norm, NORMS)
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
+    def _refuse_unknown_names(self) -> None:
+        for name, (kind, known) in NAMES.items():
+            if getattr(self, name) not in known:
+                raise unknown(kind, getattr(self, name), known, about=name)
 
-    def _check_temperature_and_dropout(self) -> None:
+    def _refuse_odd_temperature(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:
             raise AttnvizError(
                 f"--temperature is {self.temperature:g}, and must be above 0",
                 "try --temperature 0.5 (sharper) or --temperature 2 (flatter)",
+                about="temperature",
             )
+
+    def _refuse_odd_dropout(self) -> None:
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise AttnvizError(
                 f"--dropout is {self.dropout:g}, and must be at least 0 and below 1",
                 "try --dropout 0.1",
+                about="dropout",
             )
 
-    def _check_what_belongs_together(self) -> None:
+    def _refuse_what_stands_alone(self) -> None:
+        """Some settings mean nothing without another."""
         if self.memory is not None and not VARIANTS[self.variant].projected:
             raise AttnvizError(
                 f"--memory needs queries of one sentence and keys of another, and "
                 f"'{self.variant}' has neither: it attends with the embeddings themselves",
                 "try --variant scaled",
+                about="variant",
             )
         if self.item is not None and self.given is None:
             raise AttnvizError(
-                "--item says which of a batch, and there is no --given", "give a file of matrices"
+                "--item says which of a batch, and there is no --given",
+                "give a file of matrices",
+                about="item",
             )
-        bare = Settings.__dataclass_fields__
         for name in ("norm", "activation", "feed_forward"):
-            if not self.blocks and getattr(self, name) != bare[name].default:
+            if not self.blocks and getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(
-                    f"--{name.replace('_', '-')} belongs to a transformer block, and there is none",
+                    f"{option(name)} belongs to a transformer block, and there is none",
                     "give --layers 1",
+                    about=name,
                 )
+
+
+NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word of several
+    "variant": ("variant", VARIANTS),
+    "positions": ("kind of positions", POSITIONS),
+    "dtype": ("dtype", DTYPES),
+    "norm": ("place for the norm", NORMS),
+    "activation": ("activation", ACTIVATIONS),
+}
 
 
 def chosen_variant(settings: Settings) -> Variant:
@@ -167,9 +182,13 @@ def _nearest_multiple(dim: int, heads: int) -> int:
     return max(1, round(dim / heads)) * heads
 
 
-def _check_range(option: str, value: int | None, lowest: int, highest: int | None) -> None:
+def _refuse_beyond(name: str, value: int | None, lowest: int, highest: int | None) -> None:
     if value is None or (lowest <= value and (highest is None or value <= highest)):
         return
     bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
     nearest = lowest if value < lowest else highest
-    raise AttnvizError(f"{option} is {value}, and must be {bounds}", f"try {option} {nearest}")
+    raise AttnvizError(
+        f"{option(name)} is {value}, and must be {bounds}",
+        f"try {option(name)} {nearest}",
+        about=name,
+    )

@@ -1,8 +1,10 @@
-"""What happened to a sentence, kept: a Trace and its Layers. `tracing` makes them."""
+"""What happened to a sentence, kept: a Trace and its Layers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from jaxtyping import Bool, Float
@@ -12,8 +14,12 @@ from attnviz.attention.arithmetic import Attended
 from attnviz.attention.block import Block
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.origin import Origin
+from attnviz.traces.settings import Positions
+from attnviz.traces.showing import Showable
+from attnviz.traces.weights import InMemory, Weights
 
-Heads = Float[Tensor, "head token width"]
+GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +29,10 @@ class Projections:
     None is what is not there: no biases, no matrix for what was given.
     """
 
-    w_query: Float[Tensor, "dim out"] | None
-    w_key: Float[Tensor, "dim out"] | None
-    w_value: Float[Tensor, "dim values_out"] | None
-    w_out: Float[Tensor, "values_out context"] | None
+    w_query: Float[Tensor, "*batch dim out"] | None = None
+    w_key: Float[Tensor, "*batch dim out"] | None = None
+    w_value: Float[Tensor, "*batch dim values_out"] | None = None
+    w_out: Float[Tensor, "*batch values_out context"] | None = None
     b_query: Float[Tensor, "out"] | None = None
     b_key: Float[Tensor, "out"] | None = None
     b_value: Float[Tensor, "values_out"] | None = None
@@ -34,39 +40,54 @@ class Projections:
 
 
 @dataclass(frozen=True, eq=False)
-class Unturned:
+class BeforeRotary:
     """Queries and keys before rotary positions turned them."""
 
-    queries: Heads
-    keys: Heads
+    queries: Float[Tensor, "*batch head query width"]
+    keys: Float[Tensor, "*batch head key width"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Layer:
     """One layer of attention, in the order things happened; in a block with what surrounds it."""
 
     layer: int
     scale: float
     head_dim: int  # the width of a head's queries; of its values, where the scores were given
-    inputs: Float[Tensor, "query dim"]
+    inputs: Float[Tensor, "*batch query dim"]
+    key_inputs: Float[Tensor, "*batch key dim"] | None = (
+        None  # what keys are made of, if not of these
+    )
     projections: Projections | None
-    unturned: Unturned | None
-    queries: Float[Tensor, "head query width"] | None  # None: the scores were given
-    keys: Float[Tensor, "head key width"] | None
-    values: Float[Tensor, "head key value_width"]
+    before_rotary: BeforeRotary | None = None
+    queries: Float[Tensor, "*batch head query width"] | None  # None: the scores were given
+    keys: Float[Tensor, "*batch head key width"] | None
+    values: Float[Tensor, "*batch head key value_width"]
     visible: Bool[Tensor, "query key"]
     attended: Attended
-    context: Float[Tensor, "query context"]  # the heads joined, and projected
-    memory: Float[Tensor, "key dim"] | None = None  # what cross-attention reads instead of inputs
+    context: Float[Tensor, "*batch query context"]  # the heads joined, and projected
+    memory: Float[Tensor, "*batch key dim"] | None = (
+        None  # what cross-attention reads instead of inputs
+    )
     cross: Layer | None = None  # the attention of a block to a second sentence
     block: Block | None = None
-    read: Float[Tensor, "key dim"] | None = None  # what keys are made of, if not of the inputs
     given: frozenset[str] = frozenset()  # what was not made here
     mistake: str = ""  # the one that made the weights, if one did
+    asked: Weights | None = None  # who answers for the weights, if it is not the matrices
+
+    @property
+    def weights(self) -> Weights:
+        """What is shown asks here for rows, windows and blocks, and never for whole matrices."""
+        return self.asked or InMemory(self.attended, self.visible, self.mistake, self.ratio)
 
     @property
     def heads(self) -> int:
-        return self.attended.weights.shape[0]
+        return self.weights.heads
+
+    @property
+    def ratio(self) -> float:
+        """√(model width) over √(head width), which one mistake takes for the other."""
+        return sqrt(self.inputs.shape[-1] / self.head_dim)
 
     @property
     def from_inputs(self) -> bool:
@@ -75,7 +96,12 @@ class Layer:
         return not (compared and "values" in self.given)
 
     @property
-    def outputs(self) -> Float[Tensor, "query context"]:
+    def entering(self) -> Float[Tensor, "*batch query dim"]:
+        """What entered the layer: of a block, before any norm."""
+        return self.inputs if self.block is None else self.block.attention.inputs
+
+    @property
+    def outputs(self) -> Float[Tensor, "*batch query context"]:
         """What the next layer reads."""
         return self.context if self.block is None else self.block.feed_forward.outputs
 
@@ -87,7 +113,7 @@ class Layer:
     @property
     def name(self) -> str:
         """`L0`, and `L0 cross` for attention to a second sentence."""
-        return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross "
+        return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross"
 
 
 @dataclass(frozen=True)
@@ -96,15 +122,15 @@ class Provenance:
 
     version: str
     command: str | None
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     seed: int
     device: str
     dtype: str
-    versions: dict[str, str]
+    versions: Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trace(Showable):
     """Everything that happened to one sentence; `keys` are the tokens that are read.
 
     `memory` is the second sentence, that cross-attention reads. `vocabulary` counts the ids
@@ -113,12 +139,20 @@ class Trace:
 
     tokens: Tokens
     keys: Tokens
+    memory: Tokens | None = None
+    tokenizer: str
+    vocabulary: int | None = None
     variant: Variant
+    positions: Positions = "none"
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
+    origin: Origin
     provenance: Provenance
-    memory: Tokens | None = None
-    vocabulary: int | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The text that was cut up; None where tokens were given."""
+        return None if self.tokenizer == GIVEN else self.tokens.text
 
     @property
     def attentions(self) -> tuple[Layer, ...]:

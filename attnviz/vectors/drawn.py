@@ -10,6 +10,7 @@ shows the same digits next year, on every device.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import sqrt
 
@@ -21,23 +22,40 @@ from torch import Tensor
 Bits = UInt64[np.ndarray, "..."]
 
 
-def embed(ids: Sequence[int], dim: int, seed: int) -> Float[Tensor, "token dim"]:
-    """A vector for each token, N(0, 1); the same id has the same vector everywhere."""
-    return _one_seed(normal([seed], "embedding", ids, dim))
+@dataclass(frozen=True)
+class Seeds:
+    """One seed; or several, for which everything is drawn at once, with an axis of seeds first."""
 
+    numbers: tuple[int, ...]
+    several: bool = False
 
-def projection(name: str, inputs: int, outputs: int, seed: int) -> Float[Tensor, "inputs outputs"]:
-    """A matrix, N(0, 1/inputs), so that what it makes of N(0, 1) has a variance of about 1."""
-    return _one_seed(normal([seed], name, range(inputs), outputs)) / sqrt(inputs)
+    def normal(
+        self, stream: str, rows: Sequence[int], columns: int
+    ) -> Float[Tensor, "*seed row columns"]:
+        """Rows of N(0, 1); each use of numbers has a stream of its own."""
+        return self._one_or_several(normal(self.numbers, stream, rows, columns))
 
+    def embed(self, ids: Sequence[int], dim: int) -> Float[Tensor, "*seed token dim"]:
+        """A vector for each token, N(0, 1); the same id has the same vector everywhere."""
+        return self.normal("embedding", ids, dim)
 
-def kept(
-    heads: int, queries: int, keys: int, dropout: float, seed: int, stream: str = "dropout"
-) -> Float[Tensor, "head query key"]:
-    """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
-    drawn = uniform([seed], stream, range(heads * queries), keys)[0]
-    scaled: Tensor = (drawn >= dropout).double() / (1 - dropout)
-    return scaled.reshape(heads, queries, keys)
+    def projection(
+        self, name: str, inputs: int, outputs: int
+    ) -> Float[Tensor, "*seed inputs outputs"]:
+        """A matrix, N(0, 1/inputs), so that what it makes of N(0, 1) has a variance of about 1."""
+        return self.normal(name, range(inputs), outputs) / sqrt(inputs)
+
+    def kept(
+        self, shape: tuple[int, int, int], dropout: float, stream: str = "dropout"
+    ) -> Float[Tensor, "*seed head query key"]:
+        """What dropout multiplies weights with: 0, or 1/(1 - dropout) for those that it keeps."""
+        heads, queries, keys = shape
+        numbers = uniform(self.numbers, stream, range(heads * queries), keys)
+        scaled: Tensor = (numbers >= dropout).double() / (1 - dropout)
+        return self._one_or_several(scaled.reshape(len(self.numbers), heads, queries, keys))
+
+    def _one_or_several(self, drawn: Tensor) -> Tensor:
+        return drawn if self.several else drawn.squeeze(0)
 
 
 def normal(
@@ -64,10 +82,6 @@ def uniform(
     return torch.from_numpy(drawn.reshape(len(seeds), len(rows), columns))
 
 
-def _one_seed(drawn: Float[Tensor, "1 row column"]) -> Float[Tensor, "row column"]:
-    return drawn.squeeze(0)
-
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -83,7 +97,7 @@ def _fill(drawn: np.ndarray, states: Bits) -> None:
 
 
 def _mix(bits: Bits, scratch: Bits) -> None:
-    """SplitMix64's last step, in place: every bit that comes out hangs on all that went in."""
+    """SplitMix64's last step, in place: every bit that comes out depends on all that went in."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         np.right_shift(bits, np.uint64(shift), out=scratch)
         np.bitwise_xor(bits, scratch, out=bits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
 
 Matrix = Shaped[np.ndarray, "row dim"]
-AnyArray = Shaped[np.ndarray, "..."]
 Vectors = Float64[np.ndarray, "token dim"]
 
 MATRICES = (".npy", ".npz", ".safetensors")
@@ -66,57 +65,6 @@ def _matrix(path: Path, tensor: str) -> Matrix:
         f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
         f"name one: {path}#{next(iter(matrices))} (there are: {', '.join(matrices)})",
     )
-
-
-def numpy_arrays(path: Path, *, texts: bool = False) -> dict[str, AnyArray]:
-    try:
-        arrays = _npz(path) if path.suffix == ".npz" else {"": _npy(path)}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise _no_numbers(path, str(error)) from None
-    for array in arrays.values():
-        if array.dtype.kind not in ("fiubU" if texts else "fiu"):
-            raise AttnvizError(
-                f"'{path}' holds {array.dtype} where numbers are wanted",
-                "save plain numbers: numpy.save(path, matrix)",
-            )
-    return arrays
-
-
-def _npy(path: Path) -> AnyArray:
-    array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array
-
-
-def _npz(path: Path) -> dict[str, AnyArray]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def _no_numbers(path: Path, reason: str) -> AttnvizError:
-    """NumPy takes any file that it does not know for a pickle; a pickle begins with 0x80."""
-    with path.open("rb") as file:
-        known = file.read(6)[:1] in (b"\x93", b"P", b"\x80")
-    pickled = any(word in reason for word in ("pickle", "Object arrays", "Python objects"))
-    problem = "holds pickled data, which could run code, and is refused"
-    return AttnvizError(
-        f"'{path}' {problem if known and pickled else 'is no NumPy file'}",
-        "save plain numbers: numpy.save(path, matrix)",
-    )
-
-
-def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise AttnvizError(
-            "reading .safetensors needs the package safetensors",
-            "pip install 'attnviz[models]'",
-        ) from None
-    try:
-        return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
-    except (SafetensorError, OSError):
-        raise AttnvizError(f"'{path}' is no safetensors file", "check how it was saved") from None
 
 
 def _lines(path: Path, tokens: Tokens) -> Vectors:

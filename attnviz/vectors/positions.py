@@ -14,7 +14,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.vectors import drawn as embedding
+from attnviz.vectors.drawn import Seeds
 
 
 def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
@@ -23,9 +23,9 @@ def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
 
 
-def learned(tokens: int, dim: int, seed: int) -> Float[Tensor, "token dim"]:
+def learned(tokens: int, dim: int, seeds: Seeds) -> Float[Tensor, "*seed token dim"]:
     """A vector for each position as a model starts with before it learns: N(0, 1)."""
-    return embedding.normal([seed], "position", range(tokens), dim).squeeze(0)
+    return seeds.normal("position", range(tokens), dim)
 
 
 def angles(tokens: int, width: int) -> Float[Tensor, "token pair"]:
@@ -38,7 +38,7 @@ def angles(tokens: int, width: int) -> Float[Tensor, "token pair"]:
 def turned(vectors: Float[Tensor, "*batch token width"]) -> Float[Tensor, "*batch token width"]:
     """Rotary positions: each two neighbouring numbers turned, the further the later they stand.
 
-    The product of a query and a key then hangs on how far they are apart, and not on where.
+    The product of a query and a key then depends on how far they are apart, and not on where.
     """
     angle = angles(*vectors.shape[-2:])
     cosine, sine = angle.cos().to(vectors), angle.sin().to(vectors)

@@ -1,181 +1,145 @@
-"""The whole of a Trace under the names that design and README give: as JSON, and as .npz."""
+"""The numbers behind what is shown: of a Trace everything and its weights, of a Comparison all ways
+and their measures."""
 
 from __future__ import annotations
 
-import io
-import json as standard_json
+import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from attnviz.attention.block import Block, Residual
-from attnviz.tokens.tokens import Tokens
-from attnviz.traces.trace import Layer, Projections, Trace
-from attnviz.views.trace import array
+from attnviz.analysis.comparison import Alternative, Comparison
+from attnviz.analysis.measures import Measures
+from attnviz.analysis.sweeps import BAND, Sweep
+from attnviz.traces.document import Contents, contents
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import array
+from attnviz.views.view import Data, Rows
 
-Contents = dict[str, Any]
+Row = tuple[Any, ...]
 
-
-def contents(trace: Trace) -> Contents:
-    """Everything in a Trace, by name; tensors are still tensors, None is what the trace has not."""
-    named = {
-        "attnviz": asdict(trace.provenance),
-        "text": trace.tokens.text,
-        "tokens": _tokens(trace.tokens),
-        "variant": trace.variant.name,
-        "embeddings": trace.embeddings,
-        "layers": [_layer(layer) for layer in trace.layers],
-    }
-    if trace.keys is not trace.tokens:
-        named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
-    if trace.memory is not None:
-        named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
-    return named
+WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
+MEASURED = ("way", "mistake", "head", "query number", "query")
+QUANTILES = {"low": BAND[0], "median": 0.5, "high": BAND[1]}
 
 
-def json(trace: Trace) -> Iterator[bytes]:
-    """One object on one line for each array's row, so that it can be read and compared."""
-    return written(contents(trace))
+def data_of(trace: Trace) -> Data:
+    """Everything in a Trace; and a line for each weight, for spreadsheets and data frames."""
+    return Data(partial(contents, trace), partial(_weights, trace))
 
 
-def written(named: Contents) -> Iterator[bytes]:
-    """Named contents as JSON, chunk by chunk."""
-    yield from (chunk.encode() for chunk in _json(named, ""))
-    yield b"\n"
+def data_of_comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Data:
+    """Everything in a Comparison; and a line of measures for each way, head and query."""
+    return Data(partial(_comparison, comparison, sweep, conclusion), partial(_measures, comparison))
 
 
-def npz(trace: Trace) -> Iterator[bytes]:
-    """The same arrays; their names are paths into the JSON, such as `layers.0.weights`."""
-    arrays = {name: _plain(value) for name, value in _flat(contents(trace), "")}
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **arrays)
-    yield file.getvalue()
+def _weights(trace: Trace) -> Rows:
+    yield [WEIGHTS]
+    for layer in trace.attentions:
+        for head in range(layer.heads):
+            yield from _weights_of(trace, layer, head)
 
 
-def _tokens(tokens: Tokens) -> Contents:
+def _weights_of(trace: Trace, layer: Layer, head: int) -> Rows:
+    """All keys of a query at once."""
+    keys = list(enumerate(trace.keys_of(layer).labels, start=1))
+    cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
+    seen = {False: "false", True: "true"}
+    for query, label in enumerate(trace.tokens.labels):
+        start = (name, head, query + 1, label)
+        weights = cells.row(query).values[0].tolist()
+        visible = layer.visible[query].tolist()
+        yield [
+            (*start, *key, weight, seen[shown])
+            for key, weight, shown in zip(keys, weights, visible, strict=True)
+        ]
+
+
+def _comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Contents:
+    """`ways` with the arrays of their traces and their measures, `reference`, `differences`."""
+    pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return {
-        "ids": list(tokens.ids),
-        "labels": list(tokens.labels),
-        "bytes": [piece.hex() for piece in tokens.pieces],
+        "by": comparison.by,
+        "reference": comparison.base.name,
+        "query": None if comparison.query is None else comparison.query + 1,
+        "conclusion": conclusion,
+        "ways": [_alternative(*pair) for pair in pairs],
+        "differences": [
+            _difference(comparison, place) for place in range(len(comparison.alternatives))
+        ],
+        "sweep": None if sweep is None else _sweep(sweep),
     }
 
 
-def _layer(layer: Layer) -> Contents:
-    named = _attention(layer)
-    if layer.cross is not None:
-        named["cross"] = _attention(layer.cross)
-    if layer.block is not None:
-        named["block"] = _block(layer.block)
-    return named
-
-
-def _attention(layer: Layer) -> Contents:
-    attended = layer.attended
-    of_hand = attended.mixing if attended.mixed_by == "hand" else None
-    dropped = attended.mixing if attended.mixed_by == "dropout" else None
-    extra = {
-        **_biases(layer.projections),
-        "queries_before_rotary": layer.unturned and layer.unturned.queries,
-        "keys_before_rotary": layer.unturned and layer.unturned.keys,
-        "bias": attended.bias,
-        "weights_by_hand": of_hand,
-    }
+def _alternative(alternative: Alternative, measures: Measures) -> Contents:
+    trace = alternative.trace
     return {
-        "layer": layer.layer,
-        "scale": layer.scale,
-        "heads": layer.heads,
-        "head_dim": layer.head_dim,
-        "inputs": layer.inputs,
-        **{name: layer.projections and getattr(layer.projections, name) for name in _MATRICES},
-        "queries": layer.queries,
-        "keys": layer.keys,
-        "values": layer.values,
-        "scores": attended.scores,
-        "scaled_scores": attended.scaled_scores,
-        "visible": layer.visible,
-        "weights": attended.weights,
-        "weights_after_dropout": dropped,
-        "context": layer.context,
-        **{name: value for name, value in extra.items() if value is not None},
+        "name": alternative.name,
+        "mistake": alternative.mistake or None,
+        **({"weights": array(alternative.weights)} if trace is None else contents(trace)),
+        "settings": None if trace is None else trace.provenance.settings,
+        "measures": {
+            each.name: _without_nan(getattr(measures, each.name)) for each in fields(Measures)
+        },
+        "means": {name: _finite(value) for name, value in measures.means().items()},
     }
 
 
-_MATRICES = ("w_query", "w_key", "w_value", "w_out")
-
-
-def _biases(projections: Projections | None) -> Contents:
-    names = ("b_query", "b_key", "b_value", "b_out")
-    return {name: getattr(projections, name) for name in names} if projections else {}
-
-
-def _block(block: Block) -> Contents:
-    """What surrounds attention: each sub-layer with its residual, and the feed-forward matrices."""
-    names = {"attention": block.attention, "cross": block.cross, "feed_forward": block.feed_forward}
-    parameters = block.parameters
+def _difference(comparison: Comparison, place: int) -> Contents:
+    change, difference = comparison.changes[place], comparison.differences[place]
     return {
-        "norm": block.place,
-        **{name: _residual(each) for name, each in names.items() if each is not None},
-        "hidden": block.hidden,
-        "activation": parameters.activation,
-        **{name: getattr(parameters, name) for name in ("w_1", "b_1", "w_2", "b_2")},
+        "name": comparison.alternatives[place].name,
+        "weights": None if difference is None else array(difference),
+        "largest": None if change is None else asdict(change),
     }
 
 
-def _residual(residual: Residual) -> Contents:
+def _sweep(sweep: Sweep) -> Contents:
     return {
-        "inputs": residual.inputs,
-        "read": residual.read,
-        "made": residual.made,
-        "added": residual.added,
-        "outputs": residual.outputs,
-        "gain": residual.norm.gain,
-        "shift": residual.norm.shift,
+        "by": sweep.by,
+        "values": list(sweep.values),
+        "d_k": list(sweep.widths),
+        "repeats": sweep.repeats,
+        "curves": {
+            measure: {series: _quantiles(repeats.numpy()) for series, repeats in lines.items()}
+            for measure, lines in sweep.curves.items()
+        },
     }
 
 
-def _json(value: Any, indent: str) -> Iterator[str]:
-    """Objects with a line for each key; arrays with a line for each of their innermost rows."""
-    deeper = indent + " "
-    if isinstance(value, Tensor) and value.ndim > 1:
-        yield from _lines("[]", ((deeper, _json(row, deeper)) for row in value), indent)
-    elif isinstance(value, Tensor):
-        yield standard_json.dumps(value.tolist())
-    elif isinstance(value, dict):
-        items = (
-            (f"{deeper}{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value
-        )
-        yield from _lines("{}", items, indent)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        yield from _lines("[]", ((deeper, _json(item, deeper)) for item in value), indent)
-    else:
-        yield standard_json.dumps(value, ensure_ascii=False)
+def _quantiles(repeats: np.ndarray) -> Contents:
+    return {name: np.quantile(repeats, share, axis=1).tolist() for name, share in QUANTILES.items()}
 
 
-def _lines(brackets: str, items: Iterator[tuple[str, Iterator[str]]], indent: str) -> Iterator[str]:
-    separator = brackets[0] + "\n"
-    for start, chunks in items:
-        yield separator + start
-        yield from chunks
-        separator = ",\n"
-    yield f"\n{indent}{brackets[1]}"
+def _measures(comparison: Comparison) -> Rows:
+    """A row for each way, head and query, and one of means for each way."""
+    names = [each.name for each in fields(Measures)]
+    yield [(*MEASURED, *names)]
+    for alternative, measures in zip(comparison.alternatives, comparison.measures, strict=True):
+        start = (alternative.name, "true" if alternative.mistake else "false")
+        numbers = np.stack([array(getattr(measures, name)) for name in names], -1)
+        yield list(_rows_of(comparison, alternative, start, numbers))
+        if comparison.query is None:
+            means = measures.means()
+            yield [(*start, "mean", "mean", "mean", *(_finite(means[name]) for name in names))]
 
 
-def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf with its path; what the trace has not is left out."""
-    if isinstance(value, dict) and path != "attnviz":
-        for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for number, inner in enumerate(value):
-            yield from _flat(inner, f"{path}.{number}")
-    elif value is not None:
-        yield path, value
+def _rows_of(
+    comparison: Comparison, alternative: Alternative, start: Row, numbers: np.ndarray
+) -> Iterator[Row]:
+    for head, rows in enumerate(numbers.tolist()):
+        for query, row in enumerate(rows):
+            if comparison.query in (None, query):
+                label = alternative.tokens.labels[query]
+                yield (*start, head, query + 1, label, *map(_finite, row))
 
 
-def _plain(value: Any) -> np.ndarray:
-    if isinstance(value, Tensor):
-        return array(value)
-    return np.asarray(standard_json.dumps(value) if isinstance(value, dict) else value)
+def _without_nan(rows: Any) -> list[list[float | None]]:
+    return [[_finite(number) for number in row] for row in rows.tolist()]
+
+
+def _finite(number: float) -> float | None:
+    return None if math.isnan(number) else number

@@ -1,51 +1,93 @@
-"""A Trace, as Grids: everything that happened, with nothing left of tensors."""
+"""A Trace, as what can be shown of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Shaped
+from torch import Tensor
 
+from attnviz.attention.arithmetic import MixedBy
+from attnviz.cells import unmasked
 from attnviz.errors import AttnvizError, unknown
-from attnviz.views.grids.grids import (
-    Axis,
-    Grid,
-    Scale,
-    centred,
-    none_hidden,
-    plain_axis,
-    same_scale,
-    weight_scale,
-)
+from attnviz.tokens.finding import find_query
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.origin import Drawn, Given
+from attnviz.traces.parts import SHOWN, Part
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import Stage, array
+from attnviz.views.data import data_of
+from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
+from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.scales import centred, colorless, weight_scale
+from attnviz.views.reading import readings, token_axis
+from attnviz.views.settings_line import settings_line
+from attnviz.views.view import Group, View, page_of
+from attnviz.wording.commands import Command, chosen
 
-if TYPE_CHECKING:
-    from torch import Tensor
+ON_SCREEN = ("weights", "context")
+IN_A_PICTURE = ("weights",)
+OF_A_BLOCK = ("outputs",)
 
-    from attnviz.tokens.tokens import Tokens
-    from attnviz.traces.trace import Layer, Trace
-
-_WHY_NOT = {"outputs": "they are a block's, and there is none (--layers 1)"}
-WEIGHTS_NOTE = "row = query (reads) · column = key (is read) · each row sums to 1"
-
-
-def draw(trace: Trace, show: Sequence[str] = ("weights", "context")) -> list[Grid]:
-    """The grids of what is to be shown, in the order it happened."""
-    check_shown(show)
-    wanted = [SHOWN[name] for name in SHOWN if name in show]
-    drawn = [grid for layer in trace.attentions for made in wanted for grid in made(trace, layer)]
-    if not drawn:
-        raise AttnvizError(
-            f"there is nothing to show of {' and '.join(show)}: "
-            f"{_WHY_NOT.get(show[0], 'it was given, not computed')}",
-            f"name some of: {', '.join(SHOWN)}",
-        )
-    return same_scale(drawn)
+AXES_NOTE = "row = query (reads) · column = key (is read)"
+WEIGHTS_NOTE = f"{AXES_NOTE} · each row sums to 1"
+SCORES_NOTE = "query · key, before scaling and mask"
+MIXED_BY: dict[MixedBy, str] = {  # what weights are called
+    "softmax": "weights",
+    "dropout": "weights after dropout",
+    "hand": "weights by hand",
+    "mistake": "✗ weights",
+}
 
 
-def check_shown(show: Sequence[str]) -> None:
+def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None = None) -> View:
+    """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it."""
+    refuse_unknown_parts(ON_SCREEN if show is None else show)
+    line = settings_line(trace)
+    place = None if query is None else find_query(trace.tokens, str(query))
+    if place is not None:
+        sentences = tuple(readings(trace, place))
+        screen = picture = page_of([Group("readings", sentences)], line)
+    else:
+        sentences = ()
+        blocks = OF_A_BLOCK if trace.layers[0].block else ()
+        screen = page_of(groups(trace, show or (*ON_SCREEN, *blocks)), line)
+        picture = page_of(groups(trace, show or IN_A_PICTURE), line)
+    options = {"show": ",".join(show) if show else None, "query": query}
+    return View(
+        title=headline(trace),
+        headline=headline(trace),
+        settings=line,
+        screen=screen,
+        picture=picture,
+        sentences=sentences,
+        data=data_of(trace),
+        provenance=trace.provenance,
+        command=command_of("run", trace, **options),
+    )
+
+
+def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
+    """Parts of a Trace, on a terminal and in pictures: `draw(trace("I am"), ["weights"])`"""
+    return view(trace, show=show)
+
+
+def headline(trace: Trace) -> str:
+    given = "scores" in trace.layers[0].given
+    return "attention of given scores" if given else f"{trace.variant.name} attention"
+
+
+def command_of(name: str, trace: Trace, **options: object) -> Command | None:
+    """The command that traces the same; none for matrices that are in no file."""
+    origin = trace.origin
+    typed = isinstance(origin, Drawn) or (isinstance(origin, Given) and bool(origin.settings.given))
+    if not typed:
+        return None
+    wanted = {key: value for key, value in options.items() if value is not None}
+    return Command(name=name, argument=trace.text, options=chosen(origin.settings) | wanted)
+
+
+def refuse_unknown_parts(show: Sequence[str]) -> None:
     """Refuse names that stand for nothing."""
     for name in show:
         if name not in SHOWN:
@@ -54,123 +96,71 @@ def check_shown(show: Sequence[str]) -> None:
         raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
 
 
-def headline(trace: Trace) -> str:
-    given = "scores" in trace.layers[0].given
-    return "attention of given scores" if given else f"{trace.variant.name} attention"
-
-
-def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
-    """What the numbers hang on: `4 tokens (gpt2) · width 8 · 1 head of width 8 · seed 42 · cpu`."""
-    made = trace.provenance.settings
-    heads = made["heads"]
-    parts = {
-        "tokens": _counted(len(trace.tokens), "token", made["tokenizer"]),
-        "memory": f"reads {_counted(len(trace.memory), 'more token')}" if trace.memory else "",
-        "dim": f"width {made['dim']}" if trace.layers[0].from_inputs else "",
-        "heads": f"{_counted(heads, 'head')} of width {made['head_dim']}",
-        "layers": f"{_counted(len(trace.layers), 'layer')} ({made['norm']}-norm)"
-        if trace.layers[0].block
-        else "",
-        "scale": "scaled" if made["scale"] else "not scaled",
-        "mask": _mask_of(made),
-        "window": f"window {made['window']}" if made["window"] else "",
-        "temperature": f"temperature {made['temperature']:g}" if made["temperature"] != 1 else "",
-        "dropout": f"dropout {made['dropout']:g}" if made["dropout"] else "",
-        "positions": f"{made['positions']} positions" if made["positions"] != "none" else "",
-        "embeddings": f"embeddings of {made['embeddings']}" if made["embeddings"] else "",
-        "given": f"matrices of {made['given']}" if made["given"] else "",
-        "item": f"item {made['item']}" if made["item"] else "",
-        "seed": f"seed {made['seed']}",
-        "dtype": f"{made['device']} {made['dtype']}",
-    }
-    return " · ".join(part for name, part in parts.items() if part and name not in without)
-
-
-def _mask_of(made: Mapping[str, Any]) -> str:
-    if made["causal"] == "given":
-        return "mask given"
-    return "causal" if made["causal"] else "all tokens visible"
-
-
-def _counted(number: int, noun: str, kind: str = "") -> str:
-    """
-    >>> _counted(4, "token", "gpt2")
-    '4 tokens (gpt2)'
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}{f' ({kind})' if kind else ''}"
-
-
-def readings(trace: Trace, query: int) -> list[Grid]:
-    """What one token reads of its sentence, and of a second one: a row for each head."""
-    own = _reading(trace, trace.layers, query)
-    crossed = [layer.cross for layer in trace.layers if layer.cross]
-    return [own, _reading(trace, crossed, query)] if crossed else [own]
-
-
-def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
-    heads = [
-        (f"{layer.name}H{head}", layer.attended.mixing[head, query], ~layer.visible[query])
-        for layer in layers
-        for head in range(layer.heads)
+def groups(trace: Trace, show: Sequence[str]) -> list[Group]:
+    """What is to be shown of each attention, in the order it happened."""
+    wanted = [part for name, part in SHOWN.items() if name in show]
+    named = [
+        (layer.name, part.show, grids_of(trace, layer, part))
+        for layer in trace.attentions
+        for part in wanted
     ]
-    label = trace.tokens.labels[query]
-    values = np.stack([array(weights) for _, weights, _ in heads])
-    of = " of the memory" if layers[0].memory is not None else ""
-    return Grid(
-        f"what {query + 1} {label} reads{of}",
-        Axis("head", "head", tuple(name for name, _, _ in heads), ("",) * len(heads)),
-        token_axis("key (is read)", trace.keys_of(layers[0])),
-        values,
-        np.stack([hidden.cpu().numpy() for _, _, hidden in heads]),
-        weight_scale(values),
-        note=f"each row sums to 1 · query = {query + 1} {label}",
-        share=True,
+    drawn = same_scale([grid for _, _, grids in named for grid in grids])
+    if not drawn:
+        raise _nothing_to_show(show)
+    left = iter(drawn)
+    return [
+        Group(f"{part} {layer}", tuple(next(left) for _ in grids))
+        for layer, part, grids in named
+        if grids
+    ]
+
+
+def _nothing_to_show(show: Sequence[str]) -> AttnvizError:
+    why = "it was given, not computed"
+    if show[0] in OF_A_BLOCK:
+        why = "they are a block's, and there is none (--layers 1)"
+    return AttnvizError(
+        f"there is nothing to show of {' and '.join(show)}: {why}",
+        f"name some of: {', '.join(SHOWN)}",
     )
 
 
-def find_query(tokens: Tokens, wanted: str) -> int:
-    """The position, from 0, of the token that is meant: by its word, by its number from 1, or by
-    both as tables show them (`2 the`), which is never ambiguous."""
-    names = token_axis("", tokens).names
-    if wanted in names:
-        return names.index(wanted)
-    found = tokens.find(wanted)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        # The number alone would be taken for the word, if the word is a number.
-        choices = [repr(names[place]) if wanted.isdigit() else str(place + 1) for place in found]
-        raise AttnvizError(
-            f"'{wanted}' is in the sentence {len(found)} times",
-            f"say which by its number: --query {' or '.join(choices[:8])}",
+def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
+    """A part of one attention: a grid, or one for each head; none where there is nothing."""
+    if part.show == "tokens":
+        return _tokens(trace, layer)
+    if part.show == "weights":
+        return weights_grids(trace, layer, "mixing", layer.attended.mixed_by)
+    if part.stage is not None:
+        return scores_grids(part.words, trace, layer, part.stage, SCORES_NOTE)
+    tensor = part.find(trace, layer)
+    if tensor is None or (part.show == "embeddings" and not _first(layer)):
+        return []
+    if part.sides.startswith("head "):
+        rows = token_axis(
+            part.sides.split()[1].replace("token", "query"), _read(trace, layer, part)
         )
-    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
-        return int(wanted) - 1
-    raise AttnvizError(f"no token of the sentence is '{wanted}'", _tokens_listed(tokens, wanted))
+        return [
+            vectors_grid(titled(part.words, layer, head), each, rows)
+            for head, each in enumerate(tensor)
+        ]
+    side = "token" if part.show == "embeddings" else "query (reads)"
+    rows = token_axis(side, trace.tokens)
+    return [vectors_grid(_name_of_vectors(part, layer), tensor, rows)]
 
 
-def _tokens_listed(tokens: Tokens, wanted: str) -> str:
-    nearest = get_close_matches(wanted, tokens.labels, n=1)
-    question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    listed = ", ".join(f"{number} {label}" for number, label in enumerate(tokens.labels[:40], 1))
-    rest = f", … {len(tokens)} in all" if len(tokens) > 40 else ""
-    return f"{question}the tokens are: {listed}{rest}"
+def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
+    """The tokens that the rows of a part stand for."""
+    return trace.keys_of(layer) if part.sides.split()[1] == "key" else trace.tokens
 
 
-def token_axis(title: str, tokens: Tokens) -> Axis:
-    numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
-    return Axis(title, "token", tokens.labels, numbers, tokens.spaced)
+def _first(layer: Layer) -> bool:
+    return layer.layer == 0 and layer.memory is None
 
 
-def dimension_axis(count: int) -> Axis:
-    numbers = tuple(str(number) for number in range(1, count + 1))
-    return Axis("dimension", "dimension", ("",) * count, numbers)
-
-
-def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
-    """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
-    plain = tensor.detach().cpu()
-    return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()
+def _name_of_vectors(part: Part, layer: Layer) -> str:
+    single = layer.block is None and layer.memory is None
+    return part.words if single or part.show == "embeddings" else f"{part.words} {layer.name}"
 
 
 def _tokens(trace: Trace, layer: Layer) -> list[Grid]:
@@ -185,132 +175,54 @@ def tokens_grid(title: str, tokens: Tokens, reads: str) -> Grid:
     """Each token with its id."""
     ids = np.asarray(tokens.ids)[:, None]
     columns = plain_axis("dimension", ["id"])
-    rows = token_axis(reads, tokens)
-    return Grid(title, rows, columns, ids, none_hidden(ids), Scale("id", 0, 1, "none"))
+    return Grid(title, token_axis(reads, tokens), columns, unmasked(ids), colorless("id"))
 
 
-def _embeddings(trace: Trace, layer: Layer) -> list[Grid]:
-    if layer.layer or layer.memory is not None:
-        return []
-    return [vectors_grid("embeddings", trace.embeddings, token_axis("token", trace.tokens))]
-
-
-def _queries_of(trace: Trace, layer: Layer) -> list[Grid]:
-    return _each_head("queries", layer, layer.queries, token_axis("query", trace.tokens))
-
-
-def _keys_of(trace: Trace, layer: Layer) -> list[Grid]:
-    return _each_head("keys", layer, layer.keys, token_axis("key", trace.keys_of(layer)))
-
-
-def _values_of(trace: Trace, layer: Layer) -> list[Grid]:
-    return _each_head("values", layer, layer.values, token_axis("key", trace.keys_of(layer)))
-
-
-def _scores(trace: Trace, layer: Layer) -> list[Grid]:
-    return scores_grids("scores", trace, layer, layer.attended.scores)
-
-
-def scores_grids(
-    name: str,
-    trace: Trace,
-    layer: Layer,
-    scores: Tensor,
-    note: str = "query · key, before scaling and mask",
-    masked: bool = False,
-) -> list[Grid]:
+def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str = "") -> list[Grid]:
     """Scores of each head, raw or on their way to weights."""
     made = []
-    for head, each in enumerate(scores):
-        values = array(each)
-        hidden = ~layer.visible.cpu().numpy() if masked else none_hidden(values)
-        scale = centred("score", values)
-        rows, columns = _queries(trace), _keys(trace, layer)
-        title = _titled(name, layer, head)
-        made.append(Grid(title, rows, columns, values, hidden, scale, note=note))
+    for head in range(layer.heads):
+        cells = layer.weights.cells(stage, head)
+        rows, columns = _sides(trace, layer)
+        title = titled(name, layer, head)
+        made.append(Grid(title, rows, columns, cells, centred("score", cells), note=note))
     return made
 
 
-def _weights(trace: Trace, layer: Layer) -> list[Grid]:
-    return weights_grids(trace, layer, layer.attended.mixing, layer.attended.mixed_by)
-
-
-MIXED_BY = {
-    "softmax": "weights",
-    "dropout": "weights after dropout",
-    "hand": "weights by hand",
-    "mistake": "✗ weights",
-}
-
-
-def weights_grids(trace: Trace, layer: Layer, weights: Tensor, mixed_by: str) -> list[Grid]:
+def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
-    masked = ~layer.visible.cpu().numpy()
-    sums = mixed_by == "softmax"
-    note = WEIGHTS_NOTE if sums else WEIGHTS_NOTE.replace(" · each row sums to 1", "")
-    return [
-        Grid(
-            _titled(MIXED_BY[mixed_by], layer, head),
-            _queries(trace),
-            _keys(trace, layer),
-            values := array(each),
-            masked & (values == 0),  # a mistake may give weight to what should be hidden
-            weight_scale(values),
-            note=note,
+    rows, columns = _sides(trace, layer)
+    made = []
+    for head in range(layer.heads):
+        cells = layer.weights.cells(stage, head)
+        grid = Grid(
+            titled(MIXED_BY[mixed_by], layer, head),
+            rows,
+            columns,
+            cells,
+            weight_scale(cells),
+            note=WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE,
             share=True,
         )
-        for head, each in enumerate(weights)
-    ]
-
-
-def _context(trace: Trace, layer: Layer) -> list[Grid]:
-    single = layer.block is None and layer.memory is None
-    name = "context vectors" if single else f"context vectors {layer.name.strip()}"
-    return [vectors_grid(name, layer.context, _queries(trace))]
-
-
-def _outputs(trace: Trace, layer: Layer) -> list[Grid]:
-    if layer.block is None:
-        return []
-    return [vectors_grid(f"outputs L{layer.layer}", layer.outputs, _queries(trace))]
-
-
-SHOWN: dict[str, Callable[[Trace, Layer], list[Grid]]] = {  # in the order of the path
-    "tokens": _tokens,
-    "embeddings": _embeddings,
-    "queries": _queries_of,
-    "keys": _keys_of,
-    "values": _values_of,
-    "scores": _scores,
-    "weights": _weights,
-    "context": _context,
-    "outputs": _outputs,
-}
-
-
-def _queries(trace: Trace) -> Axis:
-    return token_axis("query (reads)", trace.tokens)
-
-
-def _keys(trace: Trace, layer: Layer) -> Axis:
-    return token_axis("key (is read)", trace.keys_of(layer))
-
-
-def _each_head(name: str, layer: Layer, vectors: Tensor | None, rows: Axis) -> list[Grid]:
-    """None where the scores were given, which need no queries and keys."""
-    return [
-        vectors_grid(_titled(name, layer, head), each, rows)
-        for head, each in enumerate(() if vectors is None else vectors)
-    ]
+        made.append(grid)
+    return made
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
     """A row for each vector."""
-    values = array(vectors)
-    columns = dimension_axis(values.shape[1])
-    return Grid(title, rows, columns, values, none_hidden(values), centred("value", values))
+    cells = unmasked(array(vectors))
+    return Grid(title, rows, dimension_axis(cells.shape[1]), cells, centred("value", cells))
 
 
-def _titled(name: str, layer: Layer, head: int) -> str:
+def titled(name: str, layer: Layer, head: int) -> str:
+    """With layer and head, where there could be others."""
     alone = layer.heads == 1 and layer.block is None and layer.memory is None
-    return name if alone else f"{name} {layer.name}H{head}"
+    if alone:
+        return name
+    between = " " if layer.memory is not None else ""
+    return f"{name} {layer.name}{between}H{head}"
+
+
+def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:
+    rows = token_axis("query (reads)", trace.tokens)
+    return rows, token_axis("key (is read)", trace.keys_of(layer))

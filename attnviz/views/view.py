@@ -1,32 +1,113 @@
-"""What a command has to deliver, whichever command it was: what `output` prints and writes."""
+"""What a result says and shows, whoever made it: the one value that every renderer takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:
+from attnviz.views.grids.description import caption, describe
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Drawable, Section
+from attnviz.wording.commands import Command
+
+if TYPE_CHECKING:  # a View has nothing of tensors in it
     from attnviz.traces.trace import Provenance
-    from attnviz.views.grids.grids import Drawable, Grid, Section
 
-Export = Callable[[], Iterator[bytes]]
+VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
+    "Trace": "attnviz.views.trace:view",
+    "Comparison": "attnviz.views.comparison:view",
+    "Walk": "attnviz.views.steps.walk:view",
+    "Example": "attnviz.views.example:view",
+}
+RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
+SAVE = "attnviz.renderers.saving:save"
+
+Rows = Iterator[Sequence[Sequence[Any]]]  # some at once
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """Made by a command; what it shows is drawn when it is wanted."""
+# How a picture arranges panels: as large as they can be; two, and in the same row what tells
+# them apart; or in rows, each as long as the others.
+Kind = Literal["free", "pair", "rows"]
 
-    title: str
-    picture_title: str = ""  # what there is to learn from it; else the title
-    settings: str  # one line of what the numbers hang on
-    screen: Callable[[], Sequence[Drawable]]
-    picture: Callable[[], Sequence[Drawable]]
-    exports: dict[str, Export]  # suffix -> the chunks of a file
-    provenance: Provenance | None
-    caption: Callable[[Sequence[Drawable]], str]
-    readings: Sequence[Grid] = ()  # sentences, in place of tables
-    closing: list[str] = field(default_factory=list)  # lines after the tables
-    columns: int | None = None  # panels in a row of a picture
-    steps: Sequence[Section] = ()  # of which each may have a file of its own
-    seconds: float = 2.5  # that an animation shows each step
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Panels that belong together; in a picture, what belongs to each of them stands below it."""
+
+    name: str
+    panels: tuple[Drawable, ...]
+    below: tuple[Grid, ...] = ()
+    kind: Kind = "free"
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Groups of panels that are shown together, and what is said about all of them."""
+
+    groups: tuple[Group, ...]
+    caption: str = ""  # small print: how to read it, and its settings
+    description: str = ""  # for those who do not see it
+
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        """Everything that is shown, one after another."""
+        return tuple(each for group in self.groups for each in (*group.panels, *group.below))
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The numbers behind what is shown, made when they are wanted."""
+
+    document: Callable[[], Mapping[str, Any]]  # everything, by name
+    rows: Callable[[], Rows]  # a line for each number, a header first
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View:
+    """A result as it is told: in words, on a terminal, in a picture, as data."""
+
+    title: str = ""  # what was done
+    headline: str = ""  # what there is to learn from it, over a picture
+    settings: str = ""  # one line of what the numbers depend on
+    screen: Page  # everything, for terminals and texts
+    picture: Page  # the choice for a picture
+    sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
+    closing: tuple[str, ...] = ()  # what there is to say in the end
+    data: Data | None = None
+    provenance: Provenance | None = None
+    command: Command | None = None  # the one that would make it, where there is one
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The steps, if it is a walk."""
+        return tuple(each for each in self.screen.panels if isinstance(each, Section))
+
+    def of_section(self, section: Section) -> View:
+        """One step alone, and still."""
+        page = page_of([Group("steps", (replace(section, moments=()),))], self.settings)
+        return replace(self, screen=page, picture=page, headline=section.heading)
+
+    def render(self, suffix: str, **looks: Any) -> bytes:
+        """The bytes of a file of this kind: `view.render(".svg", theme="dark")`"""
+        render: Callable[..., bytes] = pkgutil.resolve_name(RENDER)
+        return render(self, suffix, **looks)
+
+    def save(self, *paths: str | Path, **looks: Any) -> None:
+        """Write files, all of them or none: `view.save("heatmap.png", "numbers.npz")`"""
+        save: Callable[..., object] = pkgutil.resolve_name(SAVE)
+        save(self, *paths, **looks)
+
+
+def view(result: Any, **choices: Any) -> View:
+    """What can be shown of a Trace, a Comparison, a Walk, an Example."""
+    make: Callable[..., View] = pkgutil.resolve_name(VIEWS[type(result).__name__])
+    return make(result, **choices)
+
+
+def page_of(groups: Sequence[Group], settings: str) -> Page:
+    """A page with its small print and its description."""
+    bare = Page(tuple(groups))
+    return Page(bare.groups, caption(bare.panels, settings), describe(bare.panels))

@@ -8,54 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
-from rich.cells import cell_len
-
-from attnviz.views.grids.grids import smallest
+from attnviz.wording.numbers import Style
 
 Numbers = Sequence[float]
 
 TERMS = 16  # of a sum that are written; of a longer one
 FIRST, LAST = 6, 2  # the first and the last
-LARGE = 1e6  # from here on numbers are written with powers of ten
 SHIFTED = 50.0  # larger scores are written less the largest of them, or exp of them overflows
-
-
-@dataclass(frozen=True)
-class Style:
-    """How numbers are written: so many digits behind the point; none where all are whole, and
-    with powers of ten where all are so small that hardly a digit would be left."""
-
-    digits: int = 2
-    form: str = "fixed"  # or "whole", or "power"
-    full: bool = False  # write sums out, however long they are
-
-    def __call__(self, value: float) -> str:
-        """
-        >>> Style()(1.3128), Style()(-0.0001), Style(form="whole")(4.0), Style(form="power")(0.0123)
-        ('1.31', '0.00', '4', '1.2e-02')
-        """
-        if self.form == "whole":
-            return str(round(value))
-        if self.form == "power":
-            return f"{value:.{max(self.digits - 1, 0)}e}" if value else "0"
-        if abs(value) >= LARGE:
-            return f"{value:.{self.digits}e}"
-        return f"{round(value, self.digits) + 0.0:.{self.digits}f}"  # + 0.0, for there is no -0.00
-
-    def printed(self, value: float) -> float:
-        """The number that is read where this one is written."""
-        return float(self(value))
-
-    def of(self, *values: float) -> Style:
-        """The same for numbers that belong together: as the table that holds them writes them."""
-        if all(abs(value) < LARGE and value == round(value) for value in values):
-            return replace(self, form="whole")
-        reach = max(map(abs, values))
-        return replace(self, form="power" if reach < smallest(self.digits) else "fixed")
 
 
 @dataclass(frozen=True)
@@ -68,24 +31,24 @@ class Sum:
     exact: bool  # whether what is printed on the right gives what is printed as the result
 
     @property
-    def sign(self) -> str:
-        return "=" if self.exact else "≈"
+    def right_side(self) -> str:
+        """What stands behind the first sign, the result and its own sign included."""
+        sign = "=" if self.exact else "≈"
+        return f"{self.right} {sign} {self.result}" if self.result else self.right
 
-
-def lines(sums: Sequence[Sum]) -> tuple[str, ...]:
-    """The sums as text, their first signs below each other."""
-    width = max((cell_len(each.left) for each in sums), default=0)
-    return tuple(
-        f"{each.left}{' ' * (width - cell_len(each.left))} = {each.right}"
-        + (f" {each.sign} {each.result}" if each.result else "")
-        for each in sums
-    )
+    @property
+    def text(self) -> str:
+        return f"{self.left} = {self.right_side}"
 
 
 def dot(
-    left: str, first: Numbers, second: Numbers, result: float, style: Style,
+    left: str,
+    first: Numbers,
+    second: Numbers,
+    result: float,
+    style: Style,
     ends: Style | None = None,
-) -> Sum:  # fmt: skip
+) -> Sum:
     """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out."""
     ours, theirs, ends = style.of(*first), style.of(*second), ends or style.of(result)
     pairs = list(zip(first, second, strict=True))
@@ -103,9 +66,15 @@ def total(left: str, terms: Numbers, place: int, results: Numbers, style: Style)
 
 
 def mixture(
-    left: str, weights: Numbers, vectors: Sequence[Numbers], result: Numbers, style: Style,
-    bias: Numbers | None = None, *, shares: bool = False,
-) -> Sum:  # fmt: skip
+    left: str,
+    weights: Numbers,
+    vectors: Sequence[Numbers],
+    result: Numbers,
+    style: Style,
+    bias: Numbers | None = None,
+    *,
+    shares: bool = False,
+) -> Sum:
     """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
     right, values = _mixed(weights, vectors, bias, style, shares=shares)
     return _vector_sum(left, right, values, result, style)
@@ -123,9 +92,14 @@ def vectors_added(left: str, vectors: Sequence[Numbers], result: Numbers, style:
 
 
 def quotient(
-    left: str, values: Numbers, place: int, divisors: Sequence[str], by: float, results: Numbers,
+    left: str,
+    values: Numbers,
+    place: int,
+    divisors: Sequence[str],
+    by: float,
+    results: Numbers,
     style: Style,
-) -> Sum:  # fmt: skip
+) -> Sum:
     """`1.31 / √3 = 0.76`, one of a row; what it is divided by is exact as it is written."""
     written = style.of(*values)
     value = written.printed(values[place]) / by
@@ -134,9 +108,13 @@ def quotient(
 
 
 def less(
-    left: str, values: Numbers, place: int, factors: tuple[float, int], results: Numbers,
+    left: str,
+    values: Numbers,
+    place: int,
+    factors: tuple[float, int],
+    results: Numbers,
     style: Style,
-) -> Sum:  # fmt: skip
+) -> Sum:
     """`0.76 - 0.0625·2 = 0.64`, one of a row; the slope is exact as it is written."""
     written, (slope, distance) = style.of(*values), factors
     value = written.printed(values[place]) - slope * distance
@@ -203,9 +181,14 @@ def variance(left: str, numbers: Numbers, mean: float, result: float, style: Sty
 
 
 def normed(
-    left: str, numbers: Numbers, mean: float, variance: float, least: float, result: Numbers,
+    left: str,
+    numbers: Numbers,
+    mean: float,
+    variance: float,
+    least: float,
+    result: Numbers,
     style: Style,
-) -> Sum:  # fmt: skip
+) -> Sum:
     """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`"""
     written, middle, spread = style.of(*numbers), style.of(mean), style.of(variance)
     less = _plus("", middle(-mean)).strip()
@@ -215,17 +198,23 @@ def normed(
     return _vector_sum(left, right, values, result, style)
 
 
-def bent(
-    left: str, bend: str, weights: Numbers, vectors: Sequence[Numbers], bias: Numbers | None,
-    result: Numbers, style: Style,
-) -> Sum:  # fmt: skip
+def activated(
+    left: str,
+    activation: str,
+    weights: Numbers,
+    vectors: Sequence[Numbers],
+    bias: Numbers | None,
+    result: Numbers,
+    style: Style,
+) -> Sum:
     """`relu(0.24·[0.88 -0.92] + 0.76·[0.96 0.39]) = [0.94 0.08]`"""
     right, values = _mixed(weights, vectors, bias, style)
-    bended = None if values is None else [BENDS[bend](value) for value in values]
-    return _vector_sum(left, f"{bend}({right})", bended, result, style)
+    function = ACTIVATIONS[activation]
+    results = None if values is None else [function(value) for value in values]
+    return _vector_sum(left, f"{activation}({right})", results, result, style)
 
 
-BENDS: dict[str, Callable[[float], float]] = {
+ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "relu": lambda value: max(value, 0.0),
     "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
 }
@@ -271,9 +260,13 @@ def _shown(count: int, style: Style) -> Sequence[int]:
 
 
 def _mixed(
-    weights: Numbers, vectors: Sequence[Numbers], bias: Numbers | None, style: Style, *,
+    weights: Numbers,
+    vectors: Sequence[Numbers],
+    bias: Numbers | None,
+    style: Style,
+    *,
     shares: bool = False,
-) -> tuple[str, list[float] | None]:  # fmt: skip
+) -> tuple[str, list[float] | None]:
     """Vectors times their weights, added up: as text, and what that text comes to.
 
     What a text comes to that leaves terms out, nobody can say, and it is not worked out.
@@ -291,8 +284,10 @@ def _mixed(
     values = [0.0] * len(pairs[0][1]) if bias is None or also is None else map(also.printed, bias)
     for weight, vector in pairs:
         share = ours.printed(weight)
-        values = [so_far + share * theirs.printed(each)
-                  for so_far, each in zip(values, vector, strict=True)]  # fmt: skip
+        values = [
+            so_far + share * theirs.printed(each)
+            for so_far, each in zip(values, vector, strict=True)
+        ]
     return text, list(values)
 
 

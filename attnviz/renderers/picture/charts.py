@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib import ticker
 
 from attnviz.renderers.picture.ticks import POINT, Ticks, text_width
-from attnviz.views.grids.grids import Curves
+from attnviz.views.grids.grid import Curves
 
 LABEL = 8.0  # points
 STEPS = 1000  # of a side, between which numbers are placed
 LARGE_RANGE = 8  # from where on a scale is logarithmic
+ROUND = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
+MOST_POWERS = 6  # of ten, beside a logarithmic scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +110,12 @@ def _along(curves: Curves) -> Span:
 
 
 def _numbers(span: Span) -> list[float]:
-    """Three to six round numbers inside a span."""
+    """A few round numbers inside a span."""
+    locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND)
     if span.logarithmic:
-        powers = range(math.floor(math.log10(span.low)), math.ceil(math.log10(span.high)) + 1)
-        steps = (1, 2, 5) if span.high / span.low < 1000 else (1,)
-        numbers = [step * 10.0**power for power in powers for step in steps]
-    else:
-        rough = (span.high - span.low) / 4
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= rough)
-        first = math.ceil(span.low / step)
-        numbers = [round((first + number) * step, 12) for number in range(8)]
+        within = (1, 2, 5) if span.high / span.low < 1000 else (1,)
+        locator = ticker.LogLocator(subs=within, numticks=MOST_POWERS)
+    numbers = locator.tick_values(span.low, span.high)
     return [number for number in numbers if span.low <= number <= span.high]
 
 

@@ -1,4 +1,4 @@
-"""Panels in rows, one after another like words in a paragraph; all lengths are inches."""
+"""Cards in rows, one after another like words in a paragraph; all lengths are inches."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnviz.renderers.picture.layout import Box, Layout, joined
-from attnviz.renderers.picture.panels import (
-    Block,
+from attnviz.renderers.picture.cards import (
     Body,
+    Card,
     bodies,
     body,
-    draw_block,
+    draw_card,
     head,
     least_width,
 )
+from attnviz.renderers.picture.placed import Box, Layout, joined
 
-BLOCK_GAP, ROW_GAP = 0.28, 0.12  # between two panels
+CARD_GAP, ROW_GAP = 0.28, 0.12  # between two cards
 WIDEST_ROW_GAP = 0.4  # where there is room to spare
 WIDER = 1.4  # times, that cells become so as to fill a row
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A block in its place in a row."""
+    """A card in its place in a row."""
 
-    block: Block
+    card: Card
     body: Body
     width: float
 
     @cached_property
     def height(self) -> float:
-        return head(self.block, self.width).height + self.body.height
+        return head(self.card, self.width).height + self.body.height
 
 
-Choice = Sequence[Piece]  # one block in several arrangements, of which one is drawn
+Choice = Sequence[Piece]  # one card in several arrangements, of which one is drawn
 Row = list[Piece]
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """All panels, in rows of one width."""
+    """All cards, in rows of one width."""
 
     rows: tuple[tuple[Piece, ...], ...]
 
@@ -59,20 +59,14 @@ class Flow:
         return max(_width(row) for row in self.rows)
 
 
-def flow(blocks: Sequence[Block], width: float, grown: float, columns: int | None) -> Flow:
-    """The lowest of all ways to set the blocks in rows."""
-    choices = [[_piece(block, each) for each in bodies(block, grown)] for block in blocks]
-    rows = _so_many(choices, width, columns) if columns else _lowest(choices, width)
-    return _filled(rows, width)
-
-
-def _so_many(choices: Sequence[Choice], width: float, columns: int) -> list[Row]:
-    starts = range(0, len(choices), columns)
-    return [_row(choices[start : start + columns], width) for start in starts]
+def flow(cards: Sequence[Card], width: float, grown: float) -> Flow:
+    """The lowest of all ways to set the cards in rows."""
+    choices = [[_piece(card, each) for each in bodies(card, grown)] for card in cards]
+    return _filled(_lowest(choices, width), width)
 
 
 def _lowest(choices: Sequence[Choice], width: float) -> list[Row]:
-    """For each number of blocks from the first on the lowest rows, made from those of fewer."""
+    """For each number of cards from the first on the lowest rows, made from those of fewer."""
     best: list[tuple[float, list[Row]]] = [(0.0, [])]
     for stop in range(1, len(choices) + 1):
         ways = []
@@ -87,7 +81,7 @@ def _lowest(choices: Sequence[Choice], width: float) -> list[Row]:
 
 
 def _row(choices: Sequence[Choice], width: float) -> Row:
-    """The lowest row of these blocks that is no wider than this; else the narrowest."""
+    """The lowest row of these cards that is no wider than this; else the narrowest."""
     heights = sorted({piece.height for choice in choices for piece in choice})
     for height in heights:
         row = [_narrowest(choice, height) for choice in choices]
@@ -96,8 +90,8 @@ def _row(choices: Sequence[Choice], width: float) -> Row:
     return [min(choice, key=lambda piece: piece.width) for choice in choices]
 
 
-def _piece(block: Block, made: Body) -> Piece:
-    return Piece(block, made, _rounded_up(max(made.width, least_width(block))))
+def _piece(card: Card, made: Body) -> Piece:
+    return Piece(card, made, _rounded_up(max(made.width, least_width(card))))
 
 
 def _rounded_up(width: float) -> float:
@@ -106,7 +100,7 @@ def _rounded_up(width: float) -> float:
 
 
 def _narrowest(choice: Choice, height: float) -> Piece:
-    """Of the ways to set a block those that are low enough, or else the lowest."""
+    """Of the ways to set a card those that are low enough, or else the lowest."""
     low = [piece for piece in choice if piece.height <= height]
     return min(low or choice, key=lambda piece: (piece.width if low else 0, piece.height))
 
@@ -116,33 +110,33 @@ def _height(row: Sequence[Piece]) -> float:
 
 
 def _width(row: Sequence[Piece]) -> float:
-    return sum(piece.width for piece in row) + BLOCK_GAP * (len(row) - 1)
+    return sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
 
 
 def _filled(rows: Sequence[Sequence[Piece]], width: float) -> Flow:
-    """Rows made as wide as the page, each panel by the same share."""
+    """Rows made as wide as the page, each card by the same share."""
     made = []
     for row in rows:
-        gaps = BLOCK_GAP * (len(row) - 1)
+        gaps = CARD_GAP * (len(row) - 1)
         share = max((width - gaps) / (_width(row) - gaps), 1.0)
         made.append(tuple(_widened(piece, share) for piece in row))
     return Flow(tuple(made))
 
 
 def _widened(piece: Piece, share: float) -> Piece:
-    """A panel with more room; it goes to the cells, as long as they do not become too wide."""
+    """A card with more room; it goes to the cells, as long as they do not become too wide."""
     width = math.floor(piece.width * share * 100 + 1e-6) / 100
     if not piece.body.tables:
-        return Piece(piece.block, piece.body, width)
+        return Piece(piece.card, piece.body, width)
     spare = width - piece.body.width
     wider = math.floor(min(1 + spare / piece.body.cells, WIDER) * 10) / 10
     first = piece.body
-    made = body(piece.block, first.across, first.grown, wider) if wider > 1 else first
-    return Piece(piece.block, made if made.width <= width else first, width)
+    made = body(piece.card, first.across, first.grown, wider) if wider > 1 else first
+    return Piece(piece.card, made if made.width <= width else first, width)
 
 
 def draw_flow(made: Flow, room: Box) -> Layout:
-    """The panels from the top of the room; what is left of it goes between the rows."""
+    """The cards from the top of the room; what is left of it goes between the rows."""
     left, bottom, _, height = room
     top = bottom + height
     spare = max(height - made.height, 0.0) / len(made.rows)
@@ -151,7 +145,7 @@ def draw_flow(made: Flow, room: Box) -> Layout:
     for row, high in zip(made.rows, made.heights, strict=True):
         x = left
         for piece in row:
-            drawn.append(draw_block(piece.block, piece.body, x, top, piece.width))
-            x += piece.width + BLOCK_GAP
+            drawn.append(draw_card(piece.card, piece.body, x, top, piece.width))
+            x += piece.width + CARD_GAP
         top -= high + gap
     return joined(drawn)

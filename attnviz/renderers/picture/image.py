@@ -1,94 +1,87 @@
-"""Grids as pictures: PNG, SVG and PDF, ready for a slide as they come out.
-
-`layout.py` decides how large everything is and where it stands; here it is drawn.
-"""
+"""Views as pictures: PNG, SVG and PDF, ready for a slide as they come out."""
 
 from __future__ import annotations
 
 import html
 import io
-import logging
+import json
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any
 
-import matplotlib
-import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import Theme, gradient, hidden_color, needs_dark_ink, shade, theme
-from attnviz.renderers.picture import fonts
-from attnviz.renderers.picture.charts import Chart
-from attnviz.renderers.picture.layout import Bar, Box, Layout, Panel, Words
+from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
-from attnviz.views.grids.grids import (
-    Curves,
-    Drawable,
-    Grid,
-    Section,
-    block_size,
-    opened,
-    pool,
-    same_scale,
-)
+from attnviz.renderers.picture.texts import Captions
+from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.pooling import block_size, pool
+from attnviz.views.grids.section import Drawable, Section, opened
+from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 200
-VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
-SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
+WIDEST_PANEL = 4  # inches: so many pixels a grid of many cells is pooled to
 
 
-def png(drawn: Sequence[Drawable], look: Look) -> bytes:
+def png(view: View, look: Look) -> list[bytes]:
     texts = {
-        "Title": look.title,
-        "Description": look.description,
+        "Title": view.headline,
+        "Description": view.picture.description,
         "Software": "attnviz",
-        "attnviz": look.provenance,
+        "attnviz": provenance_of(view),
     }
-    return _saved(drawn, look, "png", {key: text for key, text in texts.items() if text})
+    return [_saved(view, look, "png", {key: text for key, text in texts.items() if text})]
 
 
-def svg(drawn: Sequence[Drawable], look: Look) -> bytes:
+def svg(view: View, look: Look) -> list[bytes]:
     """Text stays text, and a title and a description say what is to be seen."""
-    metadata = {"Date": None, "Creator": "attnviz", "Description": look.provenance or None}
-    page = _saved(drawn, look, "svg", metadata).decode()
-    start = page.index("<svg ")
-    mark = blake2b(page.encode(), digest_size=4).hexdigest()  # ids differ where two are inlined
+    metadata = {"Date": None, "Creator": "attnviz", "Description": provenance_of(view) or None}
+    drawn = _saved(view, look, "svg", metadata).decode()
+    start = drawn.index("<svg ")
+    mark = blake2b(drawn.encode(), digest_size=4).hexdigest()  # ids differ where two are inlined
     words = (
-        f'<title id="title-{mark}">{html.escape(look.title)}</title>\n'
-        f'<desc id="description-{mark}">{html.escape(look.description)}</desc>\n'
+        f'<title id="title-{mark}">{html.escape(view.headline)}</title>\n'
+        f'<desc id="description-{mark}">{html.escape(view.picture.description)}</desc>\n'
     )
     opening = f'<svg role="img" aria-labelledby="title-{mark} description-{mark}" '
-    opened = page[start:].replace("<svg ", opening, 1)
-    head, end, body = opened.partition(">\n")
-    return f"{page[:start]}{head}{end} {words}{body}".encode()
+    described = drawn[start:].replace("<svg ", opening, 1)
+    head, end, body = described.partition(">\n")
+    return [f"{drawn[:start]}{head}{end} {words}{body}".encode()]
 
 
-def pdf(drawn: Sequence[Drawable], look: Look) -> bytes:
+def pdf(view: View, look: Look) -> list[bytes]:
     texts = {
-        "Title": look.title,
-        "Subject": look.description,
-        "Keywords": look.provenance,
+        "Title": view.headline,
+        "Subject": view.picture.description,
+        "Keywords": provenance_of(view),
         "Creator": "attnviz",
     }
     metadata = {key: text for key, text in texts.items() if text}
-    return _saved(drawn, look, "pdf", {**metadata, "CreationDate": None})
+    return [_saved(view, look, "pdf", {**metadata, "CreationDate": None})]
 
 
-def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
+def provenance_of(view: View) -> str:
+    """What made a picture, as one line of JSON."""
+    if view.provenance is None:
+        return ""
+    return json.dumps(asdict(view.provenance), ensure_ascii=False)
+
+
+def captions_of(view: View) -> Captions:
+    return Captions(view.headline, view.picture.caption)
+
+
+def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
-    with hermetic(drawn, look):
-        figure = draw([with_glyphs(each) for each in drawn], words_with_glyphs(look))
-        figure.savefig(
+    captions = captions_of(view)
+    with hermetic(view.picture.panels, captions):
+        groups = groups_with_glyphs(view.picture.groups)
+        draw(groups, look, captions_with_glyphs(captions)).savefig(
             file,
             format=kind,
             dpi=look.dpi,
@@ -99,303 +92,36 @@ def _saved(drawn: Sequence[Drawable], look: Look, kind: str, metadata: dict[str,
     return file.getvalue()
 
 
-def draw(drawn: Sequence[Drawable], look: Look) -> Figure:
+def draw(groups: Sequence[Group], look: Look, captions: Captions) -> Figure:
     """A figure with a panel for each grid, and a colour bar for each scale."""
-    return draw_layout(page(pooled(drawn, look), look), look)
+    return draw_layout(page(pooled(groups, look), look, captions), look)
 
 
-def draw_layout(layout: Layout, look: Look) -> Figure:
-    colors = theme(look.theme)
-    figure = Figure(figsize=layout.size, facecolor=colors.paper)
-    for panel in layout.panels:
-        _draw_panel(figure, layout, panel, look)
-    for chart in layout.charts:
-        _draw_chart(figure, layout, chart, look)
-    for bar in layout.bars:
-        _draw_bar(figure, layout, bar, look)
-    _draw_words(figure, layout, colors)
-    return figure
-
-
-@contextmanager
-def hermetic(drawn: Sequence[Drawable], look: Look) -> Iterator[None]:
-    """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
-    texts = [*_texts(drawn), look.title, look.caption]
-    fonts.warn_of_missing(texts)
-    families = fonts.families(texts)
-    ours: Any = {
-        "font.family": [*families, "sans-serif"],
-        "text.parse_math": False,  # a token such as $x$ is text
-        "svg.fonttype": "none",
-        "svg.hashsalt": "attnviz",
-        # TrueType, as publishers want it; fonts for other scripts are often not, and are outlines.
-        "pdf.fonttype": 42 if families == [fonts.FIRST] else 3,
-        "hatch.linewidth": 0.6,
-    }
-    # It would tell that a font for Chinese has no bold.
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
-    with matplotlib.rc_context(defaults | ours):
-        yield
-
-
-def _texts(drawn: Sequence[Drawable]) -> Iterator[str]:
-    for each in drawn:
-        if isinstance(each, Section):
-            yield from (each.number, each.title, each.about, each.shapes, each.formula, *each.sums)
-            yield from _texts([*each.grids, *each.moments])
-        elif isinstance(each, Curves):
-            yield from (each.title, each.across, *(line.name for line in each.lines))
-        elif each is not None:
-            yield each.title
-            for axis in (each.rows, each.columns):
-                yield from (axis.title, *axis.labels)
-
-
-def with_glyphs(each: Drawable) -> Drawable:
-    """The same in characters that can be drawn."""
-    if isinstance(each, Section):
-        return _section_with_glyphs(each)
-    return _grid_with_glyphs(each) if isinstance(each, Grid) else each
-
-
-def words_with_glyphs(look: Look) -> Look:
-    """The same for what is written around a picture; in its metadata words stay as they are."""
-    return replace(look, title=fonts.drawable(look.title), caption=fonts.drawable(look.caption))
-
-
-def _grid_with_glyphs(grid: Grid) -> Grid:
-    rows = replace(grid.rows, labels=tuple(map(fonts.drawable, grid.rows.labels)))
-    columns = replace(grid.columns, labels=tuple(map(fonts.drawable, grid.columns.labels)))
-    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
-
-
-def _section_with_glyphs(section: Section) -> Section:
-    return replace(
-        section,
-        title=fonts.drawable(section.title),
-        about=fonts.drawable(section.about),
-        shapes=fonts.drawable(section.shapes),
-        formula=fonts.drawable(section.formula),
-        sums=tuple(map(fonts.drawable, section.sums)),
-        grids=tuple(map(_grid_with_glyphs, section.grids)),
-        moments=tuple(map(_section_with_glyphs, section.moments)),
-    )
-
-
-def pooled(drawn: Sequence[Drawable], look: Look) -> list[Drawable]:
+def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     """Grids with more cells than there are pixels, in blocks of cells; no cell is left out.
 
     Of one kind they have one scale, wherever they stand.
     """
-    pixels = int(4 * (look.dpi or PIXELS_PER_INCH))
-    grids = [each for each in opened(drawn) if isinstance(each, Grid)]
+    pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
+    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    grids = [each for each in opened(panels) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
-    return [_with_grids(each, scaled) for each in drawn]
+    return [
+        replace(
+            group,
+            panels=tuple([_with_grids(each, scaled) for each in group.panels]),
+            below=tuple([next(scaled) for _ in group.below]),
+        )
+        for group in groups
+    ]
 
 
 def _with_grids(each: Drawable, grids: Iterator[Grid]) -> Drawable:
     if isinstance(each, Section):
-        return replace(each, grids=tuple(next(grids) for _ in each.grids))
+        return replace(each, grids=tuple([next(grids) for _ in each.grids]))
     return next(grids) if isinstance(each, Grid) else each
 
 
 def _pooled_to(grid: Grid, pixels: int) -> Grid:
-    down, across = (block_size(count, -(-count // pixels)) for count in grid.values.shape)
+    down, across = (block_size(count, math.ceil(count / pixels)) for count in grid.cells.shape)
     return pool(grid, down, across)
-
-
-def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
-    grid, colors = panel.grid, theme(look.theme)
-    axes = _framed_axes(figure, layout, panel.box, colors)
-    rgb = _cell_colors(grid, look)
-    _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
-    _draw_hidden(axes, grid, colors)
-    _draw_empty(axes, grid, colors)
-    if panel.number_size and look.numbers is not False:
-        _draw_numbers(axes, panel, rgb)
-    axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
-
-
-def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> None:
-    """A line and its band for each series; `layout` has placed their names and the numbers."""
-    colors = theme(look.theme)
-    axes = _framed_axes(figure, layout, chart.box, colors)
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    for trail in chart.trails:
-        color = colors.ink if trail.dashed else colors.series[trail.number % len(colors.series)]
-        if not trail.dashed:
-            axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
-        marker = "" if trail.dashed else "o"
-        style = (0, (4, 3)) if trail.dashed else "solid"
-        width = 1.0 if trail.dashed else 1.8
-        axes.plot(
-            trail.x, trail.middle, color=color, linestyle=style, linewidth=width, marker=marker,
-            markersize=3.5, clip_on=trail.dashed,
-        )  # fmt: skip
-
-
-def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axes:
-    """Axes without ticks: matplotlib's cost a millisecond each, and `layout` has placed ours."""
-    axes = figure.add_axes(layout.fraction(box), facecolor=colors.paper)
-    axes.xaxis.set_visible(False)
-    axes.yaxis.set_visible(False)
-    for spine in axes.spines.values():
-        spine.set(color=colors.faint, linewidth=0.5)
-    return axes
-
-
-def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
-    scale, colors = grid.scale, theme(look.theme)
-    if scale.kind == "none":
-        return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
-    values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
-    rgb = shade(values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
-    rgb[empty] = _rgb(colors.paper)
-    rgb[grid.hidden] = _rgb(hidden_color(look.palette, look.theme))
-    return rgb
-
-
-def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
-    rows, columns = grid.values.shape
-    if rows * columns > VECTOR_CELLS:
-        axes.add_artist(CellImage(rgb))
-        return
-    separated = max(rows, columns) <= SEPARATED_CELLS
-    axes.pcolormesh(
-        np.arange(columns + 1),
-        np.arange(rows + 1),
-        rgb,
-        edgecolors=between if separated else "face",
-        linewidth=0.8 if separated else 0.1,
-        antialiased=True,
-    )
-
-
-class CellImage(Artist):
-    """Cells as pixels that fill their axes: what imshow does, in a quarter of its time."""
-
-    def __init__(self, rgb: np.ndarray) -> None:
-        super().__init__()
-        self._rgb = rgb
-
-    def draw(self, renderer: Any) -> None:
-        assert self.axes is not None
-        scale = renderer.get_image_magnification()
-        left, bottom, width, height = self.axes.bbox.bounds
-        pixels = scaled(self._rgb, round(width * scale), round(height * scale))
-        opaque = np.full((*pixels.shape[:2], 1), 255, dtype=np.uint8)
-        context = renderer.new_gc()
-        # Renderers count rows from the bottom.
-        renderer.draw_image(context, left, bottom, np.concatenate([pixels, opaque], 2)[::-1])
-        context.restore()
-
-
-def scaled(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
-    """An image of cells in so many pixels: large cells keep their edges, small ones are blended."""
-    rows, columns = rgb.shape[:2]
-    if width >= 4 * columns and height >= 4 * rows:
-        down = (np.arange(height) * rows) // height
-        across = (np.arange(width) * columns) // width
-        cells: np.ndarray = rgb[down][:, across]
-        return cells
-    times = (-(-2 * height // rows), -(-2 * width // columns))
-    larger = rgb.repeat(times[0], axis=0).repeat(times[1], axis=1)
-    blended = Image.fromarray(larger).resize((width, height), Image.Resampling.BOX)
-    return np.asarray(blended, dtype=np.uint8)
-
-
-def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Lines across what is masked, over all of it at once."""
-    if not grid.hidden.any():
-        return
-    rectangles = [Path.unit_rectangle().transformed(_placed(*run)) for run in _runs(grid.hidden)]
-    axes.add_patch(
-        PathPatch(
-            Path.make_compound_path(*rectangles),
-            facecolor="none",
-            edgecolor=colors.hatch,
-            hatch="////",
-            linewidth=0,
-        )
-    )
-
-
-def _draw_empty(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """A thin frame around each cell that is still to be filled."""
-    empty = [_placed(int(row), int(column), int(column) + 1) for row, column in _empty(grid)]
-    if empty:
-        frames = Path.make_compound_path(*map(Path.unit_rectangle().transformed, empty))
-        axes.add_patch(PathPatch(frames, facecolor="none", edgecolor=colors.hidden, linewidth=0.5))
-
-
-def _empty(grid: Grid) -> np.ndarray:
-    return np.argwhere(np.isnan(grid.values) & ~grid.hidden)
-
-
-def _placed(row: int, start: int, stop: int) -> Any:
-    return matplotlib.transforms.Affine2D().scale(stop - start, 1).translate(start, row)
-
-
-def _runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Row, first column and end of every stretch of hidden cells."""
-    for row, cells in enumerate(hidden):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], cells, [False]]).astype(int)))
-        for start, stop in zip(edges[::2], edges[1::2], strict=True):
-            yield row, int(start), int(stop)
-
-
-def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
-    dark = needs_dark_ink(rgb)
-    for (row, column), text in np.ndenumerate(panel.numbers):
-        if text and not panel.grid.hidden[row, column]:
-            axes.text(
-                column + 0.5,
-                row + 0.5,
-                text,
-                size=panel.number_size,
-                color="black" if dark[row, column] else "white",
-                ha="center",
-                va="center_baseline",
-            )
-
-
-def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
-    scale, colors = bar.scale, theme(look.theme)
-    axes = _framed_axes(figure, layout, bar.box, colors)
-    steps = np.linspace(scale.high, scale.low, 256)[:, None]
-    if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
-        steps = steps[::-1].T
-    rgb = shade(steps, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
-    axes.add_artist(CellImage(rgb))
-
-
-def _draw_words(figure: Figure, layout: Layout, colors: Theme) -> None:
-    """Everything that is written, and the marks that tie thinned labels to their places."""
-    width, height = layout.size
-    for text in layout.words:
-        figure.text(
-            text.x / width,
-            text.y / height,
-            text.text,
-            size=text.size,
-            color=_ink(text, colors),
-            weight="bold" if text.bold else "normal",
-            rotation=text.angle,
-            rotation_mode="anchor",
-            ha=text.across,
-            va=text.along,
-        )
-    marks = [[(x / width, y / height) for x, y in mark] for mark in layout.marks]
-    lines = LineCollection(marks, colors=colors.faint, linewidths=0.5, transform=figure.transFigure)
-    figure.add_artist(lines)
-
-
-def _ink(text: Words, colors: Theme) -> str:
-    if text.series is not None:
-        return colors.series[text.series % len(colors.series)]
-    return colors.faint if text.faint else colors.ink
-
-
-def _rgb(color: str) -> list[int]:
-    return list(bytes.fromhex(color.removeprefix("#")))

@@ -1,13 +1,11 @@
-"""Sections on a page: one in full, or a panel for each, in the order of the path.
+"""Pages: of tables, of one section in full, or of a card for each section.
 
-`layout.py` places the tables of each; here is where each section stands, and what is written
-around its tables. All lengths are inches.
+`layout.py` places tables; here is where each section stands, and what is written around its
+tables. All lengths are inches.
 """
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,46 +14,43 @@ from itertools import islice
 import numpy as np
 
 from attnviz.renderers import Look
+from attnviz.renderers.picture.arrangement import Arranged, arranged
+from attnviz.renderers.picture.bars import BAR_SPACE, bar_labels, bar_marks, bars_beside, scales_of
+from attnviz.renderers.picture.cards import LEADING, RULE, Card, card_of, without_titles
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
-from attnviz.renderers.picture.layout import (
-    BAR_SPACE,
+from attnviz.renderers.picture.layout import lay_out, natural_size, place, room_between
+from attnviz.renderers.picture.numbers import numbered_as
+from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, scaled_down
+from attnviz.renderers.picture.texts import (
     BOLD,
     CAPTION,
+    CAPTION_LEADING,
     MARGIN,
     ROOM_FOR_CAPTION,
-    Box,
-    Layout,
-    Words,
-    bar_labels,
-    bar_marks,
-    bars_beside,
+    Captions,
     caption_lines,
     caption_words,
     fitted,
-    lay_out,
-    natural_size,
-    numbered_as,
-    place,
-    room_between,
-    scales_of,
-    shrunk,
     title_lines,
     title_words,
     wrapped,
 )
-from attnviz.renderers.picture.panels import LEADING, RULE, Block, block_of, without_titles
-from attnviz.renderers.picture.ticks import POINT, Manner, text_width
+from attnviz.renderers.picture.ticks import POINT, PanelStyle, text_width
 from attnviz.renderers.wrapping import broken
-from attnviz.views.grids.grids import Drawable, Grid, Section
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.view import Group
+from attnviz.wording.sums import Sum
 
 Size = tuple[float, float]
 
 PAGES = ((12.8, 7.2), (16.0, 9.0), (19.2, 10.8))  # the first on which everything fits
 WIDTHS, HIGHEST = (16.0, 19.2, 24.0), 40.0  # of a page that grows
 UPRIGHT = 1.25  # times as high as wide it may be, before it becomes wider
+STEP = 1.1  # by which a page grows until everything fits
 GROWN = (1.1, 1.2, 1.3, 1.45, 1.6, 1.8)  # times as large as they must be cells become
 
-ALONE = Manner(stretch=1.6, numbers=8.0)
+ALONE = PanelStyle(stretch=1.6, numbers=8.0)
 LARGE_HEADING, ABOUT, FORMULA, OVERLINE = 16.0, 10.5, 9.0, 8.0  # of a section with its own page
 SUM_SIZES = (13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0)
 SIZES_UNBROKEN = 5  # of these: a sum in letters of 9 points on one line, rather than on two
@@ -66,7 +61,7 @@ NARROWEST = 6.4
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A line of text that has not yet found its place."""
 
     text: str
@@ -79,63 +74,64 @@ class Line:
         return self.size * POINT * LEADING
 
 
-def page(drawn: Sequence[Drawable], look: Look) -> Layout:
-    """One picture of all that is drawn: of grids as ever, of sections with a panel for each."""
-    sections = [each for each in drawn if isinstance(each, Section)]
-    if not sections:
-        return lay_out([each for each in drawn if not isinstance(each, Section)], look)
-    if len(drawn) == 1:
-        return stills(sections, look)[0]
-    return _page_of_blocks([block_of(each) for each in drawn if each], look)
+def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """One picture of all that is drawn: of tables as ever, of sections with a card for each."""
+    panels = [panel for group in groups for panel in group.panels]
+    if not any(isinstance(each, Section) for each in panels):
+        return lay_out(arranged(groups, look.size), look.size, captions)
+    if len(panels) == 1:
+        sections = [each for each in panels if isinstance(each, Section)]
+        return stills(sections, look, captions)[0]
+    return _page_of_cards([card_of(each) for each in panels], look, captions)
 
 
-def stills(sections: Sequence[Section], look: Look) -> list[Layout]:
+def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
     """A page for each section, all laid out alike: what they share stands in one place."""
-    size = look.size or _natural_size(sections, look)
-    heads = [list(_head(section, look, size[0])) for section in sections]
+    size = look.size or _natural_size(sections, captions)
+    heads = [list(_head(section, captions.title, size[0])) for section in sections]
     top = size[1] - MARGIN - max(_height(head) for head in heads)
-    caption = caption_lines(look, size) if min(size) >= ROOM_FOR_CAPTION else []
-    bottom = MARGIN + len(caption) * CAPTION * POINT * 1.4
+    caption = caption_lines(captions.small_print, size)
+    bottom = MARGIN + len(caption) * CAPTION * POINT * CAPTION_LEADING
     sums = _sums(sections, size[0] - 2 * MARGIN, (top - bottom) * SUMS_SHARE)
     middle = bottom + max(_height(lines) for lines in sums)
     room = (MARGIN, middle + 0.1, size[0] - 2 * MARGIN, max(top - middle - 0.2, 0.5))
-    made = []
+    pages = []
     for head, tables, lines in zip(heads, _alike(sections, room), sums, strict=True):
         words = (*_stacked(head, size[1] - MARGIN), *tables.words, *_stacked(lines, middle))
         words = (*words, *caption_words(caption, size))
-        made.append(replace(tables, size=size, words=words))
-    return made
+        pages.append(replace(tables, size=size, words=words))
+    return pages
 
 
-def _natural_size(sections: Sequence[Section], look: Look) -> Size:
+def _natural_size(sections: Sequence[Section], captions: Captions) -> Size:
     """As large as the tables want to be, and as what is written around them needs."""
     every = [each.grids for each in sections if each.grids]
-    sizes = [natural_size(grids, look, scales_of(grids)) for grids in every]
+    sizes = [natural_size(Arranged(grids), scales_of(grids)) for grids in every]
     width = max([NARROWEST, *(width for width, _ in sizes)])
     tables = max((height for _, height in sizes), default=1.0)
-    head = max(_height(list(_head(section, look, width))) for section in sections)
+    head = max(_height(list(_head(section, captions.title, width))) for section in sections)
     sums = _sums(sections, width - 2 * MARGIN, tables * SUMS_SHARE / (1 - SUMS_SHARE))
     return width, tables + head + max(_height(lines) for lines in sums)
 
 
-def _head(section: Section, look: Look, width: float) -> Iterator[Line]:
+def _head(section: Section, title: str, width: float) -> Iterator[TextLine]:
     """What the step is, in lines from the top of the page."""
     room = width - 2 * MARGIN
-    if look.title:
-        yield Line(*fitted(look.title, OVERLINE, 6.0, room), faint=True)
-    yield Line(*fitted(section.heading, LARGE_HEADING, 9.0, room / BOLD), bold=True)
+    if title:
+        yield TextLine(*fitted(title, OVERLINE, 6.0, room), faint=True)
+    yield TextLine(*fitted(section.heading, LARGE_HEADING, 9.0, room / BOLD), bold=True)
     for line in wrapped(section.about.split(), " ", ABOUT, room):
-        yield Line(line, ABOUT)
+        yield TextLine(line, ABOUT)
     parts = [part for part in (section.formula, section.shapes) if part]
     for line in wrapped(parts, "     ", FORMULA, room):
-        yield Line(*fitted(line, FORMULA, 6.0, room), faint=True)
+        yield TextLine(*fitted(line, FORMULA, 6.0, room), faint=True)
 
 
-def _height(lines: Sequence[Line]) -> float:
+def _height(lines: Sequence[TextLine]) -> float:
     return sum(line.height for line in lines)
 
 
-def _stacked(lines: Sequence[Line], top: float) -> Iterator[Words]:
+def _stacked(lines: Sequence[TextLine], top: float) -> Iterator[Words]:
     """Lines one below the other, each standing on the foot of its own height."""
     for line in lines:
         foot = top - line.size * POINT
@@ -143,34 +139,31 @@ def _stacked(lines: Sequence[Line], top: float) -> Iterator[Words]:
         top -= line.height
 
 
-def _sums(sections: Sequence[Section], width: float, height: float) -> list[list[Line]]:
+def _sums(sections: Sequence[Section], width: float, height: float) -> list[list[TextLine]]:
     """The sums of each section, as large as lets those of all fit; if none does, the first ones.
 
     A size at which no sum has to be broken is better than a larger one.
     """
-    every = [" ".join(text.split()) for section in sections for text in section.sums]
+    every = [each.text for section in sections for each in section.sums]
     longest = sorted(every, key=len)[-8:]  # the widest is among those with the most letters
     widest = max((text_width(text[:LONGEST], 1.0) for text in longest), default=0.0)
     unbroken = [size for size in SUM_SIZES[:SIZES_UNBROKEN] if widest * size <= width]
     for size in (*unbroken, *SUM_SIZES):
-        most = int(height / Line("", size).height)
+        most = int(height / TextLine("", size).height)
         written = [_broken(section.sums, size, width, most) for section in sections]
         if max(map(len, written)) <= most:
             break
-    return [[Line(text, size) for text in _cut(lines, max(most, 1))] for lines in written]
+    return [[TextLine(text, size) for text in _cut(lines, max(most, 1))] for lines in written]
 
 
-def _broken(sums: Sequence[str], size: float, width: float, most: int) -> list[str]:
-    """The lines of sums, but no more of them than show that there are too many.
-
-    Spaces that make columns on a screen make none in letters of different widths.
-    """
+def _broken(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
+    """The lines of sums, but no more of them than show that there are too many."""
 
     def fits(line: str) -> bool:
         # To measure thousands of letters takes long, and they never fit.
         return len(line) * size * POINT * NARROW <= width and text_width(line, size) <= width
 
-    lines = (line for text in sums for line in broken(" ".join(text.split()), fits))
+    lines = (line for each in sums for line in broken(each.text, fits))
     return list(islice(lines, most + 1))
 
 
@@ -191,7 +184,7 @@ def _alike(sections: Sequence[Section], room: Box) -> list[Layout]:
 
 def _fuller(grid: Grid, other: Grid) -> Grid:
     empty = np.isnan(grid.values)
-    return replace(grid, values=np.where(empty, other.values, grid.values))
+    return grid.with_values(np.where(empty, other.values, grid.values))
 
 
 def _several(grids: Sequence[Grid]) -> Sequence[Grid]:
@@ -202,7 +195,7 @@ def _several(grids: Sequence[Grid]) -> Sequence[Grid]:
 def _tables(grids: Sequence[Grid], room: Box) -> Layout:
     """Tables with the colour bars of their scales beside them."""
     if not grids:
-        return Layout((0.0, 0.0), (), (), (), (), ())
+        return empty_layout()
     scales = scales_of(grids)
     left, bottom, width, height = room
     beside = BAR_SPACE if scales else 0.0
@@ -216,66 +209,65 @@ def _tables(grids: Sequence[Grid], room: Box) -> Layout:
     )
 
 
-def _page_of_blocks(blocks: Sequence[Block], look: Look) -> Layout:
-    """On a slide where the panels fit on one, else on a page as large as they need."""
+def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
+    """On a slide where the cards fit on one, else on a page as large as they need."""
     if look.size:
-        return _shrunk_to(blocks, look, look.size)
+        return _scaled_down_to(cards, captions, look.size)
     for size in PAGES:
-        room = _room(look, size)
-        if _fits(made := flow(blocks, room[2], 1.0, look.columns), room):
-            return _with_words(_fullest(blocks, look, room, made), look, size)
-    return _grown(blocks, look)
+        room = _room(captions, size)
+        if _fits(flowing := flow(cards, room[2], 1.0), room):
+            return _with_words(_fullest(cards, room, flowing), captions, size)
+    return _grown(cards, captions)
 
 
-def _room(look: Look, size: Size) -> Box:
+def _room(captions: Captions, size: Size) -> Box:
     """What title and caption leave of a page."""
-    left, bottom, width, height = room_between(
-        size, len(title_lines(look, size)), len(caption_lines(look, size)), ()
-    )
-    return left, bottom, width, height - (RULE if look.title else 0.0)
+    title, caption = title_lines(captions.title, size), caption_lines(captions.small_print, size)
+    left, bottom, width, height = room_between(size, len(title), len(caption), ())
+    return left, bottom, width, height - (RULE if captions.title else 0.0)
 
 
-def _fits(made: Flow, room: Box) -> bool:
-    return made.width <= room[2] + 1e-3 and made.height <= room[3] + 1e-3
+def _fits(flowing: Flow, room: Box) -> bool:
+    return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
 
 
-def _fullest(blocks: Sequence[Block], look: Look, room: Box, made: Flow) -> Layout:
+def _fullest(cards: Sequence[Card], room: Box, flowing: Flow) -> Layout:
     """With cells as large as the page allows."""
     for times in GROWN:
-        larger = flow(blocks, room[2], times, look.columns)
+        larger = flow(cards, room[2], times)
         if not _fits(larger, room):
             break
-        made = larger
-    return draw_flow(made, room)
+        flowing = larger
+    return draw_flow(flowing, room)
 
 
-def _shrunk_to(blocks: Sequence[Block], look: Look, size: Size) -> Layout:
+def _scaled_down_to(cards: Sequence[Card], captions: Captions, size: Size) -> Layout:
     """Laid out on the smallest page of the same shape that holds everything."""
-    look = look if min(size) >= ROOM_FOR_CAPTION else replace(look, caption="")
-    for times in itertools.accumulate(itertools.repeat(1.1), operator.mul, initial=1.0):
-        larger = size[0] * times, size[1] * times
-        room = _room(look, larger)
-        if _fits(made := flow(blocks, room[2], 1.0, look.columns), room):
-            break
-    return shrunk(_with_words(_fullest(blocks, look, room, made), look, larger), times)
+    captions = captions if min(size) >= ROOM_FOR_CAPTION else replace(captions, small_print="")
+    factor, larger = 1.0, size
+    while not _fits(flowing := flow(cards, (room := _room(captions, larger))[2], 1.0), room):
+        factor *= STEP
+        larger = size[0] * factor, size[1] * factor
+    made = _with_words(_fullest(cards, room, flowing), captions, larger)
+    return scaled_down(made, factor)
 
 
-def _grown(blocks: Sequence[Block], look: Look) -> Layout:
+def _grown(cards: Sequence[Card], captions: Captions) -> Layout:
     """As high as is needed, on the first width on which that is not much higher than wide."""
     for width in WIDTHS:
-        made = flow(blocks, width - 2 * MARGIN, 1.0, look.columns)
-        around = HIGHEST - _room(look, (width, HIGHEST))[3]
-        size = width, made.height + around
+        flowing = flow(cards, width - 2 * MARGIN, 1.0)
+        around = HIGHEST - _room(captions, (width, HIGHEST))[3]
+        size = width, flowing.height + around
         if size[1] <= width * UPRIGHT:
             break
-    room = _room(look, size)
-    if size[1] > HIGHEST or not _fits(made, room):
-        return _shrunk_to(blocks, look, (WIDTHS[-1], HIGHEST))
-    return _with_words(draw_flow(made, room), look, size)
+    room = _room(captions, size)
+    if size[1] > HIGHEST or not _fits(flowing, room):
+        return _scaled_down_to(cards, captions, (WIDTHS[-1], HIGHEST))
+    return _with_words(draw_flow(flowing, room), captions, size)
 
 
-def _with_words(made: Layout, look: Look, size: Size) -> Layout:
+def _with_words(layout: Layout, captions: Captions, size: Size) -> Layout:
     """With the title of the page and its small print."""
-    title, caption = title_lines(look, size), caption_lines(look, size)
-    words = (*title_words(title, size), *made.words, *caption_words(caption, size))
-    return replace(made, size=size, words=words)
+    title, caption = title_lines(captions.title, size), caption_lines(captions.small_print, size)
+    words = (*title_words(title, size), *layout.words, *caption_words(caption, size))
+    return replace(layout, size=size, words=words)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.renderers.picture.layout import Box, Layout, Panel, Words
+from attnviz.renderers.picture.placed import Box, Layout, Panel, Words
 from attnviz.renderers.picture.ticks import POINT, text_width
 
 EDGE = 0.02  # inches around a cell, that its lines reach into

@@ -15,7 +15,7 @@ from matplotlib import rcParams
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 
-from attnviz.views.grids.grids import Axis
+from attnviz.views.grids.axes import Axis
 
 POINT = 1 / 72
 LABEL, SMALLEST_LABEL = 10.0, 5.5  # points
@@ -26,7 +26,7 @@ THINNING = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 @dataclass(frozen=True)
-class Manner:
+class PanelStyle:
     """How panels are set: the largest letters around them, in points, and the form of cells."""
 
     title: float = 10.0
@@ -103,9 +103,9 @@ def no_ticks(axis: Axis) -> Ticks:
     return Ticks("", len(axis))
 
 
-def reach(ticks: Ticks, manner: Manner) -> float:
+def reach(ticks: Ticks, style: PanelStyle) -> float:
     """How much room labels and the title of their axis take."""
-    return ticks.extent + (manner.axis_room if ticks.title else 0.0)
+    return ticks.extent + (style.axis_room if ticks.title else 0.0)
 
 
 def longest_label(axis: Axis) -> float:

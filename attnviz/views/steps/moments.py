@@ -10,20 +10,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.attention import arithmetic as attention
-from attnviz.views.grids.grids import Grid, Section
+from attnviz.attention.arithmetic import join_heads
+from attnviz.traces.weights import array
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
-from attnviz.views.trace import array, token_axis
-from attnviz.wording import sums as arithmetic
+from attnviz.wording.sums import TERMS, Sum, total
 
 
 def moments_of(section: Section, here: Scene) -> tuple[Section, ...]:
     """The moments of a step, if it is one that an animation lingers on."""
     if section.name not in MOMENTS or here.layer.memory is not None:
         return ()
-    walk = replace(here.walk, query=here.followed, head=here.shown_heads[0], full=False)
-    return tuple(MOMENTS[section.name](section, replace(here, walk=walk)))
+    asked = replace(here.asked, query=here.followed, head=here.shown_heads[0], full=False)
+    return tuple(MOMENTS[section.name](section, replace(here, asked=asked)))
 
 
 def _scores(section: Section, here: Scene) -> Iterator[Section]:
@@ -34,7 +36,7 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
     queries = token_axis("query", here.trace.tokens)
     (query,) = here.heads("query", layer.queries, queries, followed=True)
     (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys))
-    (row,) = here.scores("scores", layer.attended.scores, "")
+    (row,) = here.scores("scores", "scores")
     lines = sums.scores(here, layer)
     for place, (done, line) in enumerate(
         zip(_reveals(here, here.written_keys), lines, strict=True)
@@ -47,15 +49,13 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
 
 def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     """One weight after the other, below the scores that they are made of."""
-    attended = here.layer.attended
     if here.layer.mistake:
         return
-    hides = not bool(here.layer.visible.all())
-    name = "masked scores" if hides else "scaled scores"
-    (scores,) = here.scores(name, attended.logits, "", masked=True)
-    (row,) = here.weights(attended.weights, "softmax")
+    name = "masked scores" if here.hides else "scaled scores"
+    (scores,) = here.scores(name, "masked scores")
+    (row,) = here.weights("weights", "softmax")
     lines = sums.softmax(here, here.layer)
-    shared = [key for key in here.visible_keys if here.layer.visible[here.followed, key]]
+    shared = [key for key in here.visible_keys if key not in here.masked_keys]
     for done, line in zip(_reveals(here, shared), lines, strict=True):
         yield _moment(
             section, f"scores become shares{_which(here)}", (scores, _columns(row, done)), line
@@ -64,36 +64,30 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
 
 def _weighted(section: Section, here: Scene) -> Iterator[Section]:
     """One value after the other, times its weight."""
-    layer, row = here.layer, here.followed
-    made = attention.weighted(layer.attended.mixing[:, row], layer.values)
-    keys = token_axis("key", here.keys)
-    (weights,) = here.weights(layer.attended.mixing, layer.attended.mixed_by)
+    layer, keys = here.layer, token_axis("key", here.keys)
+    (weights,) = here.weights("mixing", layer.attended.mixed_by)
     (values,) = here.heads("values", layer.values, keys)
-    (products,) = here.heads("weighted values", made, keys, scale="weighted")
-    lines = sums.weighted(here, layer, made)
-    for done, line in zip(_reveals(here, here.visible_keys), lines, strict=True):
+    (products,) = here.heads("weighted values", here.weighted, keys, scale="weighted")
+    written = sums.weighted(here, layer)
+    for done, line in zip(_reveals(here, here.visible_keys), written, strict=True):
         shown = (weights, values, _rows_alone(products, done))
         yield _moment(section, f"each value times its weight{_which(here)}", shown, line)
 
 
 def _context(section: Section, here: Scene) -> Iterator[Section]:
     """The weighted values added up, one number of the context vector after the other."""
-    layer, row, head = here.layer, here.followed, here.shown_heads[0]
-    made = attention.weighted(layer.attended.mixing[:, row], layer.values)
-    (products,) = here.heads(
-        "weighted values", made, token_axis("key", here.keys), scale="weighted"
-    )
-    contexts = layer.attended.contexts
-    axis = token_axis("query (reads)", here.trace.tokens)
-    (result,) = here.heads("context vector", contexts, axis, followed=True)
-    name = here.name(here.trace.tokens, row)
-    columns, ends = array(made[head]), contexts[head, row].tolist()
-    for place in range(min(len(ends), arithmetic.TERMS)):
-        last = place + 1 == min(len(ends), arithmetic.TERMS)
-        done = range(len(ends) if last else place + 1)
-        left = f"context({name}), number {place + 1}"
+    head, axis = here.shown_heads[0], token_axis("key", here.keys)
+    contexts = here.layer.attended.contexts
+    (products,) = here.heads("weighted values", here.weighted, axis, scale="weighted")
+    rows = token_axis("query (reads)", here.trace.tokens)
+    (result,) = here.heads("context vector", contexts, rows, followed=True)
+    columns, ends = array(here.weighted[head]), contexts[head, here.followed].tolist()
+    shown = min(len(ends), TERMS)
+    for place in range(shown):
+        done = range(len(ends) if place + 1 == shown else place + 1)
+        left = f"context({here.query_name}), number {place + 1}"
         seen = columns[here.read_keys, place].tolist()
-        line = arithmetic.lines([arithmetic.total(left, seen, place, ends, here.style)])[0]
+        line = total(left, seen, place, ends, here.style)
         about = f"added up, they are what it has read{_which(here)}"
         yield _moment(section, about, (products, _columns(result, done)), line)
     yield from _joined(section, here)
@@ -101,28 +95,28 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
 
 def _joined(section: Section, here: Scene) -> Iterator[Section]:
     """The heads side by side, and what the last matrix makes of them."""
-    layer, row = here.layer, here.followed
+    layer = here.layer
     if layer.projections is None or layer.projections.w_out is None:
         return
     axis = token_axis("query (reads)", here.trace.tokens)
-    joined = here.grid("joined heads", attention.join_heads(layer.attended.contexts), axis,
-                       followed=True)  # fmt: skip
-    matrix = here.matrix("w_out", layer.projections.w_out)
-    output = here.grid("output", layer.context, axis, followed=True)
-    line = sums.context(here, layer)[-1]
-    about = (
-        f"the heads side by side, mixed by the last matrix, for {here.name(here.trace.tokens, row)}"
+    joined = join_heads(layer.attended.contexts)
+    grids = (
+        here.grid("joined heads", joined, axis, followed=True),
+        here.matrix("w_out", layer.projections.w_out),
+        here.grid("output", layer.context, axis, followed=True),
     )
-    yield _moment(section, about, (joined, matrix, output), line)
+    about = f"the heads side by side, mixed by the last matrix, for {here.query_name}"
+    yield _moment(section, about, grids, sums.context(here, layer)[-1])
 
 
 def _which(here: Scene) -> str:
     """Which head is followed of several, and which keys of very many."""
-    heads, keys = here.layer.heads, len(here.keys)
-    parts = [f"head {here.shown_heads[0]} of {heads}"] if heads > 1 else []
-    parts += [f"the {len(here.written_keys)} of {keys:,} keys that weigh most"] * (
-        len(here.written_keys) < keys
-    )
+    heads, keys, written = here.layer.heads, len(here.keys), len(here.written_keys)
+    parts = []
+    if heads > 1:
+        parts.append(f"head {here.shown_heads[0]} of {heads}")
+    if written < keys:
+        parts.append(f"the {written} of {keys:,} keys that weigh most")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -134,9 +128,15 @@ MOMENTS: dict[str, Callable[[Section, Scene], Iterator[Section]]] = {
 }
 
 
-def _moment(section: Section, about: str, grids: tuple[Grid, ...], line: str) -> Section:
-    alone = " ".join(line.split())  # nothing stands below it that its signs are aligned with
-    return Section(section.number, section.name, section.title, about, grids=grids, sums=(alone,))
+def _moment(section: Section, about: str, grids: tuple[Grid, ...], line: Sum) -> Section:
+    return Section(
+        number=section.number,
+        name=section.name,
+        title=section.title,
+        about=about,
+        grids=grids,
+        sums=(line,),
+    )
 
 
 def _reveals(here: Scene, keys: Sequence[int]) -> Iterator[list[int]]:
@@ -149,10 +149,10 @@ def _reveals(here: Scene, keys: Sequence[int]) -> Iterator[list[int]]:
 def _columns(grid: Grid, done: Sequence[int]) -> Grid:
     """The grid with nothing yet in the other columns."""
     left_out = np.isin(np.arange(grid.values.shape[1]), done, invert=True)
-    return replace(grid, values=np.where(left_out[None, :], np.nan, grid.values))
+    return grid.with_values(np.where(left_out[None, :], np.nan, grid.values))
 
 
 def _rows_alone(grid: Grid, shown: Sequence[int]) -> Grid:
     """The grid with nothing in the other rows."""
     left_out = np.isin(np.arange(grid.values.shape[0]), shown, invert=True)
-    return replace(grid, values=np.where(left_out[:, None], np.nan, grid.values))
+    return grid.with_values(np.where(left_out[:, None], np.nan, grid.values))

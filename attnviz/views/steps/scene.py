@@ -7,23 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.matrices import shape_text
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views import trace as trace_grids
-from attnviz.views.grids.grids import Axis, Grid, centred, only_row, plain_axis
-from attnviz.views.trace import dimension_axis, vectors_grid
-from attnviz.wording.sums import TERMS, Style
+from attnviz.traces.weights import Stage
+from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import centred
+from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
+from attnviz.wording.numbers import Style
+from attnviz.wording.sums import TERMS
+from attnviz.wording.words import in_brackets, shape_text
 
 HEADS = 4  # so many are written out, and of more only the first
 DIGITS = (1, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
+class StepSettings:
     """What is asked for: which token and head are followed, and how numbers are written."""
 
     query: int | None = None
@@ -38,6 +45,7 @@ class Walk:
             raise AttnvizError(
                 f"--digits is {self.digits}, and must be from {DIGITS[0]} to {DIGITS[1]}",
                 f"try --digits {nearest}",
+                about="digits",
             )
 
 
@@ -47,11 +55,11 @@ class Scene:
 
     trace: Trace
     layer: Layer
-    walk: Walk
+    asked: StepSettings
 
     @property
     def style(self) -> Style:
-        return Style(self.walk.digits, full=self.walk.full)
+        return Style(self.asked.digits, full=self.asked.full)
 
     @property
     def keys(self) -> Tokens:
@@ -60,39 +68,64 @@ class Scene:
     @property
     def followed(self) -> int:
         """The query whose arithmetic is shown: the one asked for, or the last."""
-        return len(self.trace.tokens) - 1 if self.walk.query is None else self.walk.query
+        last = len(self.trace.tokens) - 1
+        return last if self.asked.query is None else self.asked.query
 
     @property
     def shown_heads(self) -> Sequence[int]:
-        return range(self.layer.heads) if self.walk.head is None else [self.walk.head]
+        return range(self.layer.heads) if self.asked.head is None else [self.asked.head]
 
     @property
     def written_heads(self) -> Sequence[int]:
         """The heads whose arithmetic is written out."""
-        many = len(self.shown_heads) > HEADS and not self.walk.full
+        many = len(self.shown_heads) > HEADS and not self.asked.full
         return self.shown_heads[:1] if many else self.shown_heads
+
+    def row(self, stage: Stage, head: int) -> list[float]:
+        """The numbers of the followed query at one stage on the way to its weights."""
+        numbers: list[float] = (
+            self.layer.weights.cells(stage, head).row(self.followed).values[0].tolist()
+        )
+        return numbers
+
+    @cached_property
+    def weighted(self) -> Float[Tensor, "head key width"]:
+        """What each key hands to the followed query."""
+        rows = [torch.tensor(self.row("mixing", head)) for head in range(self.layer.heads)]
+        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
         """The keys whose arithmetic is written out: of very many those that weigh most."""
         count = len(self.keys)
-        if self.walk.full or count <= TERMS:
+        if self.asked.full or count <= TERMS:
             return range(count)
-        weights = self.layer.attended.mixing[self.written_heads[0], self.followed]
-        return sorted(weights.argsort(descending=True)[:TERMS].tolist())
+        weights = np.array(self.row("mixing", self.written_heads[0]))
+        return sorted(np.argsort(-weights, kind="stable")[:TERMS].tolist())
 
     @cached_property
     def read_keys(self) -> list[int]:
         """The keys that the followed token reads: the visible ones, and what a mistake adds."""
-        row = self.followed
-        weighed = (self.layer.attended.mixing[:, row] != 0).any(0)
-        found: list[int] = (self.layer.visible[row] | weighed).nonzero().flatten().tolist()
+        cells = (self.layer.weights.cells("mixing", head) for head in range(self.layer.heads))
+        hidden = np.stack([each.row(self.followed).hidden[0] for each in cells])
+        found: list[int] = np.flatnonzero(~hidden.all(axis=0)).tolist()
         return found
 
     @property
     def visible_keys(self) -> list[int]:
         """Those of them whose arithmetic is written out."""
         return [key for key in self.written_keys if key in self.read_keys]
+
+    @cached_property
+    def masked_keys(self) -> set[int]:
+        """The keys that the followed token may not read."""
+        row = self.layer.weights.cells("masked scores", 0).row(self.followed)
+        return set(np.flatnonzero(row.hidden[0]).tolist())
+
+    @cached_property
+    def hides(self) -> bool:
+        """Whether any token is hidden from another."""
+        return self.layer.weights.cells("masked scores", 0).hides
 
     def left_out(self) -> tuple[str, ...]:
         """What is not written out, if something is not."""
@@ -109,6 +142,10 @@ class Scene:
         label = tokens.labels[place]
         return label if _times(tokens)[label] == 1 else f"{place + 1} {label}"
 
+    @property
+    def query_name(self) -> str:
+        return self.name(self.trace.tokens, self.followed)
+
     def of_head(self, head: int) -> str:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
@@ -116,10 +153,16 @@ class Scene:
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
         if tensor.ndim == 1:
-            return sized(*tensor.shape)
+            return in_brackets(*tensor.shape)
         *heads, rows, columns = tensor.shape
-        one = sized(rows, columns)
+        one = in_brackets(rows, columns)
         return f"{heads[0]} × {one}" if heads and heads[0] > 1 else one
+
+    @property
+    def size_of_weights(self) -> str:
+        rows, columns = self.layer.weights.cells("scores", 0).shape
+        one = in_brackets(rows, columns)
+        return f"{self.layer.heads} × {one}" if self.layer.heads > 1 else one
 
     def grid(self, title: str, vectors: Tensor, rows: Axis, *, followed: bool = False) -> Grid:
         """Vectors, all of them or the followed token's."""
@@ -134,68 +177,59 @@ class Scene:
         self, name: str, vectors: Tensor, rows: Axis, *, followed: bool = False, scale: str = ""
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
-        made = [
+        drawn = [
             self.grid(f"{name}{self.of_head(head)}", vectors[head], rows, followed=followed)
             for head in self.shown_heads
         ]
-        scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in made]
-        return tuple(scaled if scale else made)
+        scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
+        return tuple(scaled if scale else drawn)
 
-    def scores(
-        self, name: str, scores: Tensor, note: str = "", *, masked: bool = False
-    ) -> tuple[Grid, ...]:
-        made = trace_grids.scores_grids(name, self.trace, self.layer, scores, note, masked)
-        return tuple(self._cut(self._named(made[head], name, head)) for head in self.shown_heads)
+    def scores(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
+        drawn = scores_grids(name, self.trace, self.layer, stage, note)
+        return tuple(self._cut(self._named(drawn[head], name, head)) for head in self.shown_heads)
 
-    def weights(self, weights: Tensor, mixed_by: str) -> tuple[Grid, ...]:
-        made = trace_grids.weights_grids(self.trace, self.layer, weights, mixed_by)
-        name = trace_grids.MIXED_BY[mixed_by]
-        return tuple(self._cut(self._named(made[head], name, head)) for head in self.shown_heads)
+    def weights(self, stage: Stage, mixed_by: MixedBy) -> tuple[Grid, ...]:
+        drawn, name = weights_grids(self.trace, self.layer, stage, mixed_by), MIXED_BY[mixed_by]
+        return tuple(self._cut(self._named(drawn[head], name, head)) for head in self.shown_heads)
 
     def _named(self, grid: Grid, name: str, head: int) -> Grid:
         return replace(grid, title=f"{name}{self.of_head(head)}")
 
     def _cut(self, grid: Grid, followed: bool = True) -> Grid:
         """With so many digits, and only the row of the token that is followed."""
-        exact = replace(grid, decimals=self.walk.digits)
-        if not followed or self.walk.query is None:
+        exact = replace(grid, decimals=self.asked.digits)
+        if not followed or self.asked.query is None:
             return exact
-        row = self._named_row(only_row(exact, self.followed))
-        return row if row.share else replace(row, scale=centred(row.scale.label, row.values))
+        row = self._named_row(exact.part(slice(self.followed, self.followed + 1)))
+        return row if row.share else replace(row, scale=centred(row.scale.label, row.cells))
 
     def _named_row(self, grid: Grid) -> Grid:
         """A word that stands several times in the text needs its number, alone as it is."""
-        name = self.name(self.trace.tokens, self.followed)
+        name = self.query_name
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
         return replace(grid, rows=replace(grid.rows, labels=(name,), numbers=("",)))
 
 
-def scene(trace: Trace, walk: Walk) -> Scene:
+def scene(trace: Trace, asked: StepSettings) -> Scene:
     """The attention of the layer that is asked for."""
     count = len(trace.layers)
-    if not 0 <= walk.layer < count:
+    if not 0 <= asked.layer < count:
         raise AttnvizError(
-            f"there is no layer {walk.layer}: layers count from 0, and there "
+            f"there is no layer {asked.layer}: layers count from 0, and there "
             f"{'is 1' if count == 1 else f'are {count}'}",
             f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
+            about="layer",
         )
-    layer = trace.layers[walk.layer]
-    if walk.head is not None and not 0 <= walk.head < layer.heads:
+    layer = trace.layers[asked.layer]
+    if asked.head is not None and not 0 <= asked.head < layer.heads:
         raise AttnvizError(
-            f"there is no head {walk.head}: heads count from 0, and there "
+            f"there is no head {asked.head}: heads count from 0, and there "
             f"{'is 1' if layer.heads == 1 else f'are {layer.heads}'}",
             f"try --head {layer.heads - 1}",
+            about="head",
         )
-    return Scene(trace, layer, walk)
-
-
-def sized(*shape: int) -> str:
-    """
-    >>> sized(4, 3)
-    '[4 × 3]'
-    """
-    return f"[{shape_text(shape)}]"
+    return Scene(trace, layer, asked)
 
 
 def count_of(matrices: Mapping[str, Tensor]) -> str:

@@ -6,38 +6,102 @@ stands between two of them (`4b rotary`); what a transformer block adds follows 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.tokens.finding import find_query
+from attnviz.traces.from_text import trace
+from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.grids import Section, same_scale
-from attnviz.views.steps import attention as ten
-from attnviz.views.steps import block as around
+from attnviz.views.data import data_of
+from attnviz.views.grids.grid import same_scale
+from attnviz.views.grids.section import Section
+from attnviz.views.settings_line import settings_line
+from attnviz.views.steps import attention, block, vectors
+from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
-from attnviz.views.steps.scene import Scene, scene
-from attnviz.views.steps.scene import Walk as Walk
+from attnviz.views.steps.scene import Scene, StepSettings, scene
+from attnviz.views.trace import command_of, headline
+from attnviz.views.view import Group, View, page_of
+from attnviz.wording.commands import chosen as chosen_options
 
-NEEDS = {  # what a step that is not there would need
-    "rotary": "--positions rotary",
-    "alibi": "--positions alibi",
-    "dropout": "--dropout 0.1",
-    "norm": "--layers 1 --norm pre",
-    "feed-forward": "--layers 1",
-    "add-attention": "--layers 1",
-    "memory": "--memory TEXT",
-}
-ALIASES = {"keys": "queries", "values": "queries", "weights": "softmax", "positions": "embeddings"}
+OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
+    vectors.tokens,
+    vectors.inputs,
+    block.before_attention,
+    vectors.projections,
+    vectors.vectors,
+    vectors.rotary,
+    attention.scores,
+    attention.scaling,
+    attention.alibi,
+    attention.mask,
+    attention.softmax,
+    attention.mixing,
+    attention.weighted,
+    attention.context,
+)
+FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
 
-def walk(trace: Trace, asked: Walk | None = None) -> list[Section]:
+@dataclass(frozen=True, eq=False)
+class Walk(Showable):
+    """The steps of a Trace that are asked for."""
+
+    trace: Trace
+    asked: StepSettings
+    sections: tuple[Section, ...]
+    step: str | None = None
+
+
+def steps(
+    text: str | Trace | None,
+    *,
+    query: str | None = None,
+    step: str | None = None,
+    head: int | None = None,
+    layer: int = 0,
+    digits: int = 2,
+    full: bool = False,
+    **changes: Any,
+) -> Walk:
+    """Every number on the way, of a text or of a Trace that is there already.
+
+    `changes` replace fields of the settings that a text is traced with.
+    """
+    traced = text if isinstance(text, Trace) else trace(text, **changes)
+    place = None if query is None else find_query(traced.tokens, str(query))
+    asked = StepSettings(query=place, head=head, layer=layer, digits=digits, full=full)
+    return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
+
+
+def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
-    here = scene(trace, asked or Walk())
-    own = [section for make in ten.OWN for section in make(here)]
-    block = list(around.after_attention(here)) if here.layer.block else []
-    made = [*own, *_numbered(block, 11)]
-    return [_finished(each, here) for each in made]
+    here = scene(trace, asked or StepSettings())
+    own = [section for make in OF_ATTENTION for section in make(here)]
+    numbers = enumerate(block.after_attention(here), start=FIRST_OF_BLOCK)
+    around = [replace(section, number=str(number)) for number, section in numbers]
+    return [_finished(section, here) for section in (*own, *around)]
+
+
+def view(walk: Walk) -> View:
+    """A panel for each step."""
+    line = settings_line(walk.trace)
+    page = page_of([Group("steps", walk.sections)], line)
+    title = f"{headline(walk.trace)}, step by step"
+    query = None if walk.asked.query is None else str(walk.asked.query + 1)
+    options = chosen_options(walk.asked) | {"query": query, "step": walk.step}
+    return View(
+        title=title,
+        headline=title,
+        settings=line,
+        screen=page,
+        picture=page,
+        data=data_of(walk.trace),
+        provenance=walk.trace.provenance,
+        command=command_of("steps", walk.trace, **options),
+    )
 
 
 def _finished(section: Section, here: Scene) -> Section:
@@ -50,80 +114,8 @@ def _finished(section: Section, here: Scene) -> Section:
     )
 
 
-def _left_out(section: Section, here: Scene) -> tuple[str, ...]:
+def _left_out(section: Section, here: Scene) -> Sequence[str]:
     """What is not written out, said where something is."""
     if len(section.sums) < 2 or section.name.startswith(("add-", "feed-", "norm", "queries")):
         return ()
     return here.left_out()
-
-
-def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
-    """The steps that are asked for: by name, by number, or from one to another (`5-8`)."""
-    if wanted is None:
-        return list(sections)
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
-    found = {section.number for name in names for section in _found(sections, name)}
-    if not found:
-        raise AttnvizError("--step names no step", f"try --step scores, or {_some(sections)}")
-    return [section for section in sections if section.number in found]
-
-
-def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
-    name = ALIASES.get(wanted, wanted)
-    exact = [each for each in sections if name in (each.number, each.name)]
-    ends = [] if exact else _ends(sections, wanted)
-    if ends:
-        within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
-        if not within:
-            raise AttnvizError(f"there are no steps {wanted}", f"there are {_some(sections)}")
-        return within
-    if not exact:
-        raise _missing(sections, wanted)
-    return exact
-
-
-def _missing(sections: Sequence[Section], wanted: str) -> AttnvizError:
-    if wanted in NEEDS:
-        return AttnvizError(f"there is no step '{wanted}' here", f"it needs {NEEDS[wanted]}")
-    if re.fullmatch(r"\d+[a-z]?", wanted):
-        return AttnvizError(f"there is no step {wanted}", f"there are {_some(sections)}")
-    return unknown("step", wanted, [each.name for each in sections])
-
-
-def _ends(sections: Sequence[Section], wanted: str) -> list[tuple[int, str]]:
-    """The first and the last of a range, of numbers or of names (`5-8`, `scores-softmax`, `5-`)."""
-    places = {each.name: _order(each.number) for each in sections}
-    places |= {alias: places[name] for alias, name in ALIASES.items() if name in places}
-    for dash in re.finditer("[-–]", wanted):
-        first, last = wanted[: dash.start()].strip(), wanted[dash.end() :].strip()
-        ends = [_end(first, places, (0, "")), _end(last, places, (999, ""))]
-        if (first or last) and ends[0] is not None and ends[1] is not None:
-            # 4-5 holds 4b, and so does 1-4, but not 5-8.
-            return [ends[0], ends[1] if ends[1][1] else (ends[1][0], "z")]
-    return []
-
-
-def _end(
-    text: str, places: Mapping[str, tuple[int, str]], open_end: tuple[int, str]
-) -> tuple[int, str] | None:
-    if not text:
-        return open_end
-    return _order(text) if re.fullmatch(r"\d+[a-z]?", text) else places.get(text)
-
-
-def _order(number: str) -> tuple[int, str]:
-    """
-    >>> sorted(["10", "4b", "4", "5"], key=_order)
-    ['4', '4b', '5', '10']
-    """
-    return int(number.rstrip("abcdefghijklmnopqrstuvwxyz")), number.lstrip("0123456789")
-
-
-def _some(sections: Sequence[Section]) -> str:
-    return ", ".join(f"{each.number} {each.name}" for each in sections)
-
-
-def _numbered(sections: Sequence[Section], first: int) -> list[Section]:
-    return [
-        replace(section, number=str(number)) for number, section in enumerate(sections, start=first)
-    ]

@@ -1,6 +1,6 @@
-"""One panel of a page of many: its heading, its small print, and tables as large as they must be.
+"""A card on a page of many: its heading, its small print, and tables as large as they must be.
 
-Nothing here is made to fit: a panel says how much room it takes, and `flow.py` finds that room.
+Nothing here is made to fit: a card says how much room it takes, and `flow.py` finds that room.
 All lengths are inches.
 """
 
@@ -12,28 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.charts import chart, chart_ticks
-from attnviz.renderers.picture.layout import (
-    BOLD,
-    CHART_HEIGHT,
-    NUMBER_SHARE,
-    Bar,
-    Box,
-    Layout,
-    Words,
-    fitted,
-    joined,
-    labels_at,
-    longest_number,
-    marks_at,
-    panel_of,
-    panel_titles,
-    scales_of,
-    wrapped,
-)
+from attnviz.renderers.picture.labels import labels_at, marks_at
+from attnviz.renderers.picture.layout import CHART_HEIGHT
+from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.placed import Bar, Box, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import BOLD, fitted, panel_titles, wrapped
 from attnviz.renderers.picture.ticks import (
     POINT,
-    Manner,
+    PanelStyle,
     Ticks,
     column_ticks,
     no_ticks,
@@ -41,11 +29,13 @@ from attnviz.renderers.picture.ticks import (
     row_ticks,
     text_width,
 )
-from attnviz.views.grids.grids import Curves, Drawable, Grid, Scale, Section
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.section import Drawable, Section
 
 HEADING, SMALLER_HEADING, SMALL = 10.0, 8.0, 6.5  # points
 WIDEST_HEADING = 3.6  # a longer one is cut
-MANY = Manner(title=8.0, axis=7.0, label=8.5, stretch=1.6)
+ON_CARDS = PanelStyle(title=8.0, axis=7.0, label=8.5, stretch=1.6)
 SMALLEST_TITLE = 5.5
 POINTS = 7.0  # of the numbers in cells that have not grown
 CELL_HEIGHT = 0.18  # that such a number wants
@@ -66,8 +56,8 @@ LEADING = 1.45  # from one line to the next
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """What one panel of a page shows."""
+class Card:
+    """What one card shows."""
 
     heading: str
     shapes: str
@@ -77,7 +67,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CardTable:
     """A table in its size, and how far its labels reach beyond it."""
 
     shown: Grid | Curves
@@ -90,23 +80,23 @@ class Table:
 
     @property
     def below(self) -> float:
-        return reach(self.columns, MANY)
+        return reach(self.columns, ON_CARDS)
 
 
-Columns = tuple[Table, ...]
+Columns = tuple[CardTable, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """The tables of a block in rows and columns."""
+    """The tables of a card in rows and columns."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[CardTable, ...]
     across: int
     grown: float
     aligned: bool = True  # else each row goes its own way
 
     @property
-    def rows(self) -> list[tuple[Table, ...]]:
+    def rows(self) -> list[tuple[CardTable, ...]]:
         starts = range(0, len(self.tables), self.across)
         return [self.tables[start : start + self.across] for start in starts]
 
@@ -121,7 +111,9 @@ class Body:
     @property
     def title(self) -> float:
         """The room for a title above each table."""
-        return MANY.title * POINT * 1.7 if any(each.shown.title for each in self.tables) else 0.0
+        return (
+            ON_CARDS.title * POINT * 1.7 if any(each.shown.title for each in self.tables) else 0.0
+        )
 
     @property
     def width(self) -> float:
@@ -155,15 +147,14 @@ class Head:
         return RULE + (HEADING + len(self.lines) * SMALL * LEADING) * POINT + 0.1
 
 
-def block_of(each: Drawable) -> Block:
-    """A table that is alone in its panel needs no title beside the panel's."""
-    assert each is not None
+def card_of(each: Drawable) -> Card:
+    """A table that is alone on its card needs no title beside the card's."""
     if not isinstance(each, Section):
-        return Block(each.title, "", "", "", (replace(each, title=""),))
+        return Card(each.title, "", "", "", (replace(each, title=""),))
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
-    return Block(each.heading, each.shapes, each.formula, each.about, tuple(_short_titles(grids)))
+    return Card(each.heading, each.shapes, each.formula, each.about, tuple(_short_titles(grids)))
 
 
 def without_titles(grid: Grid) -> Grid:
@@ -181,58 +172,58 @@ def _short_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
     """Of `scaled scores H0` and `scaled scores H1` the end, if they are wider than their tables."""
     words = [grid.title.split() for grid in grids]
     alike = len({" ".join(each[:-1]) for each in words}) == 1 and all(len(w) > 1 for w in words)
-    wide = any(text_width(grid.title, MANY.title) > _size(grid, 1.0, 1.0)[0] for grid in grids)
+    wide = any(text_width(grid.title, ON_CARDS.title) > _size(grid, 1.0, 1.0)[0] for grid in grids)
     for grid, each in zip(grids, words, strict=True):
         yield replace(grid, title=each[-1]) if alike and wide and len(grids) > 1 else grid
 
 
-def least_width(block: Block) -> float:
+def least_width(card: Card) -> float:
     """What its words need, whatever its tables do."""
-    heading = min(text_width(block.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
-    keys = max((_key_width(scale) for scale in scales_of(block.drawn)), default=0.0)
-    return max(heading + keys, 0.0 if block.drawn else WORDS_ALONE)
+    heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
+    keys = max((_key_width(scale) for scale in scales_of(card.drawn)), default=0.0)
+    return max(heading + keys, 0.0 if card.drawn else WORDS_ALONE)
 
 
 @lru_cache(maxsize=4096)
-def head(block: Block, width: float) -> Head:
+def head(card: Card, width: float) -> Head:
     """As much as has its place in a panel of this width."""
-    room = width - min(text_width(block.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
+    room = width - min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
     scales: list[Scale] = []
-    for scale in reversed(scales_of(block.drawn)):
+    for scale in reversed(scales_of(card.drawn)):
         room -= _key_width(scale)
         if room < -1e-6:
             break
         scales.append(scale)
     left = width - sum(map(_key_width, scales))
-    heading, size = fitted(block.heading, HEADING, SMALLER_HEADING, left / BOLD)
-    return Head(heading, size, tuple(scales), tuple(_small_print(block, width)))
+    heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD)
+    return Head(heading, size, tuple(scales), tuple(_small_print(card, width)))
 
 
-def _small_print(block: Block, width: float) -> Iterator[str]:
+def _small_print(card: Card, width: float) -> Iterator[str]:
     """The shapes; the formula and the sentence where they are short; or the sentence alone."""
     width *= SLACK
-    about = wrapped(block.about.split(), " ", SMALL, width)
-    if not block.drawn:
+    about = wrapped(card.about.split(), " ", SMALL, width)
+    if not card.drawn:
         yield from about
         return
-    yield from wrapped(OUTSIDE_BRACKETS.split(block.shapes), " ", SMALL, width)
-    if block.formula and text_width(block.formula, SMALL) <= width:
-        yield block.formula
+    yield from wrapped(OUTSIDE_BRACKETS.split(card.shapes), " ", SMALL, width)
+    if card.formula and text_width(card.formula, SMALL) <= width:
+        yield card.formula
     if len(about) <= MOST_LINES:
         yield from about
 
 
 @lru_cache(maxsize=4096)
-def body(block: Block, across: int, grown: float, wider: float = 1.0) -> Body:
+def body(card: Card, across: int, grown: float, wider: float = 1.0) -> Body:
     """So many tables beside each other, their cells so many times as large as they must be."""
-    drawn = block.drawn
+    drawn = card.drawn
     tables = (_table(drawn, place, across, (grown, wider)) for place in range(len(drawn)))
     return Body(tuple(tables), across, grown, _aligned(drawn, across))
 
 
-def bodies(block: Block, grown: float) -> list[Body]:
+def bodies(card: Card, grown: float) -> list[Body]:
     """In one row, in two, and so on to one column; as long as heads stand below each other."""
-    made = [body(block, across, grown) for across in _arrangements(block.drawn)]
+    made = [body(card, across, grown) for across in _arrangements(card.drawn)]
     return made or [Body((), 1, grown)]
 
 
@@ -253,18 +244,18 @@ def _heads(drawn: Sequence[Grid | Curves]) -> int:
 
 def _table(
     drawn: Sequence[Grid | Curves], place: int, across: int, larger: tuple[float, float]
-) -> Table:
+) -> CardTable:
     """The labels of a neighbour on the left, or below, serve for both."""
     each = drawn[place]
     width, height = _size(each, *larger)
     if isinstance(each, Curves):
         rows, columns = chart_ticks(each, width)
-        return Table(each, width, height, rows, columns, reach(rows, MANY), 0.15)
+        return CardTable(each, width, height, rows, columns, reach(rows, ON_CARDS), 0.15)
     alike = (_aligned(drawn, across) and across > 1) or _aligned([*drawn[place::across][:2]], 2)
     left = drawn[place - 1] if place % across else None
     below = drawn[place + across] if place + across < len(drawn) else None
-    rows = row_ticks(each.rows, height / len(each.rows), MANY.label)
-    columns = column_ticks(each.columns, width / len(each.columns), MANY.label)
+    rows = row_ticks(each.rows, height / len(each.rows), ON_CARDS.label)
+    columns = column_ticks(each.columns, width / len(each.columns), ON_CARDS.label)
     if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
         rows = no_ticks(each.rows)
     if isinstance(below, Grid) and below.columns == each.columns and alike:
@@ -278,18 +269,18 @@ def _aligned(drawn: Sequence[Grid | Curves], across: int) -> bool:
     return across == 1 or all(len(set(widths[start::across])) == 1 for start in range(across))
 
 
-def _with_reach(grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks) -> Table:
+def _with_reach(grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks) -> CardTable:
     """An axis has a title only where this is no longer than its side."""
-    if text_width(rows.title, MANY.axis) > height + 0.1:
+    if text_width(rows.title, ON_CARDS.axis) > height + 0.1:
         rows = replace(rows, title="")
-    beyond = max((text_width(columns.title, MANY.axis) - width) / 2, 0.0)
+    beyond = max((text_width(columns.title, ON_CARDS.axis) - width) / 2, 0.0)
     pitch = width / columns.count
     starts = [
         _leans(label, columns) - pitch * (place + 0.5)
         for place, label in zip(columns.places, columns.labels, strict=True)
     ]
-    left = max([reach(rows, MANY), beyond, *starts])
-    return Table(grid, width, height, rows, columns, left, max(beyond, 0.02))
+    left = max([reach(rows, ON_CARDS), beyond, *starts])
+    return CardTable(grid, width, height, rows, columns, left, max(beyond, 0.02))
 
 
 def _leans(label: str, ticks: Ticks) -> float:
@@ -306,7 +297,7 @@ def _size(each: Grid | Curves, grown: float, wider: float) -> tuple[float, float
     if max(rows, columns) > MOST_NUMBERED:
         wider = 1.0
     if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
-        wider = max(min(wider, MANY.stretch * high / wide), 1.0)
+        wider = max(min(wider, ON_CARDS.stretch * high / wide), 1.0)
     return wide * grown * wider * columns, high * grown * rows
 
 
@@ -317,7 +308,7 @@ def _cell(grid: Grid, rows: int, columns: int) -> tuple[float, float]:
         return number, CELL_HEIGHT if rows <= MOST_NUMBERED else min(ID_HEIGHT, LONGEST_IDS / rows)
     square = grid.rows.counts == grid.columns.counts and rows > 1
     if max(rows, columns) <= MOST_NUMBERED:
-        return number, max(CELL_HEIGHT, number / MANY.stretch) if square else CELL_HEIGHT
+        return number, max(CELL_HEIGHT, number / ON_CARDS.stretch) if square else CELL_HEIGHT
     wide, high = (min(FINE_CELL, LONGEST_SIDE / count) for count in (columns, rows))
     if square:
         return min(wide, high), min(wide, high)
@@ -328,31 +319,31 @@ def _cell(grid: Grid, rows: int, columns: int) -> tuple[float, float]:
     )
 
 
-def _column_width(tables: Sequence[Table]) -> float:
+def _column_width(tables: Sequence[CardTable]) -> float:
     return max(each.left for each in tables) + max(_from_its_edge(each) for each in tables)
 
 
-def _from_its_edge(table: Table) -> float:
+def _from_its_edge(table: CardTable) -> float:
     """From the left edge of its cells, above which its title starts."""
     return max(table.width + table.right, text_width(_title(table), SMALLEST_TITLE))
 
 
-def _title(table: Table) -> str:
+def _title(table: CardTable) -> str:
     pooled = table.shown.pooled if isinstance(table.shown, Grid) else ""
     return " · ".join(part for part in (table.shown.title, pooled) if part)
 
 
-def _row_height(tables: Sequence[Table]) -> float:
+def _row_height(tables: Sequence[CardTable]) -> float:
     return max(each.height + each.below for each in tables)
 
 
-def draw_block(block: Block, made: Body, left: float, top: float, width: float) -> Layout:
-    """A panel: a rule, the heading with the keys to its colours, the small print, the tables."""
-    above = head(block, width)
+def draw_card(card: Card, made: Body, left: float, top: float, width: float) -> Layout:
+    """A card: a rule, the heading with the keys to its colours, the small print, the tables."""
+    above = head(card, width)
     keys = tuple(_keys(above, left + width, top))
     words = (*_heading(above, left, top), *(word for key in keys for word in _key_words(key)))
     rule = ((left, top), (left + width, top))
-    frame = Layout((0.0, 0.0), (), (), keys, words, (rule,))
+    frame = replace(empty_layout(), bars=keys, words=words, marks=(rule,))
     return joined([frame, *_drawn_tables(made, left, top - above.height)])
 
 
@@ -367,12 +358,12 @@ def _drawn_tables(made: Body, left: float, top: float) -> Iterator[Layout]:
         top -= _row_height(row) + LINE_GAP
 
 
-def _drawn(table: Table, box: Box) -> Layout:
+def _drawn(table: CardTable, box: Box) -> Layout:
     each = table.shown
     room = _from_its_edge(table) + TABLE_GAP * 0.6
     words = (
-        *panel_titles(each, box, MANY.title, SMALLEST_TITLE, room),
-        *labels_at(table.rows, table.columns, box, MANY),
+        *panel_titles(each, box, ON_CARDS.title, SMALLEST_TITLE, room),
+        *labels_at(table.rows, table.columns, box, ON_CARDS),
     )
     panels = (panel_of(each, box),) if isinstance(each, Grid) else ()
     charts = (chart(each, box),) if isinstance(each, Curves) else ()

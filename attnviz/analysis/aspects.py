@@ -1,0 +1,134 @@
+"""What ways of attending can be compared by: a table, each row with the settings of its values.
+
+Nothing here needs torch: `--help` lists the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.settings import DTYPES, POSITIONS, Settings
+
+DEFAULT_WINDOW = 2
+SCALES = ("unscaled", "scaled")
+MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
+_VECTORS = "queries, keys, values"
+
+Choose = Callable[[Settings, str], Settings]
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """One thing to compare by."""
+
+    name: str
+    values: Callable[[], tuple[str, ...]]
+    choose: Choose  # the settings that a value stands for
+    fixed: str  # what all alternatives have in common
+    numeric: bool = False  # whether curves can be drawn against it
+    about: str = ""  # for --help
+
+
+def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
+    """The values that are asked for, or those that the aspect has of itself."""
+    names = tuple(values) if values is not None else ASPECTS[by].values()
+    # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
+    meant = [
+        (ASPECTS[by].choose(Settings(), name), name if name in MISTAKES else "") for name in names
+    ]
+    for place, meaning in enumerate(meant):
+        if meaning in meant[:place]:
+            raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
+    if len(names) < 2:
+        only = f"there is only one value to compare by: '{names[0]}'" if names else ""
+        raise AttnvizError(only or "there is no value", _more_values(by, names))
+    return names
+
+
+def chosen_reference(names: Sequence[str], reference: str | None) -> int:
+    """The place of the value that the others are held against."""
+    if reference is None:
+        return 0
+    if reference not in names:
+        raise unknown("value to be the reference", reference, names)
+    return list(names).index(reference)
+
+
+def _more_values(by: str, names: Sequence[str]) -> str:
+    some = list(dict.fromkeys([*names, *ASPECTS[by].values()]))
+    if len(some) < 2:
+        return f"this machine has no other {by}"
+    return f"give two or more, such as --values {','.join(some[:3])}"
+
+
+def _setting(name: str, parse: Callable[[str], Any], kind: str) -> Choose:
+    """Values that are values of one setting."""
+
+    def choose(settings: Settings, value: str) -> Settings:
+        try:
+            return replace(settings, **{name: parse(value)})
+        except ValueError:
+            raise AttnvizError(
+                f"--values has '{value}', and --by {name} compares {kind}",
+                f"try --values {','.join(ASPECTS[name].values())}",
+            ) from None
+
+    return choose
+
+
+def _scale(settings: Settings, value: str) -> Settings:
+    if value not in SCALES:
+        raise unknown("scale to compare", value, SCALES)
+    return replace(settings, scale=value == "scaled")
+
+
+def _mask(settings: Settings, value: str) -> Settings:
+    if value not in (*MASKS, *MISTAKES):
+        raise unknown("mask to compare", value, (*MASKS, *MISTAKES))
+    window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
+    return replace(settings, causal=value != "none", window=window)
+
+
+def _devices() -> tuple[str, ...]:
+    from attnviz.attention.devices import available  # torch, which alone knows
+
+    return tuple(available())
+
+
+def _numbers(name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str) -> Aspect:
+    kind = "whole numbers" if parse is int else "numbers"
+    return Aspect(name, lambda: values, _setting(name, parse, kind), fixed, numeric=True)
+
+
+def _words(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
+    return Aspect(name, values, _setting(name, str, kind), fixed)
+
+
+ASPECTS = {
+    aspect.name: aspect
+    for aspect in (
+        Aspect("scale", lambda: SCALES, _scale, _VECTORS),
+        _words("variant", lambda: tuple(VARIANTS)[:4], "variants", "embeddings"),
+        Aspect("mask", lambda: (*MASKS, *MISTAKES), _mask, _VECTORS, about="with common mistakes"),
+        _numbers("dim", ("2", "8", "32", "128", "512"), int, "the text"),
+        _numbers("heads", ("1", "2", "4"), int, "embeddings"),
+        _numbers("temperature", ("0.25", "1", "4"), float, _VECTORS),
+        _words("positions", lambda: POSITIONS, "kinds of positions", "embeddings"),
+        Aspect(
+            "seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), "the text"
+        ),
+        _words(
+            "dtype",
+            lambda: ("float64", *(name for name in DTYPES if name != "float64")),
+            "dtypes",
+            "the numbers, before rounding",
+        ),
+        _words("device", _devices, "devices", "the numbers"),
+        _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", "the text"),
+    )
+}

@@ -1,0 +1,140 @@
+"""A table of numbers that need not be kept whole: asked for by row, by window, or in blocks.
+
+Whoever has all the numbers in memory answers with `Whole`. Whoever can only work them out, a part
+at a time, says how large the table is and what stands in a window of it; the rest follows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+
+Values = Shaped[np.ndarray, "row column"]
+Hidden = Bool[np.ndarray, "row column"]
+Numbers = Shaped[np.ndarray, "number"]
+
+CELLS_AT_ONCE = 2**22
+SAMPLE = 1_000_000  # numbers, by which those of a book are judged
+EVERYTHING = slice(None)
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """A part of a table: its numbers, and which of them are hidden."""
+
+    values: Values
+    hidden: Hidden
+
+
+class Cells(ABC):
+    """A table of numbers, some of them hidden; NaN is what is not yet known."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+
+    @abstractmethod
+    def window(self, rows: slice, columns: slice) -> Patch:
+        """What stands in some rows and columns."""
+
+    def row(self, row: int) -> Patch:
+        """One row, as a table of one."""
+        return self.window(slice(row, row + 1), EVERYTHING)
+
+    def pooled(self, height: int, width: int, *, share: bool) -> Patch:
+        """Blocks of cells as one cell each; those at the end may be smaller.
+
+        A row that is divided up stays so: a share is added over the columns of a block and
+        averaged over its rows. Anything else is averaged. A block is hidden if all of it is.
+        """
+        bands = [_blocks(band, height, width, share=share) for band in self.bands(height)]
+        return Patch(
+            np.concatenate([band.values for band in bands]),
+            np.concatenate([band.hidden for band in bands]),
+        )
+
+    def bands(self, height: int = 1) -> Iterator[Patch]:
+        """All rows from the top, a few million cells at once, in multiples of so many rows."""
+        rows, columns = self.shape
+        together = max(1, CELLS_AT_ONCE // max(1, columns * height)) * height
+        for first in range(0, rows, together):
+            yield self.window(slice(first, first + together), EVERYTHING)
+
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """The lowest and the highest number, 0 among them."""
+        lowest, highest = 0.0, 0.0
+        for band in self.bands():
+            numbers = band.values[np.isfinite(band.values)]
+            lowest = min(lowest, float(numbers.min(initial=0)))
+            highest = max(highest, float(numbers.max(initial=0)))
+        return lowest, highest
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 the numbers go."""
+        return max(-self.extent[0], self.extent[1])
+
+    @cached_property
+    def hides(self) -> bool:
+        """Whether any cell is hidden."""
+        return any(bool(band.hidden.any()) for band in self.bands())
+
+    def sample(self) -> Numbers:
+        """All numbers of a table of ordinary size, and every so many of a larger one."""
+        rows, columns = self.shape
+        step = max(1, rows * columns // SAMPLE)
+        found, passed = [], 0
+        for band in self.bands():
+            flat = band.values.ravel()
+            found.append(flat[-passed % step :: step])
+            passed += flat.size
+        return np.concatenate(found) if found else np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole(Cells):
+    """A table that is in memory."""
+
+    values: Values
+    hidden: Hidden
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return rows, columns
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        return Patch(self.values[rows, columns], self.hidden[rows, columns])
+
+
+def unmasked(values: Values) -> Whole:
+    """A table of which nothing is hidden."""
+    return Whole(values, np.zeros(values.shape, dtype=bool))
+
+
+def _blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
+    rows, columns = patch.values.shape
+    down, across = np.arange(0, rows, height), np.arange(0, columns, width)
+    heights, widths = np.diff(np.append(down, rows)), np.diff(np.append(across, columns))
+    cells = heights[:, None] * widths[None, :]
+    divisor = heights[:, None] if share else cells
+    values = _added(patch.values, down, across) / divisor
+    return Patch(values, _added(patch.hidden, down, across) == cells)
+
+
+def _added(
+    values: Shaped[np.ndarray, "row column"],
+    down: Shaped[np.ndarray, "block"],
+    across: Shaped[np.ndarray, "block"],
+) -> Values:
+    """The sums of blocks that begin at these rows and columns."""
+    rows = np.add.reduceat(values, across, axis=1, dtype=np.float64)
+    sums: Values = np.add.reduceat(rows, down, axis=0, dtype=np.float64)
+    return sums

@@ -1,0 +1,105 @@
+"""Groups of options, as a command takes them: each group as one value.
+
+`accepts(TextOptions, AttentionOptions)` turns the fields of both into options, and hands the
+command a TextOptions and an AttentionOptions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from typing import Any, get_type_hints
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cli.groups import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.errors import AttnvizError
+from attnviz.traces.settings import Settings
+from attnviz.wording.commands import Command, chosen, option
+
+
+def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of the groups as its options, and call it with the groups."""
+    parameters = [each for group in groups for each in _parameters(group)]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def call(**given: Any) -> None:
+            command(
+                *(
+                    group(**{each.name: given[each.name] for each in fields(group)})
+                    for group in groups
+                )
+            )
+
+        call.__doc__ = command.__doc__
+        call.__name__ = command.__name__
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_default(each),
+            annotation=hints[each.name],
+        )
+        for each in fields(group)
+    ]
+
+
+def _default(declared: Field[Any]) -> Any:
+    """What an option is unless it is given; nothing for what must be given."""
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    return inspect.Parameter.empty if declared.default is MISSING else declared.default
+
+
+def settings_of(
+    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions
+) -> Settings:
+    """What was chosen on the command line."""
+    for group in groups:
+        if isinstance(group, AttentionOptions):
+            refuse_mistake(group.variant)
+    fields_of = {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
+    return Settings(tokenizer=text.tokenizer, **fields_of)
+
+
+def refuse_mistake(variant: str) -> None:
+    """A mistake is no variant: it is there to be looked at, beside what it gets wrong."""
+    if variant in MISTAKES:
+        raise AttnvizError(
+            f"'{variant}' is a mistake, not a variant ({MISTAKES[variant].about})",
+            f"look at it with: attnviz compare TEXT --by mask --values causal,{variant}",
+        )
+
+
+def refuse_both(trace: str | None, *groups: Any) -> None:
+    """A trace that is there already cannot be made in another way."""
+    if trace is None:
+        return
+    others = chosen(*groups)
+    if "text" in others:
+        raise AttnvizError("a text and --trace are both given", "give one of them")
+    for name in others:
+        raise AttnvizError(
+            f"--trace reads a trace that is made, and {option(name)} is about making one",
+            f"leave {option(name)} out, or --trace",
+        )
+
+
+def command_line(name: str, *groups: Any) -> str:
+    """The command that these options make, for provenance.
+
+    >>> command_line("run", TextOptions(text="I am"), AttentionOptions(causal=False, heads=2))
+    "attnviz run 'I am' --heads 2 --no-causal"
+    """
+    options = chosen(*groups)
+    argument = options.pop("text", options.pop("name", None))
+    return Command(name=name, argument=argument, options=options).line

@@ -1,0 +1,110 @@
+"""What is drawn, in characters that some font here can draw; and matplotlib, set for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import matplotlib
+
+from attnviz.renderers.picture import fonts
+from attnviz.renderers.picture.texts import Captions
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.view import Group
+from attnviz.wording.sums import Sum
+
+
+@contextmanager
+def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
+    """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
+    texts = [*_texts(panels), captions.title, captions.small_print]
+    fonts.warn_of_missing(texts)
+    families = fonts.families(texts)
+    ours: Any = {
+        "font.family": [*families, "sans-serif"],
+        "text.parse_math": False,  # a token such as $x$ is text
+        "svg.fonttype": "none",
+        "svg.hashsalt": "attnviz",
+        # TrueType, as publishers want it; fonts for other scripts are often not, and are outlines.
+        "pdf.fonttype": 42 if families == [fonts.FIRST] else 3,
+        "hatch.linewidth": 0.6,
+    }
+    # It would tell that a font for Chinese has no bold.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
+    with matplotlib.rc_context(defaults | ours):
+        yield
+
+
+def groups_with_glyphs(groups: Iterable[Group]) -> list[Group]:
+    """The same in characters that can be drawn."""
+    return [
+        replace(
+            group,
+            panels=tuple(map(with_glyphs, group.panels)),
+            below=tuple(map(_grid_with_glyphs, group.below)),
+        )
+        for group in groups
+    ]
+
+
+def captions_with_glyphs(captions: Captions) -> Captions:
+    """The same for what is written around a picture; in its metadata words stay as they are."""
+    return Captions(fonts.drawable(captions.title), fonts.drawable(captions.small_print))
+
+
+def with_glyphs(each: Drawable) -> Drawable:
+    """A panel in characters that can be drawn."""
+    if isinstance(each, Section):
+        return _section_with_glyphs(each)
+    return _grid_with_glyphs(each) if isinstance(each, Grid) else each
+
+
+def _grid_with_glyphs(grid: Grid) -> Grid:
+    return replace(
+        grid,
+        title=fonts.drawable(grid.title),
+        rows=_axis_with_glyphs(grid.rows),
+        columns=_axis_with_glyphs(grid.columns),
+    )
+
+
+def _axis_with_glyphs(axis: Axis) -> Axis:
+    return replace(axis, labels=tuple(map(fonts.drawable, axis.labels)))
+
+
+def _section_with_glyphs(section: Section) -> Section:
+    return replace(
+        section,
+        title=fonts.drawable(section.title),
+        about=fonts.drawable(section.about),
+        shapes=fonts.drawable(section.shapes),
+        formula=fonts.drawable(section.formula),
+        sums=tuple(map(_sum_with_glyphs, section.sums)),
+        grids=tuple(map(_grid_with_glyphs, section.grids)),
+        moments=tuple(map(_section_with_glyphs, section.moments)),
+    )
+
+
+def _sum_with_glyphs(each: Sum) -> Sum:
+    return replace(each, left=fonts.drawable(each.left), right=fonts.drawable(each.right))
+
+
+def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
+    """Everything that will be written."""
+    for each in panels:
+        if isinstance(each, Section):
+            yield from (each.number, each.title, each.about, each.shapes, each.formula)
+            yield from (line.text for line in each.sums)
+            yield from _texts([*each.grids, *each.moments])
+        elif isinstance(each, Curves):
+            yield from (each.title, each.across, *(line.name for line in each.lines))
+        else:
+            yield each.title
+            for axis in (each.rows, each.columns):
+                yield from (axis.title, *axis.labels)

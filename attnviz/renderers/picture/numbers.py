@@ -1,0 +1,60 @@
+"""The numbers in the cells of a panel, and how large they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box, Panel
+from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import Write, cell_format
+
+NUMBER = 10.0  # points
+NUMBER_SHARE = 0.74  # of the width of a cell, at most,
+HEIGHT_SHARE = 0.62  # and of its height
+MOST_NUMBERED = 2500  # cells: among more no number can be read
+
+
+def panel_of(grid: Grid, box: Box) -> Panel:
+    wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
+    size = min(NUMBER, 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE)
+    # What has no colours is nothing without its numbers, however small.
+    smallest = 0.0 if grid.scale.kind == "none" else SMALLEST_NUMBER
+    return Panel(grid, box, _numbers(grid), size, smallest)
+
+
+def numbered_as(panel: Panel, full: Grid) -> Panel:
+    """A panel whose numbers are written as if all of its cells were filled."""
+    numbers = _written(panel.grid, cell_format(full, 2))
+    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box).fitting)
+
+
+@lru_cache(maxsize=128)  # asked for again and again while panels find their places
+def longest_number(grid: Grid) -> float:
+    """The width of the longest number of a grid, in letters of 10 points."""
+    widths = (text_width(text, 10) for text in _longest(_numbers(grid)))
+    return max(widths, default=0.0) or text_width("-0.00", 10)
+
+
+@lru_cache(maxsize=128)
+def _numbers(grid: Grid) -> np.ndarray:
+    return _written(grid, cell_format(grid, 2))
+
+
+def _written(grid: Grid, write: Write) -> np.ndarray:
+    """What stands in the cells, if there are few enough for it ever to fit."""
+    if grid.values.size > MOST_NUMBERED:
+        return np.empty((0, 0), dtype=object)
+    numbers = np.empty(grid.values.shape, dtype=object)
+    for place, value in np.ndenumerate(grid.values):
+        numbers[place] = "" if np.isnan(value) else write(value.item())
+    return numbers
+
+
+def _longest(numbers: np.ndarray) -> Iterator[str]:
+    longest = max((len(text) for text in numbers.flat), default=0)
+    return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)

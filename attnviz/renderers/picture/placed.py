@@ -1,0 +1,121 @@
+"""What stands where in a picture: panels, charts, bars and words, each at its place, in inches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attnviz.renderers.picture.charts import Chart
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
+
+Box = tuple[float, float, float, float]  # left, bottom, width, height
+Mark = tuple[tuple[float, float], tuple[float, float]]
+
+SMALLEST_NUMBER = 5.5  # points
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    grid: Grid
+    box: Box
+    numbers: np.ndarray  # what stands in the cells,
+    fitting: float  # and how large, in points, it could be
+    smallest: float = SMALLEST_NUMBER
+
+    @property
+    def number_size(self) -> float:
+        """0 if the numbers could not be read."""
+        return self.fitting if self.numbers.size and self.fitting >= self.smallest else 0.0
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text at a place of its own."""
+
+    text: str
+    x: float
+    y: float
+    size: float
+    bold: bool = False
+    faint: bool = False
+    angle: int = 0
+    across: str = "left"  # which end of the text stands at x,
+    along: str = "baseline"  # and which height of it at y
+    series: int | None = None  # has the colour of this line of a chart
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A colour bar: a scale from one end to the other."""
+
+    scale: Scale
+    box: Box
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    size: tuple[float, float]
+    panels: tuple[Panel, ...]
+    charts: tuple[Chart, ...]
+    bars: tuple[Bar, ...]
+    words: tuple[Words, ...]
+    marks: tuple[Mark, ...]
+
+    def fraction(self, box: Box) -> Box:
+        """A box as matplotlib wants it: in parts of the figure."""
+        (left, bottom, width, height), (whole_width, whole_height) = box, self.size
+        return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
+
+
+def empty_layout() -> Layout:
+    """A page with nothing on it."""
+    return Layout((0.0, 0.0), (), (), (), (), ())
+
+
+def joined(layouts: Sequence[Layout]) -> Layout:
+    """Everything that stands in any of them, on one page."""
+    return Layout(
+        (0.0, 0.0),
+        tuple(panel for each in layouts for panel in each.panels),
+        tuple(chart for each in layouts for chart in each.charts),
+        tuple(bar for each in layouts for bar in each.bars),
+        tuple(words for each in layouts for words in each.words),
+        tuple(mark for each in layouts for mark in each.marks),
+    )
+
+
+def scaled_down(layout: Layout, factor: float) -> Layout:
+    """The same on a smaller page, letters and all: every length is divided by the factor."""
+    if factor == 1:
+        return layout
+    return Layout(
+        (layout.size[0] / factor, layout.size[1] / factor),
+        tuple(_smaller_panel(panel, factor) for panel in layout.panels),
+        tuple(replace(each, box=_smaller_box(each.box, factor)) for each in layout.charts),
+        tuple(replace(bar, box=_smaller_box(bar.box, factor)) for bar in layout.bars),
+        tuple(
+            replace(word, x=word.x / factor, y=word.y / factor, size=word.size / factor)
+            for word in layout.words
+        ),
+        tuple(
+            ((x / factor, y / factor), (to_x / factor, to_y / factor))
+            for (x, y), (to_x, to_y) in layout.marks
+        ),
+    )
+
+
+def _smaller_panel(panel: Panel, factor: float) -> Panel:
+    return replace(
+        panel,
+        box=_smaller_box(panel.box, factor),
+        fitting=panel.fitting / factor,
+        smallest=panel.smallest / factor,
+    )
+
+
+def _smaller_box(box: Box, factor: float) -> Box:
+    left, bottom, width, height = box
+    return left / factor, bottom / factor, width / factor, height / factor

@@ -1,0 +1,58 @@
+"""Views to files: the one place that writes results."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attnviz.errors import Note
+from attnviz.files import AllOrNothing
+from attnviz.renderers import Look, chunks
+from attnviz.views.view import View
+from attnviz.wording.commands import chosen
+
+STEP = "{step}"  # in the name of a file: one for each step
+OPTIONS = {"palette": "colors", "seconds": "seconds_per_step"}  # where they have other names
+
+
+def save(view: View, *paths: str | Path, **looks: Any) -> None:
+    """Every file, all of them or none; with the command that would write the same."""
+    look = Look(**looks)
+    write(_told(view, paths, look), list(map(Path, paths)), look)
+
+
+def write(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
+    """Every file, all of them or none: their names, and what there is to note about them."""
+    wanted = [each for path in dict.fromkeys(paths) for each in _files(view, path)]
+    with warnings.catch_warnings(record=True) as noted, AllOrNothing() as together:
+        warnings.simplefilter("always", Note)
+        for path, one in wanted:
+            together.write(path, chunks(one, path.suffix.lower(), look))
+    notes = [str(each.message) for each in noted if issubclass(each.category, Note)]
+    return [path for path, _ in wanted], list(dict.fromkeys(notes))
+
+
+def _files(view: View, path: Path) -> Iterator[tuple[Path, View]]:
+    """One file; or one for each step, where its name has a place for it: `steps-{step}.png`."""
+    if STEP not in str(path) or not view.sections:
+        yield path, view
+        return
+    for section in view.sections:
+        number = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)
+        named = Path(str(path).replace(STEP, f"{number}-{section.name}"))
+        yield named, view.of_section(section)
+
+
+def _told(view: View, paths: Sequence[str | Path], look: Look) -> View:
+    """With the command in its provenance, if nobody has said what it was."""
+    if view.command is None or view.provenance is None or view.provenance.command is not None:
+        return view
+    looks = {OPTIONS.get(name, name): value for name, value in chosen(look).items()}
+    if look.size is not None:
+        looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
+    command = view.command.also(out=[str(path) for path in paths], **looks)
+    return replace(view, provenance=replace(view.provenance, command=command.line))

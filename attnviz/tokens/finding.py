@@ -1,0 +1,45 @@
+"""The token of a text that somebody means."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.wording.words import numbered
+
+LISTED = 40  # tokens in a hint, at most
+CHOICES = 8
+
+
+def find_query(tokens: Tokens, wanted: str) -> int:
+    """The position, from 0, of the token that is meant.
+
+    By its word, by its number from 1, or by both as tables show them (`2 the`), which is never
+    ambiguous.
+    """
+    names = [numbered(str(place), label) for place, label in enumerate(tokens.labels, start=1)]
+    if wanted in names:
+        return names.index(wanted)
+    found = tokens.find(wanted)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        # The number alone would be taken for the word, if the word is a number.
+        choices = [repr(names[place]) if wanted.isdigit() else str(place + 1) for place in found]
+        raise AttnvizError(
+            f"'{wanted}' is in the sentence {len(found)} times",
+            f"say which by its number: --query {' or '.join(choices[:CHOICES])}",
+        )
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
+        return int(wanted) - 1
+    raise AttnvizError(f"no token of the sentence is '{wanted}'", _tokens_listed(tokens, wanted))
+
+
+def _tokens_listed(tokens: Tokens, wanted: str) -> str:
+    nearest = get_close_matches(wanted, tokens.labels, n=1)
+    question = f"did you mean '{nearest[0]}'? " if nearest else ""
+    first = enumerate(tokens.labels[:LISTED], start=1)
+    listed = ", ".join(f"{number} {label}" for number, label in first)
+    rest = f", … {len(tokens)} in all" if len(tokens) > LISTED else ""
+    return f"{question}the tokens are: {listed}{rest}"

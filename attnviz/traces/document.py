@@ -1,0 +1,127 @@
+"""The whole of a Trace under the names that README gives: what a data file holds of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from attnviz.attention.block import Block
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import array
+
+Contents = dict[str, Any]  # arrays, numbers, texts, lists, and contents again
+
+FORMAT = 1  # of what is said about a Trace beside its arrays
+KINDS: dict[type, str] = {Drawn: "drawn", Given: "given", FromExample: "example"}
+
+
+def contents(trace: Trace) -> Contents:
+    """Everything in a Trace but its provenance, by name; None is what the trace has not."""
+    named: Contents = {
+        "text": trace.tokens.text,
+        "tokens": _tokens(trace.tokens),
+        "variant": trace.variant.name,
+        "embeddings": array(trace.embeddings),
+        "layers": [_layer(trace, layer) for layer in trace.layers],
+    }
+    if trace.keys is not trace.tokens:
+        named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
+    if trace.memory is not None:
+        named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
+    return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
+
+
+def _tokens(tokens: Tokens) -> Contents:
+    return {
+        "ids": list(tokens.ids),
+        "labels": list(tokens.labels),
+        "bytes": [piece.hex() for piece in tokens.pieces],
+    }
+
+
+def _layer(trace: Trace, layer: Layer) -> Contents:
+    named = _attention(trace, layer)
+    if layer.cross is not None:
+        named["cross"] = _attention(trace, layer.cross)
+    if layer.block is not None:
+        named["block"] = _block(trace, layer, layer.block)
+    return named
+
+
+def _attention(trace: Trace, layer: Layer) -> Contents:
+    found = {part.data: part.find(trace, layer) for part in OF_ATTENTION if part.data}
+    return {
+        "layer": layer.layer,
+        "scale": layer.scale,
+        "heads": layer.heads,
+        "head_dim": layer.head_dim,
+        **{name: None if tensor is None else array(tensor) for name, tensor in found.items()},
+    }
+
+
+def _block(trace: Trace, layer: Layer, block: Block) -> Contents:
+    """What surrounds attention: each sub-layer with its residual, and the feed-forward matrices."""
+    residuals = {
+        name: {part.data: array(part.find(residual)) for part in OF_RESIDUAL}
+        for name, residual in block.residuals.items()
+    }
+    found = {part.data: part.find(trace, layer) for part in OF_BLOCK if part.data}
+    return {
+        "norm": block.place,
+        **residuals,
+        "activation": block.parameters.activation,
+        **{name: array(tensor) for name, tensor in found.items() if tensor is not None},
+    }
+
+
+def _of_origin(origin: Origin) -> Contents:
+    """The matrices that were given, and the vectors of a file, to the last digit."""
+    named: Contents = {}
+    if not isinstance(origin, Drawn) and origin.matrices.tensors:
+        named["given"] = {name: array(each) for name, each in origin.matrices.tensors.items()}
+    if not isinstance(origin, FromExample) and origin.vectors is not None:
+        named["vectors"] = array(origin.vectors)
+    return named
+
+
+def _facts(trace: Trace) -> Contents:
+    """What there is beside arrays, so that the Trace can be read again."""
+    return {
+        "format": FORMAT,
+        "tokenizer": trace.tokenizer,
+        "vocabulary": trace.vocabulary,
+        "positions": trace.positions,
+        "variant": asdict(trace.variant),
+        "tokens": _facts_of_tokens(trace.tokens),
+        "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
+        "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
+        "layers": [_facts_of_layer(layer) for layer in trace.layers],
+        "origin": _facts_of_origin(trace.origin),
+    }
+
+
+def _facts_of_tokens(tokens: Tokens) -> Contents:
+    return {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
+
+
+def _facts_of_layer(layer: Layer) -> Contents:
+    return {
+        "given": sorted(layer.given),
+        "mistake": layer.mistake,
+        "mixed_by": layer.attended.mixed_by,
+        "cross": None if layer.cross is None else _facts_of_layer(layer.cross),
+    }
+
+
+def _facts_of_origin(origin: Origin) -> Contents:
+    named: Contents = {"kind": KINDS[type(origin)], "settings": asdict(origin.settings)}
+    if not isinstance(origin, Drawn):
+        given = origin.matrices
+        facts = ("source", "item", "items", "tokens", "key_tokens", "vocabulary")
+        named["matrices"] = {name: getattr(given, name) for name in facts}
+    if isinstance(origin, FromExample):
+        named |= {"name": origin.name, "mistake": origin.mistake}
+    return named

@@ -1,0 +1,97 @@
+"""Whether tensors fit each other: sides that count the same must be equally long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.wording.words import shape_text
+
+Known = Mapping[str, tuple[int, str]]  # how long a side is, and by whose word
+
+WORDS = {
+    "token": "tokens",
+    "key": "keys",
+    "dim": "numbers in an embedding",
+    "query_width": "numbers in queries and keys",
+    "value_width": "numbers in values",
+    "context": "numbers in a context vector",
+    "head": "heads",
+    "width": "numbers in a head's queries",
+    "head_value": "numbers in a head's values",
+    "hidden": "numbers in a hidden vector",
+}
+# Heads side by side are as wide as the matrices that make them.
+SIDE_BY_SIDE = (
+    ("queries", "query_width", "width"),
+    ("keys", "query_width", "width"),
+    ("values", "value_width", "head_value"),
+)
+
+
+def refuse_misfits(
+    tensors: Mapping[str, Tensor], sides: Mapping[str, str], counts: Known, source: str
+) -> None:
+    """Refuse tensors of other sides than theirs, or of sides that are not alike."""
+    known = dict(counts)
+    for name, tensor in tensors.items():
+        _refuse_other_sides(name, tensor, sides[name], source)
+        for side, size in zip(sides[name].split(), tensor.shape, strict=True):
+            wanted, by = known.setdefault(side, (size, name))
+            if size != wanted:
+                why = f"by '{by}' there are {wanted} {WORDS[side]}"
+                raise _misfit(name, tensor, sides[name], known, why, source)
+    _refuse_other_widths(tensors, sides, known, source)
+
+
+def in_file(source: str) -> str:
+    """The file, where a message names it."""
+    return f" in '{source}'" if source else ""
+
+
+def _refuse_other_sides(name: str, tensor: Tensor, sides: str, source: str) -> None:
+    if tensor.ndim != len(sides.split()):
+        heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
+        raise AttnvizError(
+            f"'{name}'{in_file(source)} is {shape_text(tensor.shape)}, which is no "
+            f"{_words_of(sides)}",
+            f"{heads}a batch comes before them",
+            about=name,
+            file=source,
+        )
+
+
+def _refuse_other_widths(
+    tensors: Mapping[str, Tensor], sides: Mapping[str, str], known: Known, source: str
+) -> None:
+    for name, whole, width in SIDE_BY_SIDE:
+        if name in tensors and whole in known:
+            wanted, by = known[whole]
+            heads, _, own = tensors[name].shape
+            if heads * own != wanted:
+                shape = {**known, width: (wanted // heads, by)}
+                why = f"'{by}' makes them {wanted} wide"
+                raise _misfit(name, tensors[name], sides[name], shape, why, source)
+
+
+def _misfit(
+    name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
+) -> AttnvizError:
+    names, found = sides.split(), tuple(tensor.shape)
+    if names[0] == "head" and found[0] == 1:
+        names, found = names[1:], found[1:]
+    wanted = shape_text(known[side][0] if side in known else "any" for side in names)
+    problem = f"'{name}'{in_file(source)} is {shape_text(found)}, and {wanted} is wanted"
+    return AttnvizError(problem, why, about=name, file=source)
+
+
+def _words_of(sides: str) -> str:
+    """
+    >>> _words_of("head token key")
+    '(heads ×) tokens × keys'
+    """
+    words = {"head": "(heads ×)", "token": "tokens", "key": "keys", "dim": "width"}
+    parts = [words.get(side, side.replace("_", " ")) for side in sides.split()]
+    return " × ".join(parts).replace("(heads ×) × ", "(heads ×) ")

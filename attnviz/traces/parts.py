@@ -1,0 +1,364 @@
+"""Everything that a Trace holds, by name: the one table of its parts.
+
+`--show` shows some of them, data files hold most, a file of matrices may give some, an example
+may expect some, and the steps walk through them. A part is a tensor of one attention of a Trace,
+or None where that attention has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
+    from torch import Tensor
+
+    from attnviz.attention.block import Block, Residual
+    from attnviz.traces.trace import Layer, Trace
+    from attnviz.traces.weights import Stage
+
+    Find = Callable[[Trace, Layer], Tensor | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: what people call it, what its sides count, and the names that it goes by."""
+
+    words: str
+    sides: str  # "head token key"; what has a side for heads may be given without it
+    find: Find
+    _: KW_ONLY
+    data: str = ""  # in data files
+    step: str = ""  # in the steps, and in what an example expects
+    show: str = ""  # after --show
+    given: str = ""  # in a file of matrices
+    stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
+    learned: bool = False  # whether training would change it
+
+
+def _matrix(name: str, sides: str, words: str) -> Part:
+    """A matrix or a bias of the attention, which has one name everywhere."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        return getattr(layer.projections, name, None)
+
+    return Part(words, sides, found, data=name, step=name, given=name, learned=True)
+
+
+def _ids(trace: Trace, layer: Layer) -> Tensor:
+    from torch import tensor  # torch is there, for there is a Trace
+
+    return tensor(trace.tokens.ids)
+
+
+def _positions(trace: Trace, layer: Layer) -> Tensor | None:
+    added = trace.positions in ("sinusoidal", "learned") and layer.layer == 0
+    return layer.entering - trace.embeddings if added else None
+
+
+def _norm(trace: Trace, layer: Layer) -> Tensor | None:
+    before = layer.block is not None and layer.block.place == "pre"
+    return layer.block.attention.sublayer_inputs if before and layer.block else None
+
+
+def _masked(trace: Trace, layer: Layer) -> Tensor | None:
+    hides = not bool(layer.visible.all())
+    return layer.attended.logits.masked_fill(~layer.visible, -inf) if hides else None
+
+
+def _joined(trace: Trace, layer: Layer) -> Tensor | None:
+    from attnviz.attention.arithmetic import join_heads  # torch, as above
+
+    return join_heads(layer.attended.contexts) if layer.heads > 1 else None
+
+
+def _weighted(trace: Trace, layer: Layer) -> Tensor:
+    """What each key hands to each query."""
+    return layer.attended.mixing[..., None] * layer.values[:, None]
+
+
+def _mixed_by(kind: str) -> Find:
+    """What takes the place of the softmax's weights, if something of this kind does."""
+    return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
+
+
+def _turned(name: str) -> Find:
+    return lambda trace, layer: getattr(layer, name) if layer.before_rotary else None
+
+
+def _unturned(name: str) -> Find:
+    return lambda trace, layer: getattr(layer.before_rotary or layer, name)
+
+
+OF_ATTENTION = (  # in the order of the path
+    Part("tokens", "token", _ids, step="tokens", show="tokens"),
+    Part(
+        "embeddings",
+        "token dim",
+        lambda trace, layer: trace.embeddings,
+        step="embeddings",
+        show="embeddings",
+        given="embeddings",
+    ),
+    Part("inputs", "token dim", lambda trace, layer: layer.inputs, data="inputs", step="inputs"),
+    Part(
+        "vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs, data="key_inputs"
+    ),
+    Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
+    _matrix("w_query", "dim query_width", "the matrix that makes queries"),
+    _matrix("w_key", "dim query_width", "the matrix that makes keys"),
+    _matrix("w_value", "dim value_width", "the matrix that makes values"),
+    _matrix("w_out", "value_width context", "the matrix that joins the heads"),
+    _matrix("b_query", "query_width", "what is added to queries"),
+    _matrix("b_key", "query_width", "what is added to keys"),
+    _matrix("b_value", "value_width", "what is added to values"),
+    _matrix("b_out", "context", "what is added to the joined heads"),
+    Part("positions", "token dim", _positions, step="positions"),
+    Part("what LayerNorm hands on", "token dim", _norm, step="norm"),
+    Part(
+        "queries",
+        "head token width",
+        lambda trace, layer: layer.queries,
+        data="queries",
+        show="queries",
+        given="queries",
+    ),
+    Part(
+        "keys",
+        "head key width",
+        lambda trace, layer: layer.keys,
+        data="keys",
+        show="keys",
+        given="keys",
+    ),
+    Part(
+        "queries before rotary",
+        "head token width",
+        lambda trace, layer: getattr(layer.before_rotary, "queries", None),
+        data="queries_before_rotary",
+    ),
+    Part(
+        "keys before rotary",
+        "head key width",
+        lambda trace, layer: getattr(layer.before_rotary, "keys", None),
+        data="keys_before_rotary",
+    ),
+    Part("queries", "head token width", _unturned("queries"), step="queries"),
+    Part("keys", "head key width", _unturned("keys"), step="keys"),
+    Part(
+        "values",
+        "head key head_value",
+        lambda trace, layer: layer.values,
+        data="values",
+        step="values",
+        show="values",
+        given="values",
+    ),
+    Part("queries, turned", "head token width", _turned("queries"), step="rotary-queries"),
+    Part("keys, turned", "head key width", _turned("keys"), step="rotary-keys"),
+    Part(
+        "scores",
+        "head token key",
+        lambda trace, layer: layer.attended.scores,
+        data="scores",
+        step="scores",
+        show="scores",
+        given="scores",
+        stage="scores",
+    ),
+    Part(
+        "scaled scores",
+        "head token key",
+        lambda trace, layer: layer.attended.scaled_scores,
+        data="scaled_scores",
+        step="scaling",
+        stage="scaled scores",
+    ),
+    Part(
+        "what a distance adds to scores",
+        "head token key",
+        lambda trace, layer: layer.attended.bias,
+        data="bias",
+    ),
+    Part(
+        "biased scores",
+        "head token key",
+        lambda trace, layer: None if layer.attended.bias is None else layer.attended.logits,
+        step="alibi",
+        stage="biased scores",
+    ),
+    Part(
+        "what each query may read",
+        "token key",
+        lambda trace, layer: layer.visible,
+        data="visible",
+        given="visible",
+    ),
+    Part("masked scores", "head token key", _masked, step="mask", stage="masked scores"),
+    Part(
+        "weights of the softmax",
+        "head token key",
+        lambda trace, layer: layer.attended.weights,
+        data="weights",
+        step="softmax",
+        stage="weights",
+    ),
+    Part(
+        "weights after dropout",
+        "head token key",
+        _mixed_by("dropout"),
+        data="weights_after_dropout",
+        step="dropout",
+    ),
+    Part(
+        "weights by hand",
+        "head token key",
+        _mixed_by("hand"),
+        data="weights_by_hand",
+        given="weights",
+    ),
+    Part(
+        "what dropout leaves",
+        "head token key",
+        lambda trace, layer: None,  # it is in the weights that are left
+        given="kept",
+    ),
+    Part(
+        "weights",
+        "head token key",
+        lambda trace, layer: layer.attended.mixing,
+        show="weights",
+        stage="mixing",
+    ),
+    Part("weighted values", "head token key head_value", _weighted, step="weighted"),
+    Part(
+        "context vectors of each head",
+        "head token head_value",
+        lambda trace, layer: layer.attended.contexts,
+        data="contexts",
+        step="heads",
+    ),
+    Part("joined heads", "token value_width", _joined, step="joined"),
+    Part(
+        "context vectors",
+        "token context",
+        lambda trace, layer: layer.context,
+        data="context",
+        step="context",
+        show="context",
+    ),
+    Part(
+        "weights over the memory",
+        "head token key",
+        lambda trace, layer: layer.cross.attended.weights if layer.cross else None,
+        step="cross-softmax",
+    ),
+)
+
+
+def _of_block(words: str, sides: str, find: Callable[[Block], Tensor], **names: Any) -> Part:
+    """A part that there is in a transformer block alone."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        return None if layer.block is None else find(layer.block)
+
+    return Part(words, sides, found, **names)
+
+
+OF_BLOCK = (
+    _of_block(
+        "what comes out of attention",
+        "token dim",
+        lambda block: block.attention.outputs,
+        step="add-attention",
+    ),
+    _of_block(
+        "what feed-forward makes",
+        "token dim",
+        lambda block: block.feed_forward.sublayer_outputs,
+        step="feed-forward",
+    ),
+    _of_block(
+        "outputs",
+        "token dim",
+        lambda block: block.feed_forward.outputs,
+        step="outputs",
+        show="outputs",
+    ),
+    _of_block("hidden vectors", "token hidden", lambda block: block.hidden, data="hidden"),
+    _of_block(
+        "the first matrix of feed-forward",
+        "dim hidden",
+        lambda block: block.parameters.w_1,
+        data="w_1",
+        learned=True,
+    ),
+    _of_block(
+        "what is added to hidden vectors",
+        "hidden",
+        lambda block: block.parameters.b_1,
+        data="b_1",
+        learned=True,
+    ),
+    _of_block(
+        "the second matrix of feed-forward",
+        "hidden dim",
+        lambda block: block.parameters.w_2,
+        data="w_2",
+        learned=True,
+    ),
+    _of_block(
+        "what is added to what feed-forward makes",
+        "dim",
+        lambda block: block.parameters.b_2,
+        data="b_2",
+        learned=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Around:
+    """One part of the residual around a sub-layer of a block."""
+
+    data: str
+    words: str
+    sides: str
+    find: Callable[[Residual], Tensor]
+    _: KW_ONLY
+    learned: bool = False
+
+
+OF_RESIDUAL = (
+    Around("inputs", "what goes in", "token dim", lambda around: around.inputs),
+    Around("read", "what the sub-layer reads", "token dim", lambda around: around.sublayer_inputs),
+    Around("made", "what the sub-layer makes", "token dim", lambda around: around.sublayer_outputs),
+    Around("added", "the sum of both", "token dim", lambda around: around.added),
+    Around("outputs", "what comes out", "token dim", lambda around: around.outputs),
+    Around("gain", "the gain of LayerNorm", "dim", lambda around: around.norm.gain, learned=True),
+    Around(
+        "shift", "the shift of LayerNorm", "dim", lambda around: around.norm.shift, learned=True
+    ),
+)
+
+PARTS = (*OF_ATTENTION, *OF_BLOCK)
+SHOWN = {part.show: part for part in PARTS if part.show}
+EXPECTED = {part.step: part for part in PARTS if part.step}
+GIVEN = {part.given: part for part in PARTS if part.given}
+GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
+READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
+SAVED = (".npz", ".json")  # and how one of a whole Trace
+
+
+def learned(trace: Trace, layer: Layer) -> dict[str, Tensor]:
+    """The matrices and biases of one attention that training would change, by name."""
+    found = {part.data: part.find(trace, layer) for part in OF_ATTENTION if part.learned}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def learned_in_block(trace: Trace, layer: Layer) -> dict[str, Tensor]:
+    """The matrices and biases of a block's feed-forward, by name."""
+    found = {part.data: part.find(trace, layer) for part in OF_BLOCK if part.learned}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}

@@ -1,0 +1,163 @@
+"""What is decided before anything is computed: the variant, the widths, and whose numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.attention import devices
+from attnviz.attention.mistakes import MISTAKES, Mistake
+from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.settings import Settings, chosen_variant, head_width
+from attnviz.vectors.drawn import Seeds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """What is decided before a layer is computed."""
+
+    settings: Settings
+    variant: Variant
+    matrices: Matrices  # those that are given
+    seeds: Seeds
+    width: int | None  # of a head's queries and keys; None: the scores are given
+    value_width: int  # of a head's values
+    key_inputs: Float[Tensor, "key dim"] | None = None  # what keys are made of, if not of inputs
+    mistake: str = ""
+
+    def drawn(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
+        """A matrix of this name, on the device and in the dtype of `like`."""
+        return self.seeds.projection(name, rows, columns).to(like)
+
+    @property
+    def blunder(self) -> Mistake | None:
+        """The mistake that is made on purpose, if one is."""
+        return MISTAKES.get(self.mistake)
+
+
+def planned(
+    settings: Settings,
+    matrices: Matrices,
+    dim: int,
+    *,
+    mistake: str = "",
+    seeds: Seeds | None = None,
+) -> Plan:
+    """The variant and the widths, once the settings and what is given are heard."""
+    sizes, variant = matrices.sizes, chosen_variant(settings)
+    heads = sizes.get("head", variant.heads)
+    if settings.heads not in (None, heads):
+        raise AttnvizError(
+            f"--heads is {settings.heads}, and '{matrices.source}' has {heads}",
+            f"leave --heads out, or give --heads {heads}",
+            file=matrices.source,
+        )
+    joined = matrices.w_out is not None or variant.joined or (variant.projected and heads > 1)
+    variant = replace(variant, heads=heads, joined=joined)
+    _refuse_unused(matrices, variant)
+    value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
+    width = _width(settings, variant, matrices, dim)
+    if width is None:
+        variant = replace(variant, scaled=_scaled_without_width(settings))
+    natural = width if variant.projected and width else dim // heads
+    return Plan(
+        settings=settings,
+        variant=variant,
+        matrices=matrices,
+        seeds=seeds or Seeds((settings.seed,)),
+        width=width,
+        value_width=value_width or natural,
+        mistake=mistake,
+    )
+
+
+def refuse_too_much(
+    plan: Plan, tokens: int, dim: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Stop before memory is filled."""
+    heads = plan.variant.heads * (plan.settings.layers or 1)
+    projected = dim * heads * (plan.width or 1) if plan.variant.projected else 0
+    devices.refuse_too_much(tokens, heads, projected, dtype, device)
+
+
+def refuse_odd_rotary(plan: Plan) -> None:
+    """Rotary positions turn pairs of numbers."""
+    if plan.settings.positions == "rotary" and plan.width and plan.width % 2:
+        raise AttnvizError(
+            f"rotary positions turn pairs of numbers, and a head is {plan.width} wide",
+            f"try --head-dim {plan.width + 1}",
+        )
+
+
+def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:
+    """Of a head's queries and keys; None where scores are given and nobody says."""
+    sizes = matrices.sizes
+    found = _shared_out(sizes, "query_width", variant.heads) or sizes.get("width")
+    if found is None:
+        unknown = matrices.scores is not None
+        return settings.head_dim if unknown else head_width(settings, variant, dim)
+    if settings.head_dim not in (None, found):
+        raise AttnvizError(
+            f"--head-dim is {settings.head_dim}, and '{matrices.source}' has heads {found} wide",
+            f"leave --head-dim out, or give --head-dim {found}",
+            file=matrices.source,
+        )
+    return found
+
+
+def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
+    """The width of one head of a matrix that makes all of them."""
+    if whole not in sizes:
+        return None
+    if sizes[whole] % heads:
+        name = "w_query" if whole == "query_width" else "w_value"
+        raise AttnvizError(
+            f"'{name}' makes vectors {sizes[whole]} wide, which does not split into {heads} heads",
+            f"give as many columns as {heads} times the width of a head",
+            about=name,
+        )
+    return sizes[whole] // heads
+
+
+def _scaled_without_width(settings: Settings) -> bool:
+    if settings.scale:
+        raise AttnvizError(
+            "the scores are given, and nothing says how wide the queries were, whose root scales "
+            "them",
+            "give --head-dim, such as --head-dim 64",
+        )
+    return False
+
+
+def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
+    """What is given is used; where it could not be, say so."""
+    if not variant.projected:
+        _refuse_any(
+            matrices,
+            ("w_query", "w_key", "w_value", "b_query", "b_key", "b_value"),
+            f"'{variant.name}' projects nothing",
+            "try --variant scaled, with --no-scale if need be",
+        )
+    if not variant.compared:
+        _refuse_any(
+            matrices,
+            ("queries", "keys", "scores"),
+            f"'{variant.name}' compares nothing",
+            "try --variant causal",
+        )
+
+
+def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str) -> None:
+    unused = [name for name in names if getattr(matrices, name) is not None]
+    if unused:
+        raise AttnvizError(
+            f"{why}, and '{matrices.source}' gives '{unused[0]}'",
+            hint,
+            about=unused[0],
+            file=matrices.source,
+        )

@@ -1,0 +1,238 @@
+"""A Trace that was written as `.npz` or `.json`, read again: the same to the last digit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnviz.attention.arithmetic import Attended
+from attnviz.attention.block import Block, FeedForward, Norm, Residual
+from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.document import FORMAT
+from attnviz.traces.fitting import refuse_misfits
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrix_files import json_object, text_of
+from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.parts import GIVEN, OF_ATTENTION, OF_BLOCK, OF_RESIDUAL, SAVED
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.vectors.arrays import numpy_arrays
+
+SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
+PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
+
+Contents = Mapping[str, Any]
+Anything = TypeVar("Anything")
+
+
+def read(name: str) -> Trace:
+    """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote."""
+    path = Path(name)
+    contents = _contents(path)
+    if "ways" in contents:
+        raise AttnvizError(
+            f"'{path}' holds a comparison, not a trace",
+            "write a trace with: attnviz run TEXT -o trace.npz",
+        )
+    if contents.get("trace", {}).get("format") != FORMAT:
+        raise AttnvizError(
+            f"'{path}' holds no trace that can be read again",
+            "write one with: attnviz run TEXT -o trace.npz",
+        )
+    try:
+        return _Reader(str(path), contents).trace()
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        # What attnviz wrote is whole; somebody has had their hands in this one.
+        raise AttnvizError(
+            f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
+            "write it again with: attnviz run TEXT -o trace.npz",
+        ) from None
+
+
+def _contents(path: Path) -> Contents:
+    suffix = path.suffix.lower()
+    if suffix not in SAVED:
+        raise AttnvizError(
+            f"'{path}' is no file of a trace", f"give one that ends in {' or '.join(SAVED)}"
+        )
+    if not path.is_file():
+        raise AttnvizError(f"there is no file '{path}' to read a trace from", "check its path")
+    if suffix == ".json":
+        return json_object(text_of(path), path)
+    return _nested(numpy_arrays(path, texts=True))
+
+
+def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """`layers.0.weights` as contents of contents; lists have numbers for names."""
+    root: dict[str, Any] = {}
+    for name, array in arrays.items():
+        *outer, last = name.split(".")
+        place = root
+        for step in outer:
+            place = place.setdefault(step, {})
+        place[last] = array
+    for name in ("attnviz", "trace"):
+        if name in root:
+            root[name] = json.loads(str(root[name]))
+    if "layers" in root:
+        root["layers"] = [root["layers"][str(number)] for number in range(len(root["layers"]))]
+    return root
+
+
+class _Reader:
+    """The contents of one file on their way to a Trace."""
+
+    def __init__(self, source: str, contents: Contents) -> None:
+        self.source = source
+        self.contents = contents
+        self.facts: Contents = contents["trace"]
+        self.provenance = Provenance(**contents["attnviz"])
+        self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
+
+    def trace(self) -> Trace:
+        tokens = self._tokens("tokens")
+        return Trace(
+            tokens=tokens,
+            keys=self._tokens("key_tokens") if self.facts["key_tokens"] else tokens,
+            memory=self._tokens("memory_tokens") if self.facts["memory_tokens"] else None,
+            tokenizer=self.facts["tokenizer"],
+            vocabulary=self.facts["vocabulary"],
+            variant=Variant(**self.facts["variant"]),
+            positions=self.facts["positions"],
+            embeddings=self._tensor(self.contents["embeddings"]),
+            layers=tuple(map(self._layer, self.contents["layers"], self.facts["layers"])),
+            origin=self._origin(),
+            provenance=self.provenance,
+        )
+
+    def _tokens(self, name: str) -> Tokens:
+        stored, facts = self.contents[name], self.facts[name]
+        return Tokens(
+            text=facts["text"],
+            pieces=tuple(bytes.fromhex(str(piece)) for piece in stored["bytes"]),
+            ids=tuple(int(number) for number in stored["ids"]),
+            spaced=tuple(facts["spaced"]),
+            words=tuple(facts["words"]),
+        )
+
+    def _tensor(self, value: Any) -> Tensor:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(array.dtype)
+        tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+        return tensor if tensor.dtype == torch.bool else tensor.to(self.dtype)
+
+    def _layer(self, stored: Contents, facts: Contents) -> Layer:
+        cross, block = stored.get("cross"), stored.get("block")
+        return self._attention(
+            stored,
+            facts,
+            cross=self._attention(cross, facts["cross"]) if cross else None,
+            block=self._block(block) if block else None,
+        )
+
+    def _attention(self, stored: Contents, facts: Contents, **around: Any) -> Layer:
+        found = {name: self._tensor(stored[name]) for name in SIDES if stored.get(name) is not None}
+        refuse_misfits(found, SIDES, {}, self.source)
+        before = "queries_before_rotary" in found
+        return Layer(
+            layer=int(stored["layer"]),
+            scale=float(stored["scale"]),
+            head_dim=int(stored["head_dim"]),
+            inputs=found["inputs"],
+            key_inputs=found.get("key_inputs"),
+            projections=_if_any(Projections, {name: found.get(name) for name in PROJECTIONS}),
+            before_rotary=BeforeRotary(found["queries_before_rotary"], found["keys_before_rotary"])
+            if before
+            else None,
+            queries=found.get("queries"),
+            keys=found.get("keys"),
+            values=found["values"],
+            visible=found["visible"].bool(),
+            attended=_attended(found, facts),
+            context=found["context"],
+            memory=found.get("memory"),
+            given=frozenset(facts["given"]),
+            mistake=facts["mistake"],
+            **around,
+        )
+
+    def _block(self, stored: Contents) -> Block:
+        found = {part.data: self._tensor(stored[part.data]) for part in OF_BLOCK if part.data}
+        matrices = {name: found[name] for name in ("w_1", "b_1", "w_2", "b_2")}
+        return Block(
+            place=stored["norm"] if isinstance(stored["norm"], str) else str(stored["norm"]),  # type: ignore[arg-type]
+            attention=self._residual(stored["attention"]),
+            cross=self._residual(stored["cross"]) if stored.get("cross") else None,
+            feed_forward=self._residual(stored["feed_forward"]),
+            hidden=found["hidden"],
+            parameters=FeedForward(**matrices, activation=str(stored["activation"])),  # type: ignore[arg-type]
+        )
+
+    def _residual(self, stored: Contents) -> Residual:
+        found = {part.data: self._tensor(stored[part.data]) for part in OF_RESIDUAL}
+        return Residual(
+            norm=Norm(found["gain"], found["shift"]),
+            inputs=found["inputs"],
+            sublayer_inputs=found["read"],
+            sublayer_outputs=found["made"],
+            added=found["added"],
+            outputs=found["outputs"],
+        )
+
+    def _origin(self) -> Origin:
+        facts = self.facts["origin"]
+        settings = Settings(**facts["settings"])
+        vectors = self.contents.get("vectors")
+        loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
+        if facts["kind"] == "drawn":
+            return Drawn(settings=settings, vectors=loaded)
+        matrices = self._matrices(facts["matrices"])
+        if facts["kind"] == "given":
+            return Given(settings=settings, matrices=matrices, vectors=loaded)
+        return FromExample(
+            settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
+        )
+
+    def _matrices(self, facts: Contents) -> Matrices:
+        """As they were given: not in the dtype of the run, but in full."""
+        stored = self.contents.get("given", {})
+        tensors: dict[str, Any] = {name: _given(stored[name]) for name in GIVEN if name in stored}
+        named: dict[str, Any] = {
+            name: None if facts[name] is None else tuple(facts[name])
+            for name in ("tokens", "key_tokens")
+        }
+        rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
+        return Matrices(**rest, **named, **tensors)
+
+
+def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
+    weights = found["weights"]
+    in_place = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
+    mixing = found[in_place[facts["mixed_by"]]] if facts["mixed_by"] in in_place else weights
+    return Attended(
+        scores=found["scores"],
+        scaled_scores=found["scaled_scores"],
+        bias=found.get("bias"),
+        weights=weights,
+        mixing=mixing,
+        mixed_by=facts["mixed_by"],
+        contexts=found["contexts"],
+    )
+
+
+def _given(value: Any) -> Tensor:
+    array = np.asarray(value)
+    return torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))
+
+
+def _if_any(make: Callable[..., Anything], named: dict[str, Tensor | None]) -> Anything | None:
+    return make(**named) if any(each is not None for each in named.values()) else None

@@ -1,0 +1,88 @@
+"""Who reads whom, by how much: weights, and the scores on the way to them, cell by cell.
+
+They need not be matrices. What is shown asks for rows, windows and blocks; matrices in memory
+answer, and so can whatever works a part out when it is asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+from torch import Tensor
+
+from attnviz.attention.arithmetic import Attended
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import Cells, Whole, unmasked
+
+Stage = Literal[
+    "scores",  # raw dot products
+    "scaled scores",
+    "biased scores",  # and what a distance adds to them
+    "masked scores",  # the same, with what is hidden marked as such
+    "exponents",  # what exp is taken of: -inf gets no weight
+    "weights",  # after softmax
+    "mixing",  # the weights, or what values are mixed by in their place
+]
+
+
+class Weights(ABC):
+    """What each head makes of each pair of tokens, at each stage from scores to mixture."""
+
+    @property
+    @abstractmethod
+    def heads(self) -> int:
+        """How many heads there are."""
+
+    @abstractmethod
+    def cells(self, stage: Stage, head: int) -> Cells:
+        """One head's numbers: a row for each query, a column for each key."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory(Weights):
+    """Everything is in memory."""
+
+    attended: Attended
+    visible: Bool[Tensor, "query key"]
+    mistake: str = ""
+    ratio: float = 1.0  # which one mistake takes for another
+
+    @property
+    def heads(self) -> int:
+        return self.attended.weights.shape[0]
+
+    def cells(self, stage: Stage, head: int) -> Cells:
+        attended = self.attended
+        if stage == "scores":
+            return unmasked(array(attended.scores[head]))
+        if stage == "scaled scores":
+            return unmasked(array(attended.scaled_scores[head]))
+        if stage == "biased scores":
+            return unmasked(array(attended.logits[head]))
+        if stage == "masked scores":
+            return Whole(array(attended.logits[head]), self._masked())
+        if stage == "exponents":
+            return unmasked(array(self._exponents()[head]))
+        values = array((attended.weights if stage == "weights" else attended.mixing)[head])
+        # A mistake, or a hand, may give weight to what should be hidden.
+        return Whole(values, self._masked() & (values == 0))
+
+    def _masked(self) -> Bool[np.ndarray, "query key"]:
+        return ~array(self.visible)
+
+    def _exponents(self) -> Tensor:
+        logits = self.attended.logits
+        if not self.mistake:
+            return logits.masked_fill(~self.visible, -inf)
+        return MISTAKES[self.mistake].numbers(logits, self.visible, self.ratio)
+
+
+def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
+    """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
+    plain = tensor.detach().cpu()
+    return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()

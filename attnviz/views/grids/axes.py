@@ -1,0 +1,74 @@
+"""The sides of a grid: what they count, and a name for each place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from attnviz.wording.words import numbered
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a grid: what it counts, a name for each place, and where in a text it stood.
+
+    `labels` are empty where the number says all, as for the dimensions of a vector.
+    """
+
+    title: str
+    counts: str  # "token", "dimension", "head": what one place on this side is
+    labels: tuple[str, ...]
+    numbers: tuple[str, ...]
+    spaced: tuple[bool, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Number and label: `3 learning`."""
+        return tuple(map(numbered, self.numbers, self.labels))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """What stands over narrow columns: the number, or the label where there is none."""
+        return tuple(
+            number or label for number, label in zip(self.numbers, self.labels, strict=True)
+        )
+
+    def part(self, places: slice) -> Axis:
+        """A part of the axis."""
+        return replace(
+            self,
+            labels=self.labels[places],
+            numbers=self.numbers[places],
+            spaced=self.spaced[places],
+        )
+
+    def in_blocks(self, size: int) -> Axis:
+        """Blocks of places, named by the numbers that they span and by their first label."""
+        if size == 1:
+            return self
+        firsts = range(0, len(self), size)
+        lasts = [min(first + size, len(self)) - 1 for first in firsts]
+        return replace(
+            self,
+            labels=tuple(self.labels[first] for first in firsts),
+            numbers=tuple(map(self._span, firsts, lasts)),
+            spaced=(),
+        )
+
+    def _span(self, first: int, last: int) -> str:
+        start, end = self.numbers[first], self.numbers[last]
+        return start if start == end else f"{start}–{end}"
+
+
+def plain_axis(counts: str, labels: Sequence[str]) -> Axis:
+    """Names without numbers, and without a title."""
+    return Axis("", counts, tuple(labels), ("",) * len(labels))
+
+
+def dimension_axis(count: int) -> Axis:
+    """The places of a vector, which have numbers and no names."""
+    numbers = tuple(str(number) for number in range(1, count + 1))
+    return Axis("dimension", "dimension", ("",) * count, numbers)

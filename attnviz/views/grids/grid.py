@@ -1,0 +1,101 @@
+"""Grids and Curves: labelled tables of numbers, and what becomes of a number along another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Shaped
+
+from attnviz.cells import EVERYTHING, Cells, Hidden, Patch, Values, Whole, unmasked
+from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.scales import Scale, colorless, widest
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One curve: a value for each place, and the band that it lies in."""
+
+    name: str
+    middle: Shaped[np.ndarray, "place"]
+    low: Shaped[np.ndarray, "place"]
+    high: Shaped[np.ndarray, "place"]
+    dashed: bool = False  # drawn from a formula, not measured
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A labelled matrix: everything that can be shown is one."""
+
+    title: str
+    rows: Axis
+    columns: Axis
+    cells: Cells
+    scale: Scale
+    note: str = ""  # one line on how to read it
+    share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
+    pooled: str = ""  # what one cell stands for, if several were put together
+    decimals: int | None = None  # behind the point; None: as many as there is room for
+
+    @cached_property
+    def _all(self) -> Patch:
+        return self.cells.window(EVERYTHING, EVERYTHING)
+
+    @property
+    def values(self) -> Values:
+        """All its numbers; of a large grid ask its cells for a part, or for blocks."""
+        return self._all.values
+
+    @property
+    def hidden(self) -> Hidden:
+        return self._all.hidden
+
+    def part(self, rows: slice, columns: slice = EVERYTHING) -> Grid:
+        """Some of its rows and columns."""
+        patch = self.cells.window(rows, columns)
+        return replace(
+            self,
+            rows=self.rows.part(rows),
+            columns=self.columns.part(columns),
+            cells=Whole(patch.values, patch.hidden),
+        )
+
+    def with_values(self, values: Values) -> Grid:
+        """The same with other numbers in its cells."""
+        return replace(self, cells=Whole(values, self.hidden))
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """What becomes of a number along another: the second thing that can be shown."""
+
+    title: str
+    across: str
+    places: tuple[float, ...]
+    lines: tuple[Curve, ...]
+    note: str = ""
+
+    @property
+    def table(self) -> Grid:
+        """The same as numbers, a row for each place, a column for each measured line."""
+        measured = [line for line in self.lines if not line.dashed]
+        values = np.stack([line.middle for line in measured], axis=1)
+        return Grid(
+            f"{self.title} by {self.across}",
+            plain_axis("value", [f"{place:g}" for place in self.places]),
+            plain_axis("line", [line.name for line in measured]),
+            unmasked(values),
+            colorless(self.title),
+            note=self.note,
+        )
+
+
+def same_scale(grids: Sequence[Grid]) -> list[Grid]:
+    """Grids of one kind share the widest of their scales, so that a colour means one number."""
+    kinds: dict[str, list[Scale]] = {}
+    for grid in grids:
+        kinds.setdefault(grid.scale.label, []).append(grid.scale)
+    common = {label: widest(scales) for label, scales in kinds.items()}
+    return [replace(grid, scale=common[grid.scale.label]) for grid in grids]

@@ -1,0 +1,48 @@
+"""How the numbers of a grid are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from attnviz.cells import Values
+from attnviz.views.grids.grid import Grid
+from attnviz.wording.numbers import fixed_text, share_text, smallest, tiny_text
+
+LARGEST_WHOLE = 1e6
+TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
+SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
+
+Write = Callable[[float], str]
+
+
+def cell_format(grid: Grid, decimals: int) -> Write:
+    """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
+    digits = decimals if grid.decimals is None else grid.decimals
+    if grid.scale.kind == "none":
+        return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
+    if grid.share and grid.scale.kind == "diverging" and grid.scale.high < TINY_DIFFERENCE:
+        return tiny_text
+    if grid.share:
+        return share_text if digits == 2 else f"{{:.{digits}f}}".format
+    return _format_of_values(grid, digits)
+
+
+def _format_of_values(grid: Grid, digits: int) -> Write:
+    reach = grid.cells.reach
+    asked = grid.decimals is not None
+    if asked and grid.values.size and _whole(grid.values):
+        return lambda value: fixed_text(value, 0)
+    if 0 < reach < (smallest(digits) if asked else SMALL):
+        return f"{{:.{max(digits - 1, 0)}e}}".format
+    # Fewer behind 100, none behind 1000, unless somebody said how many.
+    fewer = 0 if asked else max(0, len(str(int(reach))) - 2)
+    return lambda value: fixed_text(value, max(0, digits - fewer))
+
+
+def _whole(values: Values) -> bool:
+    """Whether there is nothing behind any point."""
+    exact = values.astype(float)  # a million is more than float16 can be compared with
+    filled = exact[~np.isnan(exact)]
+    return bool((filled == filled.round()).all() and np.abs(filled).max(initial=0) < LARGEST_WHOLE)

@@ -1,0 +1,78 @@
+"""What the colours of a grid stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from attnviz.cells import Cells
+
+# Up to this many keys colours run from 0 to 1. Among more, weights are so small that all of them
+# would look like 0, so colours run to a stated maximum.
+KEYS_ON_FULL_SCALE = 16
+FEW_EXCEED = 0.98  # of the weights that are not 0 lie below the stated maximum
+ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a scale
+
+Kind = Literal["sequential", "diverging", "none"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the colours of a grid stand for, from `low` to `high`.
+
+    `kind` is "sequential", "diverging" (centred on 0) or "none" (nothing to colour); `beyond`
+    says that some values lie above `high` and are drawn as if they were there.
+    """
+
+    label: str
+    low: float
+    high: float
+    kind: Kind = "sequential"
+    beyond: bool = False
+
+
+def colorless(label: str) -> Scale:
+    """Of numbers that are only read."""
+    return Scale(label, 0, 1, "none")
+
+
+def weight_scale(cells: Cells) -> Scale:
+    """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
+    largest = cells.extent[1]
+    if cells.shape[1] <= KEYS_ON_FULL_SCALE:
+        return Scale("weight", 0.0, 1.0 if largest <= 1.001 else rounded_up(largest))
+    sample = cells.sample()
+    drawn = sample[sample > 0]
+    stated = rounded_up(float(np.quantile(drawn, FEW_EXCEED))) if drawn.size else 1.0
+    high = min(stated, max(1.0, largest))
+    return Scale("weight", 0.0, high, beyond=largest > high)
+
+
+def centred(label: str, cells: Cells) -> Scale:
+    """A diverging scale that reaches as far on either side of 0 as the largest value does."""
+    reach = rounded_up(cells.reach)
+    return Scale(label, -reach, reach, "diverging")
+
+
+def widest(scales: Sequence[Scale]) -> Scale:
+    """The scale that holds all of them."""
+    largest = max(scales, key=lambda scale: scale.high)
+    beyond = any(scale.beyond for scale in scales if scale.high == largest.high)
+    return replace(largest, beyond=beyond)
+
+
+def rounded_up(value: float) -> float:
+    """The next number that looks well at the end of a scale: 1, 1.5, 2, 3, 4, 5, 6, 8 times 10ⁿ.
+
+    >>> rounded_up(0.0123), rounded_up(2.2), rounded_up(0.0)
+    (0.015, 3.0, 1.0)
+    """
+    if value <= 0 or not math.isfinite(value):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    step = next(step for step in ROUND if step * power >= value * (1 - 1e-9))
+    return round(step * power, 12)

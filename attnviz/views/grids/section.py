@@ -1,0 +1,53 @@
+"""Sections: a step on the way, in words, tables and sums; and all that can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.wording.sums import Sum
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One step on the way: what it does and why, its tables, and its sums written out.
+
+    `moments` are what an animation shows of it, one after another: the same tables while they
+    fill up. A cell that is not yet filled is NaN, and is left empty.
+    """
+
+    number: str  # "5"; "4b" for what stands between two of the usual steps
+    name: str  # "scores": what --step and the names of files call it
+    title: str
+    about: str  # a plain sentence or two
+    shapes: str = ""  # "queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
+    formula: str = ""  # "scores = Q Kᵀ", for the terminal
+    tex: str = ""  # the same for Markdown, without its dollars
+    grids: tuple[Grid, ...] = ()
+    sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
+    remarks: tuple[str, ...] = ()  # what else there is to say, a line each
+    moments: tuple[Section, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        return f"{self.number} {self.title}".strip()
+
+    @property
+    def tables(self) -> tuple[Grid, ...]:
+        """Its grids; one that is alone and has the title of the step need not repeat it."""
+        if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():
+            return (replace(self.grids[0], title=""),)
+        return self.grids
+
+
+Drawable = Grid | Curves | Section
+
+
+def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
+    """Every table and chart there is, those of sections as well."""
+    for each in drawn:
+        if isinstance(each, Section):
+            yield from each.grids
+        else:
+            yield each

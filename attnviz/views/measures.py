@@ -1,0 +1,91 @@
+"""The measures of a Comparison: as a table, and what alternatives are called in it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from attnviz.analysis.comparison import Alternative, Comparison
+from attnviz.analysis.measures import Measures
+from attnviz.cells import Whole
+from attnviz.traces.weights import array
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import colorless
+from attnviz.views.reading import token_axis
+
+COLUMNS = {
+    "entropy": "bits",
+    "share": "share",
+    "effective": "reads",
+    "peak": "peak",
+    "gradient": "grad.",
+    "divergence": "JS",
+    "row_error": "sum≠1",
+    "hidden": "leak",
+}
+NOTE = (
+    "means over queries and heads · bits = entropy · share = of the largest entropy possible · "
+    "reads = effective number of tokens · grad. = size of the softmax's gradient, near 0 when "
+    "saturated · JS = divergence from '{reference}' in bits · sum≠1 = how far rows are from "
+    "summing to 1 · leak = weight on what should not be seen"
+)
+NAMED_BY_WHAT = ("dim", "heads", "temperature", "seed")  # values that are bare numbers
+
+
+def name_of(comparison: Comparison, alternative: Alternative) -> str:
+    """What an alternative is called in tables and pictures: mistakes are marked."""
+    name = alternative.name
+    if comparison.by in NAMED_BY_WHAT:
+        name = f"{comparison.by} {name}"
+    return f"✗ {name}" if alternative.mistake else name
+
+
+def means_of(comparison: Comparison, measures: Measures) -> dict[str, float]:
+    """Each measure's mean; of one query, if that is shown alone."""
+    if comparison.query is None:
+        return measures.means()
+    rows = {
+        each.name: getattr(measures, each.name)[:, comparison.query] for each in fields(measures)
+    }
+    return {name: float(row.nanmean()) for name, row in rows.items()}
+
+
+def measures_table(comparison: Comparison) -> Grid:
+    """A row for each alternative, a column for each measure; the means, or one query's."""
+    means = [means_of(comparison, measures) for measures in comparison.measures]
+    title, query = "measures", comparison.query
+    if query is not None:
+        title += f" of {query + 1} {comparison.alternatives[0].tokens.labels[query]}"
+    names = [name_of(comparison, each) for each in comparison.alternatives]
+    return Grid(
+        title,
+        plain_axis("way", names),
+        plain_axis("measure", [*COLUMNS.values()]),
+        _table(np.array([[row[name] for name in COLUMNS] for row in means])),
+        colorless("measure"),
+        note=NOTE.format(reference=name_of(comparison, comparison.base)),
+    )
+
+
+def rows_of_measures(comparison: Comparison) -> list[Grid]:
+    """For each alternative, a row for each query, in the mean of its heads."""
+    pairs = zip(comparison.alternatives, comparison.measures, strict=True)
+    return [_rows_of(comparison, *pair) for pair in pairs]
+
+
+def _rows_of(comparison: Comparison, alternative: Alternative, measures: Measures) -> Grid:
+    columns = [array(getattr(measures, name).nanmean(0)) for name in COLUMNS]
+    return Grid(
+        f"measures of {name_of(comparison, alternative)}",
+        token_axis("query (reads)", alternative.tokens),
+        plain_axis("measure", [*COLUMNS.values()]),
+        _table(np.stack(columns, axis=1)),
+        colorless("measure"),
+    )
+
+
+def _table(values: np.ndarray) -> Whole:
+    """What is no number is none."""
+    return Whole(np.nan_to_num(values), np.isnan(values))

@@ -1,0 +1,52 @@
+"""What one token reads: of its sentence, and of a second one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.cells import Whole
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import weight_scale
+
+
+def readings(trace: Trace, query: int) -> list[Grid]:
+    """A row for each head: the sentence itself, and a second one if there is one."""
+    own = _reading(trace, trace.layers, query)
+    crossed = [layer.cross for layer in trace.layers if layer.cross]
+    return [own, _reading(trace, crossed, query)] if crossed else [own]
+
+
+def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
+    heads = [
+        (_name(layer, head), layer.weights.cells("mixing", head).row(query))
+        for layer in layers
+        for head in range(layer.heads)
+    ]
+    label = trace.tokens.labels[query]
+    hidden = np.concatenate([row.hidden for _, row in heads])
+    cells = Whole(np.concatenate([row.values for _, row in heads]), hidden)
+    of = " of the memory" if layers[0].memory is not None else ""
+    return Grid(
+        f"what {query + 1} {label} reads{of}",
+        Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
+        token_axis("key (is read)", trace.keys_of(layers[0])),
+        cells,
+        weight_scale(cells),
+        note=f"each row sums to 1 · query = {query + 1} {label}",
+        share=True,
+    )
+
+
+def _name(layer: Layer, head: int) -> str:
+    return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
+
+
+def token_axis(title: str, tokens: Tokens) -> Axis:
+    """A place for each token: its number and its label."""
+    numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
+    return Axis(title, "token", tokens.labels, numbers, tokens.spaced)

@@ -1,0 +1,87 @@
+"""The steps that are asked for: by name, by number, or from one to another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.views.grids.section import Section
+
+NEEDS = {  # what a step that is not there would need
+    "rotary": "--positions rotary",
+    "alibi": "--positions alibi",
+    "dropout": "--dropout 0.1",
+    "norm": "--layers 1 --norm pre",
+    "feed-forward": "--layers 1",
+    "add-attention": "--layers 1",
+    "memory": "--memory TEXT",
+}
+ALIASES = {"keys": "queries", "values": "queries", "weights": "softmax", "positions": "embeddings"}
+
+Number = tuple[int, str]  # 4b is (4, "b")
+BEFORE_ALL, AFTER_ALL = (0, ""), (999, "")
+
+
+def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
+    """The steps that are asked for, in their order: `scores`, `5`, `5-8`, `5,softmax`."""
+    if wanted is None:
+        return list(sections)
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    found = {section.number for name in names for section in _found(sections, name)}
+    if not found:
+        raise AttnvizError("--step names no step", f"try --step scores, or {_listed(sections)}")
+    return [section for section in sections if section.number in found]
+
+
+def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
+    name = ALIASES.get(wanted, wanted)
+    exact = [each for each in sections if name in (each.number, each.name)]
+    ends = [] if exact else _ends(sections, wanted)
+    if ends:
+        within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
+        if not within:
+            raise AttnvizError(f"there are no steps {wanted}", f"there are {_listed(sections)}")
+        return within
+    if not exact:
+        raise _missing(sections, wanted)
+    return exact
+
+
+def _missing(sections: Sequence[Section], wanted: str) -> AttnvizError:
+    if wanted in NEEDS:
+        return AttnvizError(f"there is no step '{wanted}' here", f"it needs {NEEDS[wanted]}")
+    if re.fullmatch(r"\d+[a-z]?", wanted):
+        return AttnvizError(f"there is no step {wanted}", f"there are {_listed(sections)}")
+    return unknown("step", wanted, [each.name for each in sections])
+
+
+def _ends(sections: Sequence[Section], wanted: str) -> list[Number]:
+    """The first and the last of a range, of numbers or of names (`5-8`, `scores-softmax`, `5-`)."""
+    places = {each.name: _order(each.number) for each in sections}
+    places |= {alias: places[name] for alias, name in ALIASES.items() if name in places}
+    for dash in re.finditer("[-–]", wanted):
+        first, last = wanted[: dash.start()].strip(), wanted[dash.end() :].strip()
+        ends = [_end(first, places, BEFORE_ALL), _end(last, places, AFTER_ALL)]
+        if (first or last) and ends[0] is not None and ends[1] is not None:
+            # 4-5 holds 4b, and so does 1-4, but not 5-8.
+            return [ends[0], ends[1] if ends[1][1] else (ends[1][0], "z")]
+    return []
+
+
+def _end(text: str, places: Mapping[str, Number], open_end: Number) -> Number | None:
+    if not text:
+        return open_end
+    return _order(text) if re.fullmatch(r"\d+[a-z]?", text) else places.get(text)
+
+
+def _order(number: str) -> Number:
+    """
+    >>> sorted(["10", "4b", "4", "5"], key=_order)
+    ['4', '4b', '5', '10']
+    """
+    return int(number.rstrip("abcdefghijklmnopqrstuvwxyz")), number.lstrip("0123456789")
+
+
+def _listed(sections: Sequence[Section]) -> str:
+    return ", ".join(f"{each.number} {each.name}" for each in sections)

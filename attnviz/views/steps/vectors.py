@@ -1,0 +1,228 @@
+"""The first four steps: tokens, their vectors, and the queries, keys and values made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+
+from attnviz.traces import parts
+from attnviz.traces.settings import ADDED
+from attnviz.traces.trace import GIVEN, Projections
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.reading import token_axis
+from attnviz.views.steps import sums
+from attnviz.views.steps.scene import Scene, count_of
+from attnviz.views.trace import tokens_grid
+from attnviz.wording.words import in_brackets
+
+MAKES = {
+    "w_query": "a query (what it asks for)",
+    "w_key": "a key (what it is found by)",
+    "w_value": "a value (what it hands on)",
+}
+
+
+def tokens(here: Scene) -> Iterator[Section]:
+    """What the text is cut into."""
+    about = "The text is cut into tokens, each with an id: attention reads tokens, not letters."
+    if here.trace.tokenizer == GIVEN:
+        about = "There is no text to cut: the tokens are given, or numbered, and so are their ids."
+    yield Section(
+        number="1",
+        name="tokens",
+        title="tokens",
+        about=about,
+        shapes=f"tokens {in_brackets(len(here.trace.tokens))}",
+        grids=(tokens_grid("tokens", here.trace.tokens, "token"),),
+    )
+
+
+def inputs(here: Scene) -> Iterator[Section]:
+    """Embeddings and positions; in a layer above the first what the one below handed on."""
+    layer = here.layer
+    if layer.layer:
+        yield _from_below(here)
+    elif not layer.from_inputs:
+        yield Section(
+            number="2",
+            name="embeddings",
+            title="embeddings",
+            about="There are none to use: all that would be made of them is given.",
+        )
+    else:
+        yield _embeddings(here)
+
+
+def _from_below(here: Scene) -> Section:
+    entering = here.layer.entering
+    return Section(
+        number="2",
+        name="inputs",
+        title="inputs",
+        about=f"What layer {here.layer.layer - 1} made of each token.",
+        shapes=f"inputs {here.size(entering)}",
+        grids=(here.grid("inputs", entering, token_axis("token", here.trace.tokens)),),
+    )
+
+
+def _embeddings(here: Scene) -> Section:
+    trace, rows = here.trace, token_axis("token", here.trace.tokens)
+    grids = [here.grid("embeddings", trace.embeddings, rows)]
+    about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
+    if "embeddings" in here.layer.given:
+        about = "Each token has a row of numbers, its embedding. They are given."
+    placed = trace.positions in ADDED
+    if placed:
+        added, entering = here.layer.entering - trace.embeddings, here.layer.entering
+        grids += [here.grid("positions", added, rows), here.grid("inputs", entering, rows)]
+        about += " A vector for its position is added, or the order of the words would be lost."
+    if here.layer.key_inputs is not None:
+        other = token_axis("token", trace.keys)
+        grids.append(here.grid("vectors of the keys", here.layer.key_inputs, other))
+        about += " Keys and values are made of other tokens, which have vectors, too."
+    return Section(
+        number="2",
+        name="embeddings",
+        title="embeddings",
+        about=about,
+        shapes=f"embeddings {here.size(trace.embeddings)}",
+        formula="inputs = embeddings + positions" if placed else "",
+        tex=r"X = E + P" if placed else "",
+        grids=tuple(grids),
+        sums=sums.inputs(here) if placed else (),
+        remarks=_table_of_embeddings(here),
+    )
+
+
+def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
+    ids, width = here.trace.vocabulary, here.trace.embeddings.shape[1]
+    if not ids:
+        return ()
+    numbers = f"{ids:,} × {width} = {ids * width:,} numbers to learn"
+    return (f"a table for all {ids:,} ids would have {numbers}",)
+
+
+def projections(here: Scene) -> Iterator[Section]:
+    """The matrices that make queries, keys and values."""
+    made_by = matrices_of(here)
+    if not made_by:
+        yield Section(number="3", name="projections", title="projections", about=_no_matrices(here))
+        return
+    makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
+    yield Section(
+        number="3",
+        name="projections",
+        title="projections",
+        about=f"What a vector is multiplied with to become {makes}. {_origin(here, made_by)}",
+        shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
+        grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
+        remarks=(count_of(made_by),),
+    )
+
+
+def matrices_of(here: Scene) -> dict[str, Tensor]:
+    """The matrices and biases that are there, but for those that join the heads."""
+    learned = parts.learned(here.trace, here.layer)
+    return {name: each for name, each in learned.items() if not name.endswith("_out")}
+
+
+def _no_matrices(here: Scene) -> str:
+    variant = here.trace.variant
+    if variant.projected:
+        return "There are none to use: queries, keys and values, or the scores, are given."
+    compared = "compared, and mixed" if variant.compared else "mixed"
+    return (
+        f"There are none: in '{variant.name}' attention the embeddings themselves are {compared}."
+    )
+
+
+def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
+    drawn = [name for name in made_by if name not in here.layer.given]
+    if not drawn:
+        return "They are given."
+    if len(drawn) < len(made_by):
+        return f"{', '.join(drawn)} drawn from a seed, the others given."
+    return "Here they are drawn from a seed; training would learn them."
+
+
+def vectors(here: Scene) -> Iterator[Section]:
+    """Queries, keys and values, before rotary positions turn them."""
+    layer = here.layer
+    before = layer.before_rotary or layer
+    compared = here.trace.variant.compared
+    kinds = {"queries": before.queries, "keys": before.keys} if compared else {}
+    found = {name: each for name, each in kinds.items() if each is not None}
+    found |= {"values": layer.values}
+    formula, tex = _made_of(here, [*found])
+    heads = f" Neighbouring columns go to each of {layer.heads} heads." if layer.heads > 1 else ""
+    yield Section(
+        number="4",
+        name="queries",
+        title=", ".join(found),
+        about=_about_vectors([*found]) + heads,
+        shapes=" · ".join(f"{name} {here.size(each)}" for name, each in found.items()),
+        formula=formula,
+        tex=tex,
+        grids=tuple(
+            grid for name, each in found.items() for grid in _of_each_head(here, name, each)
+        ),
+        sums=sums.vectors(here, layer, found),
+    )
+
+
+def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
+    queries = name == "queries"
+    rows = token_axis(name.rstrip("s"), here.trace.tokens if queries else here.keys)
+    return here.heads(name, vectors, rows, followed=queries)
+
+
+def _about_vectors(names: list[str]) -> str:
+    if names == ["values"]:
+        return "Each token hands on its value."
+    return "Each token asks with its query, is found by its key, and hands on its value."
+
+
+def _made_of(here: Scene, names: list[str]) -> tuple[str, str]:
+    """What vectors are made of, for terminal and Markdown: `Q = X W_query + b_query`."""
+    layer, projections = here.layer, here.layer.projections
+    if projections is None or not matrices_of(here):
+        own = not here.trace.variant.projected and not layer.given & {*names}
+        return (f"{' = '.join(name[0].upper() for name in names)} = X" if own else "", "")
+    reads = {"query": "X", "key": "M", "value": "M"} if layer.memory is not None else {}
+    kinds = [name for name in ("query", "key", "value") if _matrix(projections, "w", name)]
+    plain, tex = [], []
+    for name in kinds:
+        letter, read = name[0], reads.get(name, "X")
+        bias = _matrix(projections, "b", name)
+        plain.append(f"{letter.upper()} = {read} W_{name}{f' + b_{name}' if bias else ''}")
+        tex.append(f"{letter.upper()} = {read} W_{letter}{f' + b_{letter}' if bias else ''}")
+    return " · ".join(plain), r" \quad ".join(tex)
+
+
+def _matrix(projections: Projections, kind: str, name: str) -> bool:
+    return getattr(projections, f"{kind}_{name}") is not None
+
+
+def rotary(here: Scene) -> Iterator[Section]:
+    """Queries and keys, turned."""
+    layer = here.layer
+    if layer.before_rotary is None or layer.queries is None or layer.keys is None:
+        return
+    queries = token_axis("query", here.trace.tokens)
+    yield Section(
+        number="4b",
+        name="rotary",
+        title="rotary positions",
+        about="Each two neighbouring numbers of a query or a key are turned by an angle that grows "
+        "with the position: a score then depends on how far two tokens are apart.",
+        shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
+        formula="pair i at position p turns by p / 10000^(2i/d_k)",
+        tex=r"\theta_{p,i} = p / 10000^{2i/d_k}",
+        grids=(
+            *here.heads("queries", layer.queries, queries, followed=True),
+            *here.heads("keys", layer.keys, token_axis("key", here.keys)),
+        ),
+        sums=sums.turned(here, layer),
+    )

@@ -1,0 +1,77 @@
+"""The command that makes something again, as it is typed: no defaults, no folders of a machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+PATHS = ("file", "out", "embeddings", "given", "trace")  # options whose values are files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command of attnviz, and what was chosen, by the names of the options."""
+
+    name: str  # "run", "example show"
+    argument: str | None = None  # the text, or the name of an example
+    options: Mapping[str, Any]
+
+    def also(self, **options: Any) -> Command:
+        """With more options, after those that there are."""
+        return replace(self, options={**self.options, **options})
+
+    @property
+    def line(self) -> str:
+        """
+        >>> Command(name="run", argument="I am", options={"heads": 2, "causal": False}).line
+        "attnviz run 'I am' --heads 2 --no-causal"
+        """
+        options = [word for item in self.options.items() for word in _spelled(*item)]
+        text = [] if self.argument is None else [self.argument]
+        if self.argument is not None and self.argument.startswith("-") and self.argument != "-":
+            words = [*options, "--", *text]  # or it would be taken for an option
+        else:
+            words = [*text, *options]
+        written = shlex.join(["attnviz", *self.name.split(), *words])
+        return written.encode(errors="backslashreplace").decode()
+
+
+def chosen(*groups: Any) -> dict[str, Any]:
+    """What differs from its default in some dataclasses whose fields are options."""
+    return {
+        each.name: getattr(group, each.name)
+        for group in groups
+        for each in fields(group)
+        if getattr(group, each.name) != _default(each)
+    }
+
+
+def option(name: str) -> str:
+    """
+    >>> option("head_dim")
+    '--head-dim'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def _default(declared: Field[Any]) -> Any:
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    return declared.default
+
+
+def _spelled(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, bool):
+        yield option(name) if value else option(f"no_{name}")
+        return
+    for one in value if isinstance(value, (list, tuple)) else [value]:
+        yield option(name)
+        yield _without_folders(str(one)) if name in PATHS else str(one)
+
+
+def _without_folders(path: str) -> str:
+    """A path below this folder as it is; of any other only the name, which tells nobody's home."""
+    return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path

@@ -1,0 +1,80 @@
+"""Numbers in few digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Form = Literal["fixed", "whole", "power"]
+LARGE = 1e6  # from here on numbers are written with powers of ten
+
+
+def share_text(value: float) -> str:
+    """In three columns, and one more for a minus.
+
+    >>> [share_text(value) for value in (0.312, 0.999, 0.0, 2.0, -0.31, -0.001)]
+    ['.31', '1.0', '.00', '2.0', '-.31', '.00']
+    """
+    if value <= -0.005:
+        return "-" + share_text(-value)
+    return f"{abs(value):.2f}"[1:] if value < 0.995 else f"{value:.1f}"[:3]
+
+
+def tiny_text(value: float) -> str:
+    """
+    >>> tiny_text(-3.2e-8), tiny_text(0.0)
+    ('-3e-08', '0')
+    """
+    return f"{value:.0e}" if value else "0"
+
+
+def fixed_text(value: float, digits: int) -> str:
+    """So many digits behind the point; there is no -0.00.
+
+    >>> fixed_text(-0.001, 2)
+    '0.00'
+    """
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def smallest(decimals: int) -> float:
+    """Numbers all below this are written with powers of ten: no digit would be left.
+
+    >>> smallest(2)
+    0.005
+    """
+    return 0.5 * 10.0**-decimals
+
+
+@dataclass(frozen=True)
+class Style:
+    """How numbers are written: so many digits behind the point; none where all are whole, and
+    with powers of ten where all are so small that hardly a digit would be left."""
+
+    digits: int = 2
+    form: Form = "fixed"
+    full: bool = False  # write sums out, however long they are
+
+    def __call__(self, value: float) -> str:
+        """
+        >>> Style()(1.3128), Style()(-0.0001), Style(form="whole")(4.0), Style(form="power")(0.0123)
+        ('1.31', '0.00', '4', '1.2e-02')
+        """
+        if self.form == "whole":
+            return str(round(value))
+        if self.form == "power":
+            return f"{value:.{max(self.digits - 1, 0)}e}" if value else "0"
+        if abs(value) >= LARGE:
+            return f"{value:.{self.digits}e}"
+        return fixed_text(value, self.digits)
+
+    def printed(self, value: float) -> float:
+        """The number that is read where this one is written."""
+        return float(self(value))
+
+    def of(self, *values: float) -> Style:
+        """The same for numbers that belong together: as the table that holds them writes them."""
+        if all(abs(value) < LARGE and value == round(value) for value in values):
+            return replace(self, form="whole")
+        reach = max(map(abs, values))
+        return replace(self, form="power" if reach < smallest(self.digits) else "fixed")

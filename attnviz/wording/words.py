@@ -1,0 +1,57 @@
+"""Words in which things are counted, listed and measured."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "token"), counted(2000, "token")
+    ('1 token', '2,000 tokens')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shape_text(sizes: Iterable[object]) -> str:
+    """
+    >>> shape_text((4, 3))
+    '4 × 3'
+    """
+    return " × ".join(str(size) for size in sizes)
+
+
+def in_brackets(*sizes: int) -> str:
+    """
+    >>> in_brackets(4, 3)
+    '[4 × 3]'
+    """
+    return f"[{shape_text(sizes)}]"
+
+
+def sentence(text: str) -> str:
+    """
+    >>> sentence("rows sum to 1")
+    'Rows sum to 1.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def numbered(number: str, label: str) -> str:
+    """Number and label, one of which may be missing: `3 learning`."""
+    return f"{number} {isolated(label)}".strip()
+
+
+def isolated(label: str) -> str:
+    """A label that runs from right to left, kept from turning round the numbers beside it."""
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
+    return f"\u200e{label}\u200e" if turned else label
