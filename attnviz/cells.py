@@ -67,19 +67,19 @@ class Cells(ABC):
             yield self.window(slice(first, first + together), EVERYTHING)
 
     @cached_property
-    def extent(self) -> tuple[float, float]:
-        """The lowest and the highest number, 0 among them."""
-        lowest, highest = 0.0, 0.0
+    def extent(self) -> tuple[int | float, int | float]:
+        """The lowest and the highest number, 0 among them; whole where all numbers are."""
+        lows, highs = [], []
         for band in self.bands():
             numbers = band.values[np.isfinite(band.values)]
-            lowest = min(lowest, float(numbers.min(initial=0)))
-            highest = max(highest, float(numbers.max(initial=0)))
-        return lowest, highest
+            lows.append(numbers.min(initial=0).item())
+            highs.append(numbers.max(initial=0).item())
+        return min(lows, default=0), max(highs, default=0)
 
     @property
     def reach(self) -> float:
         """How far from 0 the numbers go."""
-        return max(-self.extent[0], self.extent[1])
+        return float(max(-self.extent[0], self.extent[1]))
 
     @cached_property
     def hides(self) -> bool:
@@ -131,9 +131,9 @@ def _blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
 
 def _added(
     values: Shaped[np.ndarray, "row column"],
-    down: Shaped[np.ndarray, "block"],
-    across: Shaped[np.ndarray, "block"],
-) -> Values:
+    down: Shaped[np.ndarray, "down"],
+    across: Shaped[np.ndarray, "across"],
+) -> Shaped[np.ndarray, "down across"]:
     """The sums of blocks that begin at these rows and columns."""
     rows = np.add.reduceat(values, across, axis=1, dtype=np.float64)
     sums: Values = np.add.reduceat(rows, down, axis=0, dtype=np.float64)

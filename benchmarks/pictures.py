@@ -21,9 +21,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnviz import Trace, draw, render, trace
-from attnviz.views.grids.grids import Grid
-from attnviz.views.steps.walk import Walk, walk
+from attnviz import Trace, draw, render, steps, trace
+from attnviz.views.grids.grid import Grid
 
 STORY = Path(__file__).parent.parent / "sample_texts" / "story.txt"
 BOUNDS = {128: 0.5, 1024: 1.5}
@@ -45,10 +44,11 @@ def main() -> None:
 
 
 def line(tokens: int, bound: float, runs: int) -> str:
-    (grid,) = draw(story(tokens), ["weights"])
+    view = draw(story(tokens), ["weights"])
+    (grid,) = view.picture.panels
+    assert isinstance(grid, Grid)
     times = [
-        (seconds(lambda: render([grid], ".png")), seconds(lambda: imshow(grid)))
-        for _ in range(runs)
+        (seconds(lambda: render(view, ".png")), seconds(lambda: imshow(grid))) for _ in range(runs)
     ]
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(mine / other for mine, other in times)
@@ -58,12 +58,12 @@ def line(tokens: int, bound: float, runs: int) -> str:
 
 def animation() -> str:
     """The steps of 8 tokens as a GIF, beside the page of all steps that it ends with, as a PNG."""
-    walked = walk(story(8), Walk(query=4))
-    made: list[bytes] = []
-    took = seconds(lambda: made.append(render(walked, ".gif")))
-    still = seconds(lambda: render(walked, ".png"))
-    frames = getattr(Image.open(io.BytesIO(made[0])), "n_frames", 1)
-    size = len(made[0]) / 1e6
+    view = steps(story(8), query="5").view()
+    drawn: list[bytes] = []
+    took = seconds(lambda: drawn.append(render(view, ".gif")))
+    still = seconds(lambda: render(view, ".png"))
+    frames = getattr(Image.open(io.BytesIO(drawn[0])), "n_frames", 1)
+    size = len(drawn[0]) / 1e6
     return (
         f"GIF of 8 tokens: {frames} frames in {took:.1f} s, {took / frames / still:.2f} of a PNG "
         f"of the page each; {size:.1f} MB (bound {ANIMATION_MEGABYTES} MB)"

@@ -15,8 +15,20 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 from matplotlib import font_manager
 
-# Before anything imports them: every call in these folders is checked against its shapes.
-SHAPED = ("attnviz.attention", "attnviz.vectors", "attnviz.traces")
+# Before anything imports them: every call in these modules is checked against its shapes.
+SHAPED = (
+    "attnviz.cells",
+    "attnviz.attention.arithmetic",
+    "attnviz.attention.block",
+    "attnviz.vectors.drawn",
+    "attnviz.vectors.loaded",
+    "attnviz.vectors.positions",
+    "attnviz.traces.from_text",
+    "attnviz.traces.layers",
+    "attnviz.traces.plan",
+    "attnviz.traces.trace",
+    "attnviz.traces.weights",
+)
 install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402

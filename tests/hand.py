@@ -1,17 +1,52 @@
-"""Grids written by hand, so that what is drawn of them hangs on no tensor and no seed."""
+"""Grids and Views written by hand, so that what is drawn of them hangs on no tensor and no seed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
-from attnviz.views.grids.grids import Axis, Grid, Scale
+from attnviz.cells import Whole, unmasked
+from attnviz.renderers import suffixes
+from attnviz.traces.trace import Provenance
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.section import Drawable
+from attnviz.views.view import Group, Page, View
 
-HOSTILE = (
-    "[red]", "[/]", ":smile:", "$x$", "$\\frac$", "\\alpha", "<b>", "</script>", "</text>",
-    "&amp;", "]]>", "\\u001b[31m", "%s", "{0}", "日本", "한국어", "مرحبا", "🎉",
-    "◌\u0301", "e\u0301", "⟨e6⟩⟨97⟩", "␣", "↵", "'", '"', "`", "a" * 60,
-    "<|endoftext|>", "_", "^", "#", "--", "…",
-)  # fmt: skip
+DRAWN = suffixes("document", "arrays", "rows")  # in formats that need no data, only panels
+HOSTILE = tuple(
+    (
+        r"[red] [/] :smile: $x$ $\frac$ \alpha <b> </script> </text> &amp; ]]> \u001b[31m %s {0} "
+        "日本 한국어 مرحبا 🎉 ◌\u0301 e\u0301 ⟨e6⟩⟨97⟩ ␣ ↵ ' \" ` "
+        f"{'a' * 60} <|endoftext|> _ ^ # -- …"
+    ).split(" ")
+)
+
+
+def view_of(
+    *panels: Drawable,
+    headline: str = "",
+    caption: str = "",
+    description: str = "",
+    provenance: Provenance | None = None,
+    closing: Sequence[str] = (),
+) -> View:
+    """A View of these panels, the same on a screen as in a picture."""
+    page = Page((Group("by hand", panels),), caption, description)
+    return View(
+        headline=headline,
+        screen=page,
+        picture=page,
+        provenance=provenance,
+        closing=tuple(closing),
+    )
+
+
+def made_with(settings: Mapping[str, object]) -> Provenance:
+    """What says that it was made with these settings, on no machine in particular."""
+    return Provenance("1.2.3", None, settings, 42, "cpu", "float32", {"numpy": "2.0"})
 
 
 def words(*labels: str, title: str = "key (is read)") -> Axis:
@@ -34,8 +69,7 @@ def causal_weights(title: str = "weights", *labels: str) -> Grid:
         title,
         words(*axis.labels, title="query (reads)"),
         axis,
-        values / values.sum(1, keepdims=True),
-        distance < 0,
+        Whole(values / values.sum(1, keepdims=True), distance < 0),
         Scale("weight", 0.0, 1.0),
         note="row = query (reads) · column = key (is read) · each row sums to 1",
         share=True,
@@ -48,8 +82,7 @@ def vectors(rows: int = 3, columns: int = 4) -> Grid:
         "context vectors",
         words(*(f"w{row}" for row in range(rows)), title="query (reads)"),
         dimensions(columns),
-        values,
-        np.zeros(values.shape, dtype=bool),
+        unmasked(values),
         Scale("value", -1.0, 1.0, "diverging"),
     )
 

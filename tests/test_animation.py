@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +14,14 @@ from PIL import Image, ImageSequence
 
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture import animation, image
+from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.pages import stills
+from attnviz.renderers.picture.palettes import indexed
 from attnviz.renderers.picture.redrawing import only_new
-from attnviz.views.grids.grids import Drawable
-from tests.hand import causal_weights
+from attnviz.renderers.picture.texts import Captions
+from attnviz.views.view import View
+from tests.hand import causal_weights, made_with, view_of
 from tests.test_sections import TOKENS, path, scores_section
 
 EIGHT = ("The", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs")
@@ -27,8 +32,8 @@ def quiet_fonts() -> None:
     warnings.simplefilter("ignore", Note)
 
 
-def opened(drawn: list[Drawable], look: Look | None = None) -> Image.Image:
-    return Image.open(io.BytesIO(render(drawn, ".gif", look)))
+def opened(view: View, **looks: Any) -> Image.Image:
+    return Image.open(io.BytesIO(render(view, ".gif", **looks)))
 
 
 def frames(image: Image.Image) -> list[np.ndarray]:
@@ -40,24 +45,29 @@ def durations(image: Image.Image) -> list[int]:
 
 
 def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
-    made = opened([*path(moments=3)], Look(seconds=1.5, provenance='{"text": "日本"}'))
+    provenance = made_with({"text": "日本"})
+    made = opened(view_of(*path(moments=3), provenance=provenance), seconds=1.5)
 
     assert getattr(made, "n_frames", 1) == 5 + 3 + 1
     assert durations(made) == [1500] * 4 + [900] + [900] * 3 + [3000]
     assert made.size == (1280, 720)
     assert made.info["loop"] == 0
-    assert made.info["comment"].decode() == '{"text": "日本"}'
+    comment = made.info["comment"].decode()
+    assert json.loads(comment) == asdict(provenance)
+    assert '"text": "日本"' in comment
 
 
 def test_a_moment_is_never_too_short_to_be_seen() -> None:
-    assert durations(opened([scores_section(moments=2)], Look(seconds=0.3))) == [300, 200, 200, 600]
+    made = opened(view_of(scores_section(moments=2)), seconds=0.3)
+
+    assert durations(made) == [300, 200, 200, 600]
 
 
 def test_frames_that_look_alike_are_frames_all_the_same() -> None:
     section = scores_section(moments=1)
     still = replace(section, moments=section.moments * 3)
 
-    assert len(frames(opened([still]))) == 1 + 3 + 1
+    assert len(frames(opened(view_of(still)))) == 1 + 3 + 1
 
 
 def test_frames_are_their_pictures_to_the_pixel() -> None:
@@ -67,7 +77,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
     for _ in range(20):
         pictures.append(pictures[-1].copy())
         pictures[-1][draw.integers(20), draw.integers(30)] = draw.choice([0x000000, 0xFF0000])
-    images = map(animation._indexed, animation._changes(pictures))
+    images = map(indexed, animation._changes(pictures))
 
     made = Image.open(io.BytesIO(animation._file(images, [1.0] * 21, "")))
 
@@ -77,11 +87,12 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
-    look = Look(title="causal attention", caption="four tokens", theme=theme, dpi=100)
-    steps: list[Drawable] = [*path(moments=1)]
-    picture = np.asarray(Image.open(io.BytesIO(render(steps, ".png", look))).convert("RGB"))
+    view = view_of(*path(moments=1), headline="causal attention", caption="four tokens")
+    drawn = render(view, ".png", theme=theme, dpi=100)
+    picture = np.asarray(Image.open(io.BytesIO(drawn)).convert("RGB"))
 
-    apart = np.abs(frames(opened(steps, look))[-1].astype(int) - picture.astype(int))
+    last = frames(opened(view, theme=theme, dpi=100))[-1]
+    apart = np.abs(last.astype(int) - picture.astype(int))
 
     assert apart.max() <= 40
     assert apart.mean() < 0.2
@@ -89,7 +100,7 @@ def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
 
 def test_moments_of_a_step_do_not_jump() -> None:
     section = scores_section(moments=16)
-    first, *later = stills(section.moments, Look(size=(8.0, 4.5)))
+    first, *later = stills(section.moments, Look(size=(8.0, 4.5)), Captions())
     beside = {word for word in first.words if "score(" not in word.text}
 
     for layout in later:
@@ -101,7 +112,7 @@ def test_moments_of_a_step_do_not_jump() -> None:
 
 
 def test_in_a_moment_only_the_new_cell_and_the_sum_change() -> None:
-    before, after = frames(opened([scores_section(moments=2)]))[1:3]
+    before, after = frames(opened(view_of(scores_section(moments=2))))[1:3]
     down, across = np.nonzero((before != after).any(axis=2))
     in_the_table = down < 560
 
@@ -111,38 +122,39 @@ def test_in_a_moment_only_the_new_cell_and_the_sum_change() -> None:
 
 def test_numbers_are_written_alike_whatever_is_filled_so_far() -> None:
     section = scores_section(moments=4)
-    small = replace(section.moments[0].grids[0], values=np.full((4, 4), np.nan))
+    small = section.moments[0].grids[0].with_values(np.full((4, 4), np.nan))
     small.values[0, 0] = 0.01
-    full = replace(small, values=np.full((4, 4), 12.0))
+    full = small.with_values(np.full((4, 4), 12.0))
+    filled = [replace(section, grids=(grid,)) for grid in (small, full)]
 
-    one, other = stills([replace(section, grids=(grid,)) for grid in (small, full)], Look())
+    one, other = stills(filled, Look(), Captions())
 
     assert one.panels[0].numbers[0, 0] == "0.01"
     assert one.panels[0].number_size == other.panels[0].number_size
 
 
 def test_eight_tokens_of_width_eight_are_far_below_five_megabytes() -> None:
-    made = render(path(EIGHT, width=8, moments=40), ".gif")
+    made = render(view_of(*path(EIGHT, width=8, moments=40)), ".gif")
 
     assert len(made) < 2_000_000
 
 
 def test_tables_by_themselves_are_frames_too() -> None:
-    heads: list[Drawable] = [causal_weights(f"weights L0H{head}") for head in range(3)]
+    heads = [causal_weights(f"weights L0H{head}") for head in range(3)]
 
-    assert len(frames(opened(heads))) == 3 + 1
-    assert len(frames(opened(heads[:1]))) == 1
+    assert len(frames(opened(view_of(*heads)))) == 3 + 1
+    assert len(frames(opened(view_of(*heads[:1])))) == 1
 
 
 def test_a_step_without_moments_is_one_frame() -> None:
-    made = opened([scores_section(TOKENS)])
+    made = opened(view_of(scores_section(TOKENS)))
 
     assert len(frames(made)) == 1
     assert made.size == (1280, 720)
 
 
 def test_every_frame_has_the_size_that_is_asked_for() -> None:
-    made = opened([*path(moments=1)], Look(size=(7.3, 5.0), dpi=90))
+    made = opened(view_of(*path(moments=1)), size=(7.3, 5.0), dpi=90)
 
     assert {frame.shape for frame in frames(made)} == {(450, 657, 3)}
 
@@ -151,9 +163,9 @@ def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     section = replace(scores_section(moments=16), remarks=())
     look = Look(seconds=1.0)
     size = (1280, 720)
-    layouts = stills([*section.moments, section], replace(look, size=(8.0, 4.5)))
+    layouts = stills([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
 
-    with image.hermetic([section], look):
+    with hermetic([section], Captions()):
         whole = [animation._picture(layout, look, size) for layout in layouts]
         again = list(animation._pictures(layouts, look, size))
 

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.analysis.checks import TOLERANCE
-from attnviz.attention import arithmetic as attention
+from attnviz.attention import arithmetic
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.traces.settings import DTYPES
 
@@ -31,7 +31,7 @@ def everything(tokens: int) -> Tensor:
 def test_scores_that_are_logarithms_give_fractions() -> None:
     scores = torch.tensor([[[log(1.0), log(3.0)], [log(2.0), log(2.0)]]])
 
-    weights = attention.attention_weights(scores, everything(2))
+    weights = arithmetic.attention_weights(scores, everything(2))
 
     assert_close(weights, torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
 
@@ -39,9 +39,9 @@ def test_scores_that_are_logarithms_give_fractions() -> None:
 def test_causal_hides_the_future_and_shares_the_rest() -> None:
     scores = torch.tensor([[[log(1.0), log(3.0)], [log(1.0), log(3.0)]]])
 
-    visible = attention.visible_cells(VARIANTS["causal"], 2, CPU)
+    visible = arithmetic.visible_cells(VARIANTS["causal"], 2, CPU)
 
-    weights = attention.attention_weights(scores, visible)
+    weights = arithmetic.attention_weights(scores, visible)
     assert_close(weights, torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]))
     assert weights[0, 0, 1].item() == 0  # exactly
 
@@ -50,21 +50,21 @@ def test_a_context_vector_is_the_weighted_mean_of_the_values() -> None:
     weights = torch.tensor([[[0.25, 0.75]]])
     values = torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
 
-    assert attention.mix(weights, values).tolist() == [[[7.0, 3.0]]]
+    assert arithmetic.mix(weights, values).tolist() == [[[7.0, 3.0]]]
 
 
 def test_scores_are_dot_products_and_scaling_divides_by_the_root_of_the_width() -> None:
     queries, keys = torch.tensor([[[1.0, 2.0, 3.0, 4.0]]]), torch.tensor([[[4.0, 3.0, 2.0, 1.0]]])
 
-    assert attention.similarity(queries, keys).item() == 20
-    assert attention.scale_of(VARIANTS["scaled"], 4) == 0.5
-    assert attention.scale_of(VARIANTS["plain"], 4) == 1
-    assert attention.scale_of(Variant("hot", "", temperature=2.0), 4) == 0.25
+    assert arithmetic.similarity(queries, keys).item() == 20
+    assert arithmetic.scale_of(VARIANTS["scaled"], 4) == 0.5
+    assert arithmetic.scale_of(VARIANTS["plain"], 4) == 1
+    assert arithmetic.scale_of(Variant("hot", "", temperature=2.0), 4) == 0.25
 
 
 def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
-    both = attention.visible_cells(Variant("window", "", window=2), 4, CPU)
-    past = attention.visible_cells(Variant("window", "", window=2, causal=True), 4, CPU)
+    both = arithmetic.visible_cells(Variant("window", "", window=2), 4, CPU)
+    past = arithmetic.visible_cells(Variant("window", "", window=2, causal=True), 4, CPU)
 
     assert both.int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
     assert past.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
@@ -74,17 +74,17 @@ def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
 def test_every_token_sees_itself(name: str, tokens: int, window: int) -> None:
     variant = replace(VARIANTS[name], window=window)
 
-    assert attention.visible_cells(variant, tokens, CPU).diagonal().all()
+    assert arithmetic.visible_cells(variant, tokens, CPU).diagonal().all()
 
 
 @given(heads=st.integers(1, 5), tokens=st.integers(1, 5), width=st.integers(1, 5))
 def test_joining_heads_undoes_splitting_them(heads: int, tokens: int, width: int) -> None:
     vectors = torch.arange(float(tokens * heads * width)).reshape(tokens, heads * width)
 
-    split = attention.split_heads(vectors, heads)
+    split = arithmetic.split_heads(vectors, heads)
 
     assert split.shape == (heads, tokens, width)
-    assert torch.equal(attention.join_heads(split), vectors)
+    assert torch.equal(arithmetic.join_heads(split), vectors)
     assert torch.equal(split[0], vectors[:, :width])
 
 
@@ -100,10 +100,10 @@ def test_attention_agrees_with_torch(
         torch.randn(heads, tokens, size, generator=random).to(getattr(torch, dtype))
         for size in (width, width, value_width)
     )
-    visible = attention.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
+    visible = arithmetic.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
 
-    scores = attention.similarity(queries, keys)
-    ours = attention.attend(scores, values, visible, scale=scale)
+    scores = arithmetic.similarity(queries, keys)
+    ours = arithmetic.attend(scores, values, visible, scale=scale)
     theirs = scaled_dot_product_attention(queries, keys, values, attn_mask=visible, scale=scale)
 
     tolerance = TOLERANCE[queries.dtype] * 4
@@ -155,7 +155,7 @@ def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None
     kept = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
     values = torch.tensor([[[4.0], [8.0]]])
 
-    made = attention.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, kept=kept)
+    made = arithmetic.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, kept=kept)
 
     assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
     assert made.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
@@ -165,7 +165,9 @@ def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None
 def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
     values, by_hand = torch.tensor([[[4.0], [8.0]]]), torch.tensor([[[1.0, 1.0], [0.0, 0.5]]])
 
-    made = attention.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, by_hand=by_hand)
+    made = arithmetic.attend(
+        torch.zeros(1, 2, 2), values, everything(2), scale=1.0, by_hand=by_hand
+    )
 
     assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
     assert made.contexts.tolist() == [[[12.0], [4.0]]]
@@ -174,10 +176,13 @@ def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
 def test_a_bias_is_added_after_scaling() -> None:
     bias = torch.tensor([[[0.0, log(3.0)]]])
 
-    made = attention.attend(
-        torch.tensor([[[4.0, 4.0]]]), torch.ones(1, 2, 1), torch.ones(1, 2, dtype=torch.bool),
-        scale=0.5, bias=bias,
-    )  # fmt: skip
+    made = arithmetic.attend(
+        torch.tensor([[[4.0, 4.0]]]),
+        torch.ones(1, 2, 1),
+        torch.ones(1, 2, dtype=torch.bool),
+        scale=0.5,
+        bias=bias,
+    )
 
     assert made.scaled_scores.tolist() == [[[2.0, 2.0]]]
     assert_close(made.weights, torch.tensor([[[0.25, 0.75]]]))
@@ -186,12 +191,12 @@ def test_a_bias_is_added_after_scaling() -> None:
 def test_what_each_key_hands_on_adds_up_to_the_context() -> None:
     weights, values = torch.tensor([[0.25, 0.75]]), torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
 
-    made = attention.weighted(weights, values)
+    made = arithmetic.weighted(weights, values)
 
     assert made.tolist() == [[[1.0, 0.0], [6.0, 3.0]]]
-    assert torch.equal(made.sum(1), attention.mix(weights[:, None], values)[:, 0])
+    assert torch.equal(made.sum(1), arithmetic.mix(weights[:, None], values)[:, 0])
 
 
 def test_a_shape_that_does_not_fit_is_noticed_during_the_tests() -> None:
     with pytest.raises(jaxtyping.TypeCheckError):
-        attention.similarity(torch.zeros(1, 2, 3), torch.zeros(1, 2, 4))
+        arithmetic.similarity(torch.zeros(1, 2, 3), torch.zeros(1, 2, 4))

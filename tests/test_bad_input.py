@@ -267,7 +267,7 @@ def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.Mon
     import torch
 
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-    refuse, cpu = devices.refuse_what_does_not_fit, torch.device("cpu")
+    refuse, cpu = devices.refuse_too_much, torch.device("cpu")
 
     refuse(436, 2, 64, torch.float32, cpu)
     with pytest.raises(AttnvizError, match="437 tokens make 381,938 weights"):

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.attention import block as blocks
-from attnviz.attention.block import Norm
+from attnviz.attention import block
+from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import ACTIVATIONS, NORMS
 from attnviz.traces.trace import Layer, Trace
 
 TEXT, OTHER = "I am learning this", "You are teaching that today"
@@ -51,9 +50,14 @@ def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None)
     hidden = made.layers[0].block.attention.inputs[None]  # type: ignore[union-attr]
     for layer in made.layers:
         theirs = nn.TransformerEncoderLayer(
-            8, layer.heads, 32, dropout=0.0, activation=activation, batch_first=True,
+            8,
+            layer.heads,
+            32,
+            dropout=0.0,
+            activation=activation,
+            batch_first=True,
             norm_first=norm == "pre",
-        ).eval()  # fmt: skip
+        ).eval()
         with torch.no_grad():
             projections_into(theirs.self_attn, layer)
             feed_forward_into(theirs, layer)
@@ -92,9 +96,10 @@ def test_layers_with_memory_agree_with_torchs_decoder(norm: str, activation: str
         projections_into(theirs.multihead_attn, layer.cross)
         feed_forward_into(theirs, layer)
         expected = theirs(
-            layer.block.attention.inputs[None], layer.cross.memory[None],
+            layer.block.attention.inputs[None],
+            layer.cross.memory[None],
             tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1),
-        )[0]  # fmt: skip
+        )[0]
 
     assert_close(layer.outputs, expected, atol=1e-5, rtol=1e-5)
 
@@ -129,28 +134,32 @@ def test_the_first_layer_of_many_is_the_only_one_of_one() -> None:
 
 
 def test_attention_in_a_block_reads_as_attention_alone_does() -> None:
-    alone, block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
+    alone, in_block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
 
-    assert torch.equal(alone.attended.weights, block.attended.weights)
+    assert torch.equal(alone.attended.weights, in_block.attended.weights)
 
 
 def test_layer_norm_of_one_and_three() -> None:
     """Mean 2, variance 1: (1 - 2) / 1 and (3 - 2) / 1; then stretched by 10 and moved by 1."""
-    norm = Norm(torch.tensor([10.0, 10.0]), torch.tensor([1.0, 1.0]))
+    norm = block.Norm(torch.tensor([10.0, 10.0]), torch.tensor([1.0, 1.0]))
 
-    assert_close(blocks.layer_norm(torch.tensor([[1.0, 3.0]]), norm), torch.tensor([[-9.0, 11.0]]),
-                 atol=1e-4, rtol=0)  # fmt: skip
+    assert_close(
+        block.layer_norm(torch.tensor([[1.0, 3.0]]), norm),
+        torch.tensor([[-9.0, 11.0]]),
+        atol=1e-4,
+        rtol=0,
+    )
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_are_torchs(name: str) -> None:
+def test_activations_are_torchs(name: Activation) -> None:
     numbers = torch.linspace(-4, 4, 50)
 
-    assert_close(blocks.ACTIVATIONS[name](numbers), getattr(nn.functional, name)(numbers))
+    assert_close(block.FUNCTIONS[name](numbers), getattr(nn.functional, name)(numbers))
 
 
 def test_every_activation_of_the_settings_is_there() -> None:
-    assert set(blocks.ACTIVATIONS) == set(ACTIVATIONS)
+    assert set(block.FUNCTIONS) == set(ACTIVATIONS)
 
 
 def test_a_post_norm_block_hands_on_vectors_of_mean_0_and_variance_1() -> None:

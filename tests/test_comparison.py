@@ -1,4 +1,4 @@
-"""Comparisons: what is held fixed, what each mistake does, what the curves follow."""
+"""Comparisons: what is held fixed, what each mistake does, what it comes to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
 from math import e
 from typing import Any
 
@@ -15,23 +14,35 @@ import torch
 from PIL import Image
 from torch.testing import assert_close
 
-from attnviz import Settings
-from attnviz.analysis import sweeps
-from attnviz.analysis.comparison import BY, Comparison, compare, compare_scores, restricted
-from attnviz.analysis.sweeps import sweep
+from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
+from attnviz.renderers.picture.arrangement import arranged, columns
 from attnviz.traces.from_text import trace
-from attnviz.views.comparison import columns, conclusion, curves, measures_table, panels
-from attnviz.views.grids import grids
-from attnviz.views.grids.grids import Grid
+from attnviz.views.conclusion import conclusion
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.numbers import cell_format
+from attnviz.views.measures import measures_table
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
 
 
 def by_name(made: Comparison) -> dict[str, torch.Tensor]:
-    return {way.name: way.weights for way in made.ways}
+    return {each.name: each.weights for each in made.alternatives}
+
+
+def panels(made: Comparison) -> list[Grid | None]:
+    """What a picture shows, row by row; None is an empty place."""
+    shown = arranged(made.view().picture.groups, None).panels
+    assert not any(isinstance(each, Curves) for each in shown)
+    return [each for each in shown if not isinstance(each, Curves)]
+
+
+def columns_of(made: Comparison, size: tuple[float, float] | None) -> int | None:
+    """How many alternatives stand in a row of a picture."""
+    return columns(made.view().picture.groups[0], 0, size)
 
 
 def test_the_textbooks_case_of_why_scores_are_scaled() -> None:
@@ -63,20 +74,20 @@ def test_the_textbooks_small_case_too() -> None:
     )
 
 
-@pytest.mark.parametrize("by", [name for name in BY if name != "device"])
+@pytest.mark.parametrize("by", [name for name in ASPECTS if name != "device"])
 def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
     made = compare(TEXT, by=by)
 
-    assert [way.name for way in made.ways] == list(BY[by].values())
+    assert [each.name for each in made.alternatives] == list(ASPECTS[by].values())
     assert float(made.measures[-1].share.nan_to_num().max()) <= 1 + 1e-9
-    assert len(made.measures) == len(made.differences) == len(made.ways)
+    assert len(made.measures) == len(made.differences) == len(made.alternatives)
     assert conclusion(made).endswith(".")
-    assert measures_table(made).values.shape == (len(made.ways), 8)
+    assert measures_table(made).values.shape == (len(made.alternatives), 8)
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "temperature"])
 def test_queries_keys_and_values_are_the_same_in_all(by: str) -> None:
-    first, *others = [way.trace for way in compare(TEXT, by=by).ways]
+    first, *others = [each.trace for each in compare(TEXT, by=by).alternatives]
     assert first
     for other in others:
         assert other
@@ -86,7 +97,7 @@ def test_queries_keys_and_values_are_the_same_in_all(by: str) -> None:
 
 @pytest.mark.parametrize("by", ["variant", "heads", "positions"])
 def test_embeddings_are_the_same_in_all(by: str) -> None:
-    first, *others = [way.trace for way in compare(TEXT, by=by).ways]
+    first, *others = [each.trace for each in compare(TEXT, by=by).alternatives]
     assert first
     assert all(other and torch.equal(first.embeddings, other.embeddings) for other in others)
 
@@ -115,7 +126,8 @@ def test_differences_are_from_the_reference_and_say_where_they_are_largest() -> 
 
 def test_each_mistake_shows_its_own_symptom() -> None:
     made = compare(TEXT, by="mask")
-    found = {way.name: measures for way, measures in zip(made.ways, made.measures, strict=True)}
+    pairs = zip(made.alternatives, made.measures, strict=True)
+    found = {alternative.name: measures for alternative, measures in pairs}
 
     leaks = {name for name, each in found.items() if float(each.hidden.max()) > 1e-4}
     breaks = {name for name, each in found.items() if float(each.row_error.max()) > 1e-4}
@@ -124,7 +136,9 @@ def test_each_mistake_shows_its_own_symptom() -> None:
     weights = by_name(made)
     assert_close(weights["softmax-all"].sum(), torch.tensor(1.0))
     assert_close(weights["softmax-columns"].sum(-2), torch.ones(1, 4))
-    assert_close(weights["zero-weights"], weights["none"].masked_fill(~made.ways[0].visible, 0))
+    assert_close(
+        weights["zero-weights"], weights["none"].masked_fill(~made.alternatives[0].visible, 0)
+    )
     flatter = float(found["model-scale"].entropy.mean()) > float(found["causal"].entropy.mean())
     assert flatter
     assert set(MISTAKES) == leaks | breaks | {"model-scale"}
@@ -147,64 +161,11 @@ def test_softmax_over_everything_gives_the_textbooks_digits() -> None:
     assert_close(found[0, 1], torch.tensor([5.9128e-06, 0.96234, 0.017626]), rtol=1e-4, atol=0)
 
 
-def test_the_spread_of_unscaled_scores_follows_the_root_of_the_width() -> None:
-    made = sweep(TEXT * 3, Settings(), "dim", ["8", "32", "128"], 40)
-    spread = made.curves["spread"]
-
-    for place, width in enumerate(made.widths):
-        low, high = spread["unscaled"][place].quantile(torch.tensor([0.05, 0.95])).tolist()
-        assert low < width**0.5 < high
-        assert 0.7 < float(spread["scaled"][place].median()) < 1.3
-
-
-def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives() -> None:
-    kinds: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("multi-head", {}), ("plain", {}), ("causal", {"positions": "learned"}),
-        ("scaled", {"positions": "rotary"}), ("multi-head", {"positions": "alibi"}),
-    )  # fmt: skip
-    for name, more in kinds:
-        chosen = Settings(variant=name, dim=8, seed=7, **more)
-        found = sweep(TEXT, chosen, "temperature", ["0.5", "2"], 3)
-        run = compare(TEXT, chosen, by="temperature", values=["0.5", "2"])
-        series = "unscaled" if name == "plain" else "scaled"
-        for place, measures in enumerate(run.measures):
-            assert_close(
-                float(found.curves["entropy"][series][place, 0]), measures.means()["entropy"],
-                atol=1e-5, rtol=1e-4,
-            )  # fmt: skip
-
-
-def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    steps: list[sweeps.Step] = []
-
-    def tracked(some: Sequence[sweeps.Step]) -> Iterable[sweeps.Step]:
-        steps.extend(some)
-        return some
-
-    alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
-    monkeypatch.setattr(sweeps, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
-    grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
-
-    assert [len(step.seeds) for step in steps] == [2, 2, 1, 1, 1, 1, 1, 1]
-    assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
-
-
-def test_curves_hold_medians_bands_and_the_root() -> None:
-    spread, *others = curves(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
-
-    assert spread.places == (2, 32)
-    assert [line.name for line in spread.lines] == ["unscaled", "scaled", "√d_k"]
-    assert_close(spread.lines[2].middle.tolist(), [2**0.5, 32**0.5])
-    assert all((line.low <= line.middle).all() for each in (spread, *others) for line in each.lines)
-
-
 def test_ways_stand_above_their_differences_on_one_scale() -> None:
     made = compare(TEXT, by="variant")
-    shown = panels(made, 4)
+    shown = panels(made)
 
-    assert columns(made, 0, None) == 4
+    assert columns_of(made, None) == 4
     assert [grid.title for grid in shown if grid][4:6] == ["the reference", "minus plain"]
     weights = [grid for grid in shown[:4] if grid]
     differences = [grid for grid in shown[4:] if grid]
@@ -216,9 +177,9 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
 
 def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
     made = compare(TEXT, by="mask")
-    wide, high = columns(made, 0, (10.0, 5.625)), columns(made, 0, (7.5, 10.0))
+    wide, high = columns_of(made, (10.0, 5.625)), columns_of(made, (7.5, 10.0))
 
-    assert columns(made, 0, None) == 5
+    assert columns_of(made, None) == 5
     assert wide is not None
     assert high is not None
     assert wide > high
@@ -252,24 +213,20 @@ def test_dropout_is_not_taken_for_attention() -> None:
 
 def test_what_only_rounding_changes_is_written_as_small_as_it_is() -> None:
     made = compare(TEXT, by="dtype", values=["float64", "float32"])
-    difference = [grid for grid in panels(made, 2) if grid][-1]
+    difference = [grid for grid in panels(made) if grid][-1]
 
-    assert re.fullmatch(r"-?\de-\d\d", grids.cell_format(difference, 2)(difference.values.min()))
+    assert re.fullmatch(r"-?\de-\d\d", cell_format(difference, 2)(difference.values.min()))
 
 
 def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
     made = compare(TEXT, by="tokenizer")
 
     assert made.differences == (None, None, None)
-    assert len(panels(made, 5)) == 3
+    assert len(panels(made)) == 3
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
-    shown = [
-        grid
-        for grid in panels(restricted(compare(TEXT, by="variant"), 2), 4)
-        if isinstance(grid, Grid)
-    ]
+    shown = [grid for grid in panels(restricted(compare(TEXT, by="variant"), 2)) if grid]
 
     assert {grid.values.shape for grid in shown} == {(1, 4)}
     assert all(grid.rows.labels == ("learning",) for grid in shown)
@@ -293,7 +250,8 @@ def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:
     difference = made.differences[1]
     assert difference is not None
     assert difference.shape == (1, 4, 4)
-    assert_close(difference[0], (made.ways[1].weights.mean(0) - made.ways[0].weights[0]).double())
+    one, two = (each.weights for each in made.alternatives[:2])
+    assert_close(difference[0], (two.mean(0) - one[0]).double())
 
 
 def test_the_command_shows_ways_measures_and_a_conclusion(
@@ -308,14 +266,9 @@ def test_the_command_shows_ways_measures_and_a_conclusion(
     assert "Hidden tokens get weight in zero-scores" in out
 
 
-def test_curves_alone_and_every_measure_of_every_query(attnviz: Attnviz) -> None:
-    alone = attnviz(
-        "compare", TEXT, "--by", "dim", "--values", "2,8", "--repeats", "3", "--curves"
-    ).out
+def test_every_measure_of_every_query(attnviz: Attnviz) -> None:
     full = attnviz("compare", TEXT, "--full").out
 
-    assert "spread of the scores by d_k" in alone
-    assert "dim 8 − dim 2" not in alone
     assert "measures of scaled" in full
 
 
@@ -359,9 +312,9 @@ def test_the_csv_has_a_row_for_each_query_and_one_of_means(
 
 def test_a_given_reference_scale_keeps_its_differences_centred() -> None:
     made = compare(TEXT)
-    difference = next(grid for grid in panels(made, 5) if grid and "−" in grid.title)
+    difference = next(grid for grid in panels(made) if grid and "−" in grid.title)
 
-    assert grids.cell_format(difference, 2)(-0.31) == "-.31"
+    assert cell_format(difference, 2)(-0.31) == "-.31"
 
 
 SCALES = "known: unscaled, scaled"
@@ -456,9 +409,9 @@ def test_blocks_are_not_compared() -> None:
         compare("I am learning this", layers=2)
 
 
-def test_positions_in_the_attention_are_compared_and_swept() -> None:
+def test_positions_in_the_attention_are_compared() -> None:
     made = compare("I am learning this", by="positions", values=["none", "rotary", "alibi"])
 
-    weights = [way.weights for way in made.ways]
+    weights = [each.weights for each in made.alternatives]
     assert not torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])

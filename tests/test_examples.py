@@ -14,15 +14,14 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking
-from attnviz.examples import example as examples
+from attnviz.examples import checking, shipped
 from attnviz.examples.draws import Draw, Recipe, drawn
-from attnviz.traces.layers import mistaken
-from attnviz.views.steps.walk import Walk, walk
+from attnviz.views.steps.scene import StepSettings
+from attnviz.views.steps.walk import walk
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
-NAMES = examples.names()
+NAMES = shipped.names()
 
 MINE = """\
 title = "Mine"
@@ -54,9 +53,9 @@ def mine(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_digits_of_every_example_come_out(name: str) -> None:
-    example = examples.load(name)
+    example = shipped.example(name)
 
-    findings = list(checking.check(example))
+    findings = list(checking.findings(example))
 
     assert len(findings) >= 1
     assert [found for found in findings if not found.passed] == []
@@ -64,21 +63,22 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
-    made = examples.load(name).trace()
+    made = shipped.example(name).trace()
     for query in (0, len(made.tokens) - 1):
-        for section in walk(made, Walk(query=query, full=True)):
-            for line in section.sums:
+        for section in walk(made, StepSettings(query=query, full=True)):
+            for line in (each.text for each in section.sums):
                 assert line.endswith("= -∞") or holds(line), line
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
-    made = mistaken(trace("I am learning this", variant="causal", head_dim=2), name)
-    sections = {each.name: each for each in walk(made, Walk(query=1))}
+    made = trace("I am learning this", variant="causal", head_dim=2, mistake=name)
+    sections = {each.name: each for each in walk(made, StepSettings(query=1))}
 
     assert sections["softmax"].sums
     for section in sections.values():
-        assert all(line.endswith("= -∞") or holds(line) for line in section.sums)
+        lines = [each.text for each in section.sums]
+        assert all(line.endswith("= -∞") or holds(line) for line in lines)
     shown = sections["softmax"].grids[0]
     weights = made.layers[0].attended.weights[0, 1].numpy()
     assert (shown.hidden[0] == ((weights == 0) & ~made.layers[0].visible[1].numpy())).all()
@@ -93,7 +93,7 @@ def test_a_sum_with_terms_left_out_is_never_called_equal(attnviz: Attnviz) -> No
 
 
 def test_the_examples_are_those_of_five_tutorials_and_the_mistakes_among_them() -> None:
-    loaded = [examples.load(name) for name in NAMES]
+    loaded = [shipped.example(name) for name in NAMES]
 
     assert len({example.source for example in loaded}) == 5
     mistaken = {example.mistake for example in loaded if example.mistake}
@@ -105,8 +105,11 @@ def test_the_examples_are_those_of_five_tutorials_and_the_mistakes_among_them() 
 
 def altered(text: str, place: int) -> str:
     """The text with one digit of one printed number changed by one."""
-    numbers = [found for found in re.finditer(r"\d+\.\d+", text.partition("arithmetic")[0])
-               if "values" in text[: found.start()]]  # fmt: skip
+    numbers = [
+        found
+        for found in re.finditer(r"\d+\.\d+", text.partition("arithmetic")[0])
+        if "values" in text[: found.start()]
+    ]
     found = numbers[place % len(numbers)]
     number = Decimal(found[0]) + Decimal(1).scaleb(-len(found[0].partition(".")[2]))
     return f"{text[: found.start()]}{number}{text[found.end() :]}"
@@ -117,7 +120,7 @@ def altered(text: str, place: int) -> str:
 def test_a_digit_that_is_off_by_one_is_found(
     attnviz: Attnviz, tmp_path: Path, name: str, place: int
 ) -> None:
-    text = (examples.FOLDER / f"{name}.toml").read_text("utf-8")
+    text = (shipped.FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
     path.write_text(text[:start] + altered(text[start:], place), "utf-8")
@@ -175,8 +178,11 @@ def test_a_mistake_is_shown_as_one(attnviz: Attnviz, name: str) -> None:
 
 
 def test_every_output_of_steps_is_there_for_an_example(attnviz: Attnviz, tmp_path: Path) -> None:
-    out = [word for suffix in (".md", ".txt", ".png", ".gif", ".json", ".csv", ".npz")
-           for word in ("-o", str(tmp_path / f"a{suffix}"))]  # fmt: skip
+    out = [
+        word
+        for suffix in (".md", ".txt", ".png", ".gif", ".json", ".csv", ".npz")
+        for word in ("-o", str(tmp_path / f"a{suffix}"))
+    ]
 
     result = attnviz("example", "show", "simplified", "--step", "5-8", *out)
 
@@ -236,77 +242,188 @@ CLAIM = "[[expect]]\nclaim = 'loops agree'"
 BAD = {
     "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
     "no title": ('source = "me"', 1, "an example needs a title", "begin with: title ="),
-    "setting": ("[settings]\nvariant = 'plain'\nhaeds = 2", 4, "there is no setting 'haeds'",
-                "did you mean 'heads'?"),
-    "bad setting": ("[settings]\nvariant = 'plian'", 3, "there is no variant 'plian'",
-                    "did you mean 'plain'?"),
+    "setting": (
+        "[settings]\nvariant = 'plain'\nhaeds = 2",
+        4,
+        "there is no setting 'haeds'",
+        "did you mean 'heads'?",
+    ),
+    "bad setting": (
+        "[settings]\nvariant = 'plian'",
+        3,
+        "there is no variant 'plian'",
+        "did you mean 'plain'?",
+    ),
     "bad value": ("[settings]\ndim = 'eight'", 3, "'dim' is not a whole number", "write it so"),
     "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "write it so"),
     "variant": ("[settings]\nvariant = 3", 3, "'variant' is not text in quotes", "write it so"),
     "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "write it so"),
-    "large seed": ("[recipe]\nseed = 99999999999999999999", 3, "'seed' is not a whole number",
-                   "write it so"),
+    "large seed": (
+        "[recipe]\nseed = 99999999999999999999",
+        3,
+        "'seed' is not a whole number",
+        "write it so",
+    ),
     "skip": ("[recipe]\nskip = 9999999999", 3, "'skip' is not a whole number", "write it so"),
-    "large draw": ("[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]", 3,
-                   "a draw of 40,000,000,000 numbers is too large", "at most 100,000,000"),
-    "randint": ("[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]", 3,
-                "randint draws from low to high, here 5 to 1", "give low = 0"),
-    "bias": ("[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]", 3,
-             "'bias' is not true or false", "write it so"),
-    "twice": ("[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]", 3,
-              "two draws are called 'x'", "give each a name of its own"),
-    "misnamed": ("[recipe]\ndraws = [{ name = 'embedings', rand = [2, 2] }]", 3,
-                 "the draw 'embedings' is not used", "did you mean 'embeddings'?"),
-    "product": ("[given]\nqueries = { product = 3 }", 3, "'queries' is made in no known way",
-                "write { product"),
-    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in",
-                "every number must be finite"),
-    "ragged given": (f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}", 3, "row 2 of 'scores' in",
-                "every row"),
-    "no tokens": ("[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]", None,
-                  "there is no text, and nothing in", "give a sentence"),
-    "arithmetic": ("[[expect]]\nstep = 'context'\narithmetic = 3", 4,
-                   "'arithmetic' is not a list of sums in quotes", "write it so"),
-    "expected shape": ("[[expect]]\nstep = 'scores'\nshape = 3", 4,
-                       "'shape' is not a list of sizes", "write it so"),
-    "with": ("[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]", 4, "'with' is not a table",
-             "write it so"),
-    "with dim": ("[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]", 4,
-                 "'dim' is not a whole number", "write it so"),
-    "item": ("[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]", 4,
-             "'item' is not a whole number from 1", "write it so"),
-    "parameters": ("[[expect]]\nstep = 'scores'\nparameters = 'x'", 4,
-                   "'parameters' is not a whole number from 1", "write it so"),
-    "recipe": ("[recipe]\nsede = 3", 3,
-               "there is no key of a recipe 'sede'", "did you mean 'seed'?"),
-    "kind": ("[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]", 4,
-             "there is no kind of draw 'rnad'", "did you mean 'rand'?"),
-    "option": ("[recipe]\ndraws = [\n{ name = 'x', rand = [2, 2], bias = true },\n]", 4,
-               "there is no key of a draw with rand 'bias'", "known: name, rand"),
-    "shape": ("[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]", 4,
-              "the draw 'x' has no shape", "rand = [4, 3]"),
+    "large draw": (
+        "[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]",
+        3,
+        "a draw of 40,000,000,000 numbers is too large",
+        "at most 100,000,000",
+    ),
+    "randint": (
+        "[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]",
+        3,
+        "randint draws from low to high, here 5 to 1",
+        "give low = 0",
+    ),
+    "bias": (
+        "[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]",
+        3,
+        "'bias' is not true or false",
+        "write it so",
+    ),
+    "twice": (
+        "[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]",
+        3,
+        "two draws are called 'x'",
+        "give each a name of its own",
+    ),
+    "misnamed": (
+        "[recipe]\ndraws = [{ name = 'embedings', rand = [2, 2] }]",
+        3,
+        "the draw 'embedings' is not used",
+        "did you mean 'embeddings'?",
+    ),
+    "product": (
+        "[given]\nqueries = { product = 3 }",
+        3,
+        "'queries' is made in no known way",
+        "write { product",
+    ),
+    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "every number must be finite"),
+    "ragged given": (
+        f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}",
+        3,
+        "row 2 of 'scores' in",
+        "every row",
+    ),
+    "no tokens": (
+        "[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]",
+        None,
+        "there is no text, and nothing in",
+        "give a sentence",
+    ),
+    "arithmetic": (
+        "[[expect]]\nstep = 'context'\narithmetic = 3",
+        4,
+        "'arithmetic' is not a list of sums in quotes",
+        "write it so",
+    ),
+    "expected shape": (
+        "[[expect]]\nstep = 'scores'\nshape = 3",
+        4,
+        "'shape' is not a list of sizes",
+        "write it so",
+    ),
+    "with": (
+        "[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]",
+        4,
+        "'with' is not a table",
+        "write it so",
+    ),
+    "with dim": (
+        "[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]",
+        4,
+        "'dim' is not a whole number",
+        "write it so",
+    ),
+    "item": (
+        "[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]",
+        4,
+        "'item' is not a whole number from 1",
+        "write it so",
+    ),
+    "parameters": (
+        "[[expect]]\nstep = 'scores'\nparameters = 'x'",
+        4,
+        "'parameters' is not a whole number from 1",
+        "write it so",
+    ),
+    "recipe": (
+        "[recipe]\nsede = 3",
+        3,
+        "there is no key of a recipe 'sede'",
+        "did you mean 'seed'?",
+    ),
+    "kind": (
+        "[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]",
+        4,
+        "there is no kind of draw 'rnad'",
+        "did you mean 'rand'?",
+    ),
+    "option": (
+        "[recipe]\ndraws = [\n{ name = 'x', rand = [2, 2], bias = true },\n]",
+        4,
+        "there is no key of a draw with rand 'bias'",
+        "known: name, rand",
+    ),
+    "shape": (
+        "[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]",
+        4,
+        "the draw 'x' has no shape",
+        "rand = [4, 3]",
+    ),
     "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is not a whole number", "write it so"),
-    "missing draw": ("[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
-                     "[given]\nembeddings = 'y'", 8, "'embeddings': there is no draw 'y'",
-                     "known: x"),
-    "missing factor": ("[recipe]\ndraws = [\n{ name = 'u', rand = [2, 2] },\n]\n"
-                       "[given]\nqueries = { product = ['u', 'x'] }", 7,
-                       "'queries': there is no draw 'x'", "known: u"),
-    "given": ("[given]\nw_kee = [[1]]", 3, "there is no matrix to give 'w_kee'",
-              "did you mean 'w_key'?"),
-    "mistake": ("mistake = 'softmax-thrice'", 2, "there is no mistake 'softmax-thrice'",
-                "did you mean 'softmax-twice'?"),
-    "step": ("[[expect]]\nstep = 'scroes'\nvalues = [1]", 3,
-             "there is no step to expect something of 'scroes'", "did you mean 'scores'?"),
-    "second expectation": ("[[expect]]\nstep = 'scores'\nvalues = [1]\n\n[[expect]]\n"
-                           "step = 'keys'\nvlaues = [1]", 8,
-                           "there is no key of an expectation 'vlaues'", "did you mean 'values'?"),
+    "missing draw": (
+        "[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
+        "[given]\nembeddings = 'y'",
+        8,
+        "'embeddings': there is no draw 'y'",
+        "known: x",
+    ),
+    "missing factor": (
+        "[recipe]\ndraws = [\n{ name = 'u', rand = [2, 2] },\n]\n"
+        "[given]\nqueries = { product = ['u', 'x'] }",
+        7,
+        "'queries': there is no draw 'x'",
+        "known: u",
+    ),
+    "given": (
+        "[given]\nw_kee = [[1]]",
+        3,
+        "there is no matrix to give 'w_kee'",
+        "did you mean 'w_key'?",
+    ),
+    "mistake": (
+        "mistake = 'softmax-thrice'",
+        2,
+        "there is no mistake 'softmax-thrice'",
+        "did you mean 'softmax-twice'?",
+    ),
+    "step": (
+        "[[expect]]\nstep = 'scroes'\nvalues = [1]",
+        3,
+        "there is no step to expect something of 'scroes'",
+        "did you mean 'scores'?",
+    ),
+    "second expectation": (
+        "[[expect]]\nstep = 'scores'\nvalues = [1]\n\n[[expect]]\nstep = 'keys'\nvlaues = [1]",
+        8,
+        "there is no key of an expectation 'vlaues'",
+        "did you mean 'values'?",
+    ),
     "nothing": ("[[expect]]\nstep = 'scores'", 3, "nothing is expected of 'scores'", "give one of"),
     "no step": ("[[expect]]\nvalues = [1]", 2, "an expectation names no step", "step = one of"),
-    "claim": ("[[expect]]\nclaim = 'rows sum to one'", 3, "there is no claim 'rows sum to one'",
-              "did you mean 'rows sum to 1'?"),
-    "toml": ("given = [1, 2", None, "is no TOML", "a line is a name"),
-}  # fmt: skip
+    "claim": (
+        "[[expect]]\nclaim = 'rows sum to one'",
+        3,
+        "there is no claim 'rows sum to one'",
+        "did you mean 'rows sum to 1'?",
+    ),
+    "toml": ("given = [1, 2", None, "is not valid TOML", "a line is a name"),
+    "line of toml": ("query == 1", None, "(at line 2, column 8)", "a line is a name"),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -327,23 +444,51 @@ def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, n
 
 
 UNMET = {
-    "nothing dropped": ("", "step = 'dropout'\nvalues = [[1, 0], [0, 4]]", 13,
-                        "something is expected of 'dropout', which this example has not"),
+    "nothing dropped": (
+        "",
+        "step = 'dropout'\nvalues = [[1, 0], [0, 4]]",
+        13,
+        "something is expected of 'dropout', which this example has not",
+    ),
     "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'joined'"),
     "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'mask'"),
-    "no batch": ("", "step = 'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]", None,
-                 "there is no batch"),
-    "step that is not there": ("keys = 1", "step = 'b_query'\nvalues = [1]", 13,
-                               "something is expected of 'b_query', which this example has not"),
-    "shape": ("", "step = 'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]", 13,
-              "2 × 3 numbers are expected of 'scores', which is 2 × 2"),
-    "ragged": ("", "step = 'scores'\nvalues = [[1, 0], [0]]", 13,
-               "rows expected of 'scores' are not as long as each other"),
-    "word": ("", "step = 'scores'\nvalues = [[1, 0], [0, 'four']]", 13,
-                "'four' in row 2 column 2 is no"),
-    "query": ("", "step = 'scores'\nquery = 'c'\nvalues = [1, 0]", None,
-              "no token of the sentence"),
-}  # fmt: skip
+    "no batch": (
+        "",
+        "step = 'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]",
+        None,
+        "there is no batch",
+    ),
+    "step that is not there": (
+        "keys = 1",
+        "step = 'b_query'\nvalues = [1]",
+        13,
+        "something is expected of 'b_query', which this example has not",
+    ),
+    "shape": (
+        "",
+        "step = 'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]",
+        13,
+        "2 × 3 numbers are expected of 'scores', which is 2 × 2",
+    ),
+    "ragged": (
+        "",
+        "step = 'scores'\nvalues = [[1, 0], [0]]",
+        13,
+        "rows expected of 'scores' are not as long as each other",
+    ),
+    "word": (
+        "",
+        "step = 'scores'\nvalues = [[1, 0], [0, 'four']]",
+        13,
+        "'four' in row 2 column 2 is no",
+    ),
+    "query": (
+        "",
+        "step = 'scores'\nquery = 'c'\nvalues = [1, 0]",
+        None,
+        "no token of the sentence",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", UNMET)

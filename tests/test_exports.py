@@ -5,18 +5,58 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from attnviz import trace
+from attnviz.renderers import render, suffixes
+from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Trace
-from attnviz.views.exports import EXPORTS, named
+from attnviz.traces.weights import array
 
+EXPORTS = suffixes("picture", "text")
 LAYER = (
-    "layer", "scale", "heads", "head_dim", "inputs", "w_query", "w_key", "w_value", "w_out",
-    "queries", "keys", "values", "scores", "scaled_scores", "visible", "weights", "context",
-)  # fmt: skip
+    "layer",
+    "scale",
+    "heads",
+    "head_dim",
+    "inputs",
+    "w_query",
+    "w_key",
+    "w_value",
+    "w_out",
+    "queries",
+    "keys",
+    "values",
+    "scores",
+    "scaled_scores",
+    "visible",
+    "weights",
+    "contexts",
+    "context",
+)
+ABSENT = (
+    "key_inputs",
+    "memory",
+    "bias",
+    "queries_before_rotary",
+    "keys_before_rotary",
+    "weights_after_dropout",
+    "weights_by_hand",
+)  # of a plain multi-head attention
+
+OTHER_KEYS = matrices(
+    {
+        "embeddings": [[1.0, 2.0], [3.0, 4.0]],
+        "key_tokens": ["a", "b", "c"],
+        "w_key": [[0.5, 1.0], [0.0, 2.0]],
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +65,109 @@ def made() -> Trace:
 
 
 def written(made: Trace, suffix: str) -> bytes:
-    return b"".join(named(suffix)(made))
+    return render(made.view(), suffix)
+
+
+def document_of(made: Trace) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(written(made, ".json"))
+    return document
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor of a Trace, wherever it is."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from tensors_in(each)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from tensors_in(getattr(value, field.name))
 
 
 def test_the_json_holds_every_array_of_the_design(made: Trace) -> None:
-    document = json.loads(written(made, ".json"))
+    document = document_of(made)
     (layer,) = document["layers"]
 
-    assert {"attnviz", "text", "tokens", "variant", "embeddings", "layers"} <= set(document)
+    names = {"attnviz", "text", "tokens", "variant", "embeddings", "layers", "trace"}
+    assert names <= set(document)
     assert set(LAYER) <= set(layer)
+    assert {name: layer[name] for name in ABSENT} == dict.fromkeys(ABSENT)
     assert document["tokens"]["ids"] == [40, 716, 4673, 428]
     assert document["tokens"]["bytes"][1] == b" am".hex()
     shapes = {
-        name: np.shape(layer[name]) for name in ("queries", "scores", "visible", "context", "w_out")
-    }
-    assert shapes == {
-        "queries": (2, 4, 4), "scores": (2, 4, 4), "visible": (4, 4), "context": (4, 8),
+        "queries": (2, 4, 4),
+        "scores": (2, 4, 4),
+        "visible": (4, 4),
+        "contexts": (2, 4, 4),
+        "context": (4, 8),
         "w_out": (8, 8),
-    }  # fmt: skip
+    }
+    assert {name: np.shape(layer[name]) for name in shapes} == shapes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"variant": "multi-head", "positions": "rotary", "dropout": 0.5},
+        {"variant": "multi-head", "positions": "alibi"},
+        {"layers": 2, "memory": "you are", "positions": "learned", "norm": "pre"},
+        {"text": None, "given": OTHER_KEYS, "positions": "sinusoidal"},
+    ],
+)
+def test_no_array_of_a_trace_is_left_out(changes: dict[str, Any]) -> None:
+    made = trace(**{"text": "I am learning this"} | changes)
+    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as arrays:
+        found = [*arrays.values()]
+
+    wanted = [array(each) for each in tensors_in(made)]
+
+    assert len(wanted) > 10
+    assert [each for each in wanted if not any(np.array_equal(each, one) for one in found)] == []
+
+
+def test_the_memory_is_there_with_its_tokens_and_its_vectors() -> None:
+    made = trace("I am learning this", memory="you are")
+    document, cross = document_of(made), made.layers[0].cross
+
+    assert cross is not None
+    assert cross.memory is not None
+    assert document["memory_text"] == "you are"
+    assert document["memory_tokens"]["labels"] == ["you", "are"]
+    assert document["layers"][0]["memory"] is None
+    assert document["layers"][0]["cross"]["memory"] == cross.memory.tolist()
+    assert document["layers"][0]["cross"]["weights"] == cross.attended.weights.tolist()
+
+
+def test_keys_of_other_tokens_can_be_recomputed_from_the_json() -> None:
+    document = document_of(trace(None, given=OTHER_KEYS))
+    (layer,) = document["layers"]
+
+    assert document["key_tokens"]["labels"] == ["a", "b", "c"]
+    assert np.shape(layer["key_inputs"]) == (3, 2)
+    keys = np.array(layer["key_inputs"]) @ np.array(layer["w_key"])
+    assert np.abs(keys - layer["keys"][0]).max() < 1e-5
+
+
+def test_contexts_of_each_head_are_there_and_joined_they_give_the_context(made: Trace) -> None:
+    (layer,) = document_of(made)["layers"]
+    mixed = np.array(layer["weights"]) @ np.array(layer["values"])
+    joined = np.concatenate(layer["contexts"], axis=1)
+
+    assert np.abs(mixed - layer["contexts"]).max() < 1e-5
+    assert np.abs(joined @ np.array(layer["w_out"]) - layer["context"]).max() < 1e-5
+
+
+def test_what_a_distance_adds_is_there() -> None:
+    (layer,) = document_of(trace("I am learning this", positions="alibi"))["layers"]
+    logits = np.array(layer["scaled_scores"]) + np.array(layer["bias"])
+    weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+
+    assert np.abs(weights - layer["weights"]).max() < 1e-5
 
 
 def test_scores_weights_and_context_can_be_recomputed_from_the_json(made: Trace) -> None:
-    document = json.loads(written(made, ".json"))
+    document = document_of(made)
     layer = {name: np.array(document["layers"][0][name]) for name in LAYER}
     x = np.array(document["embeddings"])
 
@@ -65,20 +186,20 @@ def test_scores_weights_and_context_can_be_recomputed_from_the_json(made: Trace)
 
 
 def test_what_a_trace_has_not_is_null() -> None:
-    document = json.loads(written(trace("I am", variant="plain"), ".json"))
+    document = document_of(trace("I am", variant="plain"))
 
     assert document["layers"][0]["w_query"] is None
     assert document["layers"][0]["weights_after_dropout"] is None
 
 
 def test_numbers_are_written_at_full_precision(made: Trace) -> None:
-    document = json.loads(written(made, ".json"))
+    document = document_of(made)
 
     assert document["layers"][0]["weights"] == made.layers[0].attended.weights.tolist()
 
 
 def test_the_npz_holds_the_same_arrays_under_the_same_names(made: Trace) -> None:
-    document = json.loads(written(made, ".json"))
+    document = document_of(made)
     with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as arrays:
         for name in LAYER:
             assert np.allclose(arrays[f"layers.0.{name}"], document["layers"][0][name])
@@ -94,9 +215,15 @@ def test_the_csv_has_a_line_for_each_pair_of_tokens(made: Trace) -> None:
 
     assert len(rows) == 2 * 4 * 4
     assert rows[1] == {
-        "layer": "0", "head": "0", "query number": "1", "query": "I", "key number": "2",
-        "key": "am", "weight": "0.0", "visible": "false",
-    }  # fmt: skip
+        "layer": "0",
+        "head": "0",
+        "query number": "1",
+        "query": "I",
+        "key number": "2",
+        "key": "am",
+        "weight": "0.0",
+        "visible": "false",
+    }
     assert float(rows[-1]["weight"]) == made.layers[0].attended.weights[1, 3, 3].item()
 
 
@@ -118,4 +245,4 @@ def test_the_same_trace_gives_the_same_bytes(suffix: str, dtype: str) -> None:
 def test_any_text_survives_the_json() -> None:
     text = 'quotes " and \\ and \x1b and 日本 and \u2028'
 
-    assert json.loads(written(trace(text), ".json"))["text"] == text
+    assert document_of(trace(text))["text"] == text

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.app import main
-from attnviz.renderers import RENDERERS
+from attnviz.renderers import suffixes
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import DTYPES, POSITIONS
-from attnviz.views.exports import EXPORTS
-from attnviz.views.trace import SHOWN
 
 
 def option(name: str, values: st.SearchStrategy[object]) -> st.SearchStrategy[str]:
@@ -64,7 +63,7 @@ OPTIONS = st.lists(OPTION, max_size=5)
 SCREENS = st.sampled_from(
     [{}, {"COLUMNS": "40"}, {"COLUMNS": "80", "FORCE_COLOR": "1"}, {"COLUMNS": "1"}]
 )
-FILES = st.sampled_from([None] * 12 + [*EXPORTS, *RENDERERS])
+FILES = st.sampled_from([None] * 12 + suffixes())
 
 
 STEPS = st.lists(
@@ -92,7 +91,7 @@ def test_any_steps_give_exit_0_or_2(
     text: str, options: list[str], steps: list[str], screen: dict[str, str], suffix: str | None
 ) -> None:
     ours = [each for each in options if not each.startswith(("--show", "--verify"))]
-    pictures = suffix is None or suffix in (*EXPORTS, ".txt", ".md")  # drawing is slow, and tested
+    pictures = suffix is None or suffix in suffixes("picture")  # drawing is slow, and tested
     _gives_exit_0_or_2("steps", text, [*ours, *steps], screen, suffix if pictures else ".md")
 
 

@@ -17,8 +17,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.analysis.checks import verify
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import SHAPES
-from attnviz.traces.matrices import given as giving
+from attnviz.traces.matrices import SIDES, matrices
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -30,30 +29,49 @@ def numbers(*shape: int, seed: int = 0) -> list[Any]:
 
 FILES = {
     "embeddings": {"embeddings": numbers(3, 4)},
-    "matrices, d_k is not d_v": {"embeddings": numbers(3, 4), "w_query": numbers(4, 2),
-                                 "w_key": numbers(4, 2, seed=1), "w_value": numbers(4, 5)},
-    "biases": {"embeddings": numbers(3, 4), "w_query": numbers(4, 2), "b_query": [1, 2],
-               "b_key": [0.5, -0.5], "b_value": [1, 1]},
+    "matrices, d_k is not d_v": {
+        "embeddings": numbers(3, 4),
+        "w_query": numbers(4, 2),
+        "w_key": numbers(4, 2, seed=1),
+        "w_value": numbers(4, 5),
+    },
+    "biases": {
+        "embeddings": numbers(3, 4),
+        "w_query": numbers(4, 2),
+        "b_query": [1, 2],
+        "b_key": [0.5, -0.5],
+        "b_value": [1, 1],
+    },
     "queries and keys": {"queries": numbers(3, 6), "keys": numbers(3, 6), "values": numbers(3, 2)},
-    "another sentence": {"queries": numbers(3, 6), "keys": numbers(5, 6), "values": numbers(5, 2),
-                         "tokens": ["a", "b", "c"], "key_tokens": ["d", "e", "f", "g", "h"]},
+    "another sentence": {
+        "queries": numbers(3, 6),
+        "keys": numbers(5, 6),
+        "values": numbers(5, 2),
+        "tokens": ["a", "b", "c"],
+        "key_tokens": ["d", "e", "f", "g", "h"],
+    },
     "scores": {"scores": numbers(3, 3)},
     "scores and values": {"scores": numbers(2, 5), "values": numbers(5, 3)},
     "visible": {"scores": numbers(3, 3), "visible": [[1, 0, 0], [0, 1, 1], [1, 1, 1]]},
     "heads": {"queries": numbers(2, 3, 4), "keys": numbers(2, 3, 4), "values": numbers(2, 3, 4)},
     "w_out": {"embeddings": numbers(3, 4), "w_out": numbers(4, 7), "b_out": numbers(7)},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_given_is_used(name: str) -> None:
-    made = trace(None, given=giving(FILES[name]))
+    made = trace(None, given=matrices(FILES[name]))
     (layer,) = made.layers
 
-    found = {"embeddings": made.embeddings, "queries": layer.queries, "keys": layer.keys,
-             "values": layer.values, "scores": layer.attended.scores,
-             "visible": layer.visible.int()}  # fmt: skip
-    found |= {each: getattr(layer.projections, each, None) for each in SHAPES if "_" in each}
+    found = {
+        "embeddings": made.embeddings,
+        "queries": layer.queries,
+        "keys": layer.keys,
+        "values": layer.values,
+        "scores": layer.attended.scores,
+        "visible": layer.visible.int(),
+    }
+    found |= {each: getattr(layer.projections, each, None) for each in SIDES if "_" in each}
     for key, value in FILES[name].items():
         if key in found:
             tensor = found[key]
@@ -63,8 +81,13 @@ def test_what_is_given_is_used(name: str) -> None:
     assert [check for check in verify(made) if not check.passed] == []
 
 
-@given(seed=st.integers(0, 99), tokens=st.integers(1, 5), dim=st.integers(1, 5),
-       width=st.integers(1, 4), value_width=st.integers(1, 4))  # fmt: skip
+@given(
+    seed=st.integers(0, 99),
+    tokens=st.integers(1, 5),
+    dim=st.integers(1, 5),
+    width=st.integers(1, 4),
+    value_width=st.integers(1, 4),
+)
 def test_widths_may_differ_and_torch_agrees(
     seed: int, tokens: int, dim: int, width: int, value_width: int
 ) -> None:
@@ -75,16 +98,18 @@ def test_widths_may_differ_and_torch_agrees(
         )
     )
 
-    made = trace(None, dtype="float64", given=giving(
-        {"embeddings": x, "w_query": w_query, "w_key": w_key, "w_value": w_value}
-    ))  # fmt: skip
+    made = trace(
+        None,
+        dtype="float64",
+        given=matrices({"embeddings": x, "w_query": w_query, "w_key": w_key, "w_value": w_value}),
+    )
 
     query, key, value = (torch.from_numpy(x @ each)[None] for each in (w_query, w_key, w_value))
     assert_close(made.layers[0].context, scaled_dot_product_attention(query, key, value)[0])
 
 
 def test_what_is_missing_is_drawn_as_ever() -> None:
-    bare, made = trace(TEXT), trace(TEXT, given=giving({"w_key": numbers(8, 8)}))
+    bare, made = trace(TEXT), trace(TEXT, given=matrices({"w_key": numbers(8, 8)}))
 
     assert torch.equal(made.embeddings, bare.embeddings)
     assert bare.layers[0].queries is not None
@@ -94,7 +119,7 @@ def test_what_is_missing_is_drawn_as_ever() -> None:
 
 
 def test_tokens_without_words_are_numbered() -> None:
-    made = trace(None, given=giving({"scores": numbers(2, 3)}))
+    made = trace(None, given=matrices({"scores": numbers(2, 3)}))
 
     assert made.tokens.labels == ("x1", "x2")
     assert made.keys.labels == ("x1", "x2", "x3")
@@ -103,21 +128,21 @@ def test_tokens_without_words_are_numbered() -> None:
 def test_an_item_of_a_batch_is_the_item() -> None:
     batch = numbers(3, 4, 2)
     for item in (1, 2, 3):
-        made = trace(None, given=giving({"embeddings": batch}, item=item))
-        alone = trace(None, given=giving({"embeddings": batch[item - 1]}))
+        made = trace(None, given=matrices({"embeddings": batch}, item=item))
+        alone = trace(None, given=matrices({"embeddings": batch[item - 1]}))
         assert torch.equal(made.layers[0].context, alone.layers[0].context)
-    assert giving({"embeddings": batch}).items == 3
+    assert matrices({"embeddings": batch}).items == 3
 
 
 def test_a_side_more_is_heads_unless_an_item_is_asked_for() -> None:
     scores = {"scores": numbers(2, 3, 3), "values": numbers(3, 1)}
 
-    assert trace(None, given=giving({"scores": numbers(2, 3, 3)})).layers[0].heads == 2
-    assert trace(None, given=giving(scores, item=2)).layers[0].heads == 1
+    assert trace(None, given=matrices({"scores": numbers(2, 3, 3)})).layers[0].heads == 2
+    assert trace(None, given=matrices(scores, item=2)).layers[0].heads == 1
 
 
 def test_scores_are_scaled_where_a_width_is_known() -> None:
-    scores = giving({"scores": numbers(2, 2)})
+    scores = matrices({"scores": numbers(2, 2)})
 
     assert trace(None, given=scores).layers[0].scale == 1
     assert trace(None, given=scores, head_dim=16).layers[0].scale == 0.25
@@ -170,48 +195,108 @@ def test_compare_scales_given_scores(attnviz: Attnviz, tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, str, str, str]] = {
-    "nan": (".toml", "\nscores = [[1, 2], [3, nan]]",
-            "line 2: 'scores' in '{}' has NaN at row 2, column 2", "every number must be finite"),
-    "infinity": (".toml", "scores = [[1, -inf], [3, 4]]",
-                 "line 1: 'scores' in '{}' has infinity at row 1, column 2", "every number"),
-    "ragged": (".json", '{{\n"w_key": [[1, 2],\n [3]]}}',
-               "line 2: row 2 of 'w_key' in '{}' has 1 number, and row 1 has 2", "every row"),
-    "words": (".toml", "keys = [['a']]", "line 1: 'keys' in '{}' is no matrix of numbers",
-              "give rows of numbers"),
+    "nan": (
+        ".toml",
+        "\nscores = [[1, 2], [3, nan]]",
+        "line 2: 'scores' in '{}' has NaN at row 2, column 2",
+        "every number must be finite",
+    ),
+    "infinity": (
+        ".toml",
+        "scores = [[1, -inf], [3, 4]]",
+        "line 1: 'scores' in '{}' has infinity at row 1, column 2",
+        "every number",
+    ),
+    "ragged": (
+        ".json",
+        '{{\n"w_key": [[1, 2],\n [3]]}}',
+        "line 2: row 2 of 'w_key' in '{}' has 1 number, and row 1 has 2",
+        "every row",
+    ),
+    "words": (
+        ".toml",
+        "keys = [['a']]",
+        "line 1: 'keys' in '{}' is no matrix of numbers",
+        "give rows of numbers",
+    ),
     "empty": (".toml", "keys = []", "line 1: 'keys' in '{}' is no matrix of numbers", "give rows"),
-    "unknown": (".toml", "embedings = [[1]]",
-                "line 1: there is no matrix 'embedings' to give in '{}'",
-              "did you mean 'embeddings'?"),
-    "shape": (".toml", "w_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
-              "line 2: 'w_key' in '{}' is 2 × 1, and 2 × 2 is wanted",
-              "by 'w_query' there are 2 numbers in queries and keys"),
-    "keys": (".toml", "queries = [[1, 2]]\nkeys = [[1]]",
-             "line 2: 'keys' in '{}' is 1 × 1, and 1 × 2 is wanted",
-             "by 'queries' there are 2 numbers"),
-    "values": (".toml", "scores = [[1, 2]]\nvalues = [[1]]",
-               "line 1: 'scores' in '{}' is 1 × 2, and 1 × 1 is wanted",
-              "by 'values' there are 1 keys"),
-    "dim": (".toml", "embeddings = [[1, 2]]\nw_value = [[1]]",
-            "line 2: 'w_value' in '{}' is 1 × 1, and 2 × any is wanted",
-              "by 'embeddings' there are 2"),
-    "blind": (".toml", "scores = [[1, 2], [3, 4]]\nvisible = [[1, 1], [0, 0]]",
-              "line 2: row 2 of 'visible' in '{}' hides every key", "let each query see"),
-    "tokens": (".toml", "tokens = ['a']\nscores = [[1], [2]]",
-               "line 2: 'scores' in '{}' is 2 × 1, and 1 × any is wanted",
-              "by 'tokens' there are 1 tokens"),
-    "no tokens": (".toml", "tokens = [1, 2]", "line 1: 'tokens' in '{}' is no list of words",
-                  "give words"),
-    "toml": (".toml", "scores = [[1, 2\n", "'{}' is no TOML", "a line is a name"),
-    "json": (".json", "{{", "line 1 of '{}' is no JSON", "mend that line"),
+    "unknown": (
+        ".toml",
+        "embedings = [[1]]",
+        "line 1: there is no matrix 'embedings' to give in '{}'",
+        "did you mean 'embeddings'?",
+    ),
+    "shape": (
+        ".toml",
+        "w_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
+        "line 2: 'w_key' in '{}' is 2 × 1, and 2 × 2 is wanted",
+        "by 'w_query' there are 2 numbers in queries and keys",
+    ),
+    "keys": (
+        ".toml",
+        "queries = [[1, 2]]\nkeys = [[1]]",
+        "line 2: 'keys' in '{}' is 1 × 1, and 1 × 2 is wanted",
+        "by 'queries' there are 2 numbers",
+    ),
+    "values": (
+        ".toml",
+        "scores = [[1, 2]]\nvalues = [[1]]",
+        "line 1: 'scores' in '{}' is 1 × 2, and 1 × 1 is wanted",
+        "by 'values' there are 1 keys",
+    ),
+    "dim": (
+        ".toml",
+        "embeddings = [[1, 2]]\nw_value = [[1]]",
+        "line 2: 'w_value' in '{}' is 1 × 1, and 2 × any is wanted",
+        "by 'embeddings' there are 2",
+    ),
+    "blind": (
+        ".toml",
+        "scores = [[1, 2], [3, 4]]\nvisible = [[1, 1], [0, 0]]",
+        "line 2: row 2 of 'visible' in '{}' hides every key",
+        "let each query see",
+    ),
+    "tokens": (
+        ".toml",
+        "tokens = ['a']\nscores = [[1], [2]]",
+        "line 2: 'scores' in '{}' is 2 × 1, and 1 × any is wanted",
+        "by 'tokens' there are 1 tokens",
+    ),
+    "no tokens": (
+        ".toml",
+        "tokens = [1, 2]",
+        "line 1: 'tokens' in '{}' is no list of words",
+        "give words",
+    ),
+    "toml": (".toml", "scores = [[1, 2\n", "'{}' is not valid TOML", "a line is a name"),
+    "line of toml": (
+        ".toml",
+        "scores = [[1, 2]]\nkeys == 1",
+        "'{}' is not valid TOML: invalid value (at line 2, column 7)",
+        "a line is a name",
+    ),
+    "json": (".json", "{{", "line 1 of '{}' is not valid JSON", "mend that line"),
     "list": (".json", "[1]", "'{}' holds no names", "give an object"),
     "suffix": (".csv", "1,2", "'{}' is no file of matrices", "give one that ends in .toml"),
-    "example": (".toml", "[given]\nscores = [[1]]", "'{}' is a worked example",
-                "try: attnviz example show"),
-    "no count": (".toml", "w_query = [[1]]", "there is no text, and nothing in '{}' says how many",
-                 "give a sentence"),
-    "vocabulary": (".toml", "vocabulary = 'all'\nscores = [[1]]",
-                   "line 1: 'vocabulary' in '{}' is no number of ids", "give a whole number"),
-}  # fmt: skip
+    "example": (
+        ".toml",
+        "[given]\nscores = [[1]]",
+        "'{}' is a worked example",
+        "try: attnviz example show",
+    ),
+    "no count": (
+        ".toml",
+        "w_query = [[1]]",
+        "there is no text, and nothing in '{}' says how many",
+        "give a sentence",
+    ),
+    "vocabulary": (
+        ".toml",
+        "vocabulary = 'all'\nscores = [[1]]",
+        "line 1: 'vocabulary' in '{}' is no number of ids",
+        "give a whole number",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -232,23 +317,41 @@ def test_a_bad_file_is_refused_with_name_and_line(
 
 CLASHES = {
     "text and tokens": (["a b", "--given", "TOKENS"], "a text is given, and", "leave one of them"),
-    "count": (["a b", "--given", "THREE"], "the text has 2 tokens (gpt2), and",
-              "leave the text out"),
-    "plain": (["--given", "MATRIX", "-v", "plain"], "'plain' projects nothing, and",
-              "try --variant"),
-    "average": (["--given", "THREE", "-v", "average"], "'average' compares nothing, and",
-                "try --variant causal"),
+    "count": (
+        ["a b", "--given", "THREE"],
+        "the text has 2 tokens (gpt2), and",
+        "leave the text out",
+    ),
+    "plain": (
+        ["--given", "MATRIX", "-v", "plain"],
+        "'plain' projects nothing, and",
+        "try --variant",
+    ),
+    "average": (
+        ["--given", "THREE", "-v", "average"],
+        "'average' compares nothing, and",
+        "try --variant causal",
+    ),
     "heads": (["--given", "THREE", "--heads", "2"], "--heads is 2, and", "leave --heads out"),
     "width": (["--given", "MATRIX", "--head-dim", "3"], "--head-dim is 3, and", "leave --head-dim"),
-    "item": (["--given", "THREE", "--item", "2"], "--item 2 is asked for, and there is no batch",
-             "leave --item out"),
-    "item of a batch": (["--given", "BATCH", "--item", "3"], "there is no item 3 in",
-              "give --item 1 to 2"),
+    "item": (
+        ["--given", "THREE", "--item", "2"],
+        "--item 2 is asked for, and there is no batch",
+        "leave --item out",
+    ),
+    "item of a batch": (
+        ["--given", "BATCH", "--item", "3"],
+        "there is no item 3 in",
+        "give --item 1 to 2",
+    ),
     "item of nothing": (["a", "--item", "2"], "--item says which of a batch", "give a file"),
-    "curves": (["--given", "MATRIX", "--by", "temperature", "--curves"],
-               "curves are drawn over many seeds", "leave --curves"),
+    "curves": (
+        ["--given", "MATRIX", "--by", "temperature", "--curves"],
+        "curves are drawn over many seeds",
+        "leave --curves",
+    ),
     "missing": (["--given", "nowhere.toml"], "there is no file 'nowhere.toml'", "check its path"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CLASHES)

@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from attnviz.renderers import Look, render
-from attnviz.renderers.terminal.lines import Screen, lines
-from tests.hand import HOSTILE, causal_weights, many_words, vectors
+from attnviz.renderers import render
+from attnviz.renderers.terminal.lines import lines
+from attnviz.renderers.terminal.screen import Screen
+from attnviz.views.grids.section import Drawable
+from tests.hand import HOSTILE, causal_weights, many_words, vectors, view_of
 
 Golden = Callable[[str, str], None]
 
 
-def screen_of(width: int | None, *grids: object, **options: bool) -> str:
-    return "\n".join(line.plain.rstrip() for line in lines(grids, Screen(width, **options)))  # type: ignore[arg-type]
+def screen_of(width: int | None, *panels: Drawable, full: bool = False) -> str:
+    return "\n".join(line.plain.rstrip() for line in lines(panels, Screen(width, full=full)))
 
 
 def test_a_sentence_in_80_columns(check_golden: Golden) -> None:
@@ -43,5 +45,7 @@ def test_hostile_labels(check_golden: Golden) -> None:
 
 
 def test_a_text_file(check_golden: Golden) -> None:
-    look = Look(title="causal attention", caption="four tokens")
-    check_golden("file.txt", render([causal_weights(), vectors(4, 8)], ".txt", look).decode())
+    view = view_of(
+        causal_weights(), vectors(4, 8), headline="causal attention", caption="four tokens"
+    )
+    check_golden("file.txt", render(view, ".txt").decode())

@@ -7,17 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import trace
-from attnviz.cli.groups import Shown
+from attnviz import Trace, draw, trace
+from attnviz.cli.groups import ShowOptions
 from attnviz.errors import AttnvizError
+from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.views import trace as trace_grids
-from attnviz.views.grids import grids
+from attnviz.traces.parts import SHOWN
+from attnviz.views.grids.description import describe
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.pooling import pool
+from attnviz.views.reading import readings
+from attnviz.wording.words import isolated
 from tests.hand import causal_weights, many_words, vectors
 
 
+def grids_of(made: Trace, *show: str) -> list[Grid]:
+    """What is shown of a Trace, all of it tables."""
+    panels = draw(made, show).screen.panels
+    grids = [each for each in panels if isinstance(each, Grid)]
+    assert len(grids) == len(panels)
+    return grids
+
+
 def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
-    made = trace_grids.draw(trace("I am learning this", variant="multi-head"), ["weights"])
+    made = grids_of(trace("I am learning this", variant="multi-head"), "weights")
 
     assert [grid.title for grid in made] == ["weights L0H0", "weights L0H1"]
     assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
@@ -26,29 +39,28 @@ def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = trace_grids.draw(trace("I am", tokenizer="words"), [*reversed(trace_grids.SHOWN)])
+    made = grids_of(trace("I am", tokenizer="words"), *reversed(SHOWN))
 
-    assert [grid.title for grid in made] == [
-        "tokens", "embeddings", "queries", "keys", "values", "scores", "weights", "context vectors",
-    ]  # fmt: skip
+    titles = "tokens, embeddings, queries, keys, values, scores, weights, context vectors"
+    assert [grid.title for grid in made] == titles.split(", ")
 
 
 def test_the_help_names_everything_that_can_be_shown() -> None:
     from typing import get_type_hints
 
-    help_text = get_type_hints(Shown, include_extras=True)["show"].__metadata__[0].help
+    help_text = get_type_hints(ShowOptions, include_extras=True)["show"].__metadata__[0].help
 
-    assert all(name in help_text for name in trace_grids.SHOWN)
+    assert all(name in help_text for name in SHOWN)
 
 
 def test_weights_of_a_sentence_are_on_a_scale_from_0_to_1() -> None:
-    (grid,) = trace_grids.draw(trace("I am learning this"), ["weights"])
+    (grid,) = grids_of(trace("I am learning this"), "weights")
 
     assert (grid.scale.low, grid.scale.high, grid.scale.beyond) == (0, 1, False)
 
 
 def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() -> None:
-    (grid,) = trace_grids.draw(trace("abcdefgh" * 20, tokenizer="chars"), ["weights"])
+    (grid,) = grids_of(trace("abcdefgh" * 20, tokenizer="chars"), "weights")
 
     assert 0 < grid.scale.high < 0.1
     assert (grid.values > grid.scale.high).mean() < 0.05
@@ -56,9 +68,7 @@ def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() ->
 
 
 def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
-    made = trace_grids.draw(
-        trace("I am learning this", variant="multi-head"), ["queries", "weights"]
-    )
+    made = grids_of(trace("I am learning this", variant="multi-head"), "queries", "weights")
 
     assert made[0].scale == made[1].scale
     assert made[0].scale.low == -made[0].scale.high
@@ -66,7 +76,7 @@ def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
 
 
 def test_dropped_weights_are_shown_as_dropped() -> None:
-    (grid,) = trace_grids.draw(trace("I am learning this", dropout=0.9), ["weights"])
+    (grid,) = grids_of(trace("I am learning this", dropout=0.9), "weights")
 
     assert grid.title == "weights after dropout"
     assert grid.scale.high > 1
@@ -75,7 +85,7 @@ def test_dropped_weights_are_shown_as_dropped() -> None:
 
 @given(count=st.integers(1, 40), rows=st.integers(1, 50), columns=st.integers(1, 50))
 def test_pooled_weights_still_sum_to_1(count: int, rows: int, columns: int) -> None:
-    pooled = grids.pool(many_words(count), rows, columns)
+    pooled = pool(many_words(count), rows, columns)
 
     assert pooled.values.shape == (-(-count // rows), -(-count // columns))
     assert np.allclose(pooled.values.sum(1), 1)
@@ -84,7 +94,7 @@ def test_pooled_weights_still_sum_to_1(count: int, rows: int, columns: int) -> N
 
 
 def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
-    pooled = grids.pool(causal_weights(), 2, 2)
+    pooled = pool(causal_weights(), 2, 2)
 
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
     assert pooled.rows.names == ("1–2 I", "3–4 learning")
@@ -95,7 +105,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
 
 
 def test_anything_but_shares_is_averaged() -> None:
-    pooled = grids.pool(vectors(2, 4), 2, 2)
+    pooled = pool(vectors(2, 4), 2, 2)
 
     assert np.allclose(
         pooled.values, [[vectors(2, 4).values[:, :2].mean(), vectors(2, 4).values[:, 2:].mean()]]
@@ -104,7 +114,7 @@ def test_anything_but_shares_is_averaged() -> None:
 
 def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
-    grid = trace_grids.readings(made, 2)[0]
+    grid = readings(made, 2)[0]
 
     assert grid.rows.labels == ("L0H0", "L0H1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
@@ -114,36 +124,36 @@ def test_what_one_token_reads_is_a_row_for_each_head() -> None:
 def test_a_query_is_named_by_its_word_or_its_number() -> None:
     tokens = trace("the cat saw the dog", tokenizer="words").tokens
 
-    assert trace_grids.find_query(tokens, "cat") == 1
-    assert trace_grids.find_query(tokens, "5") == 4
+    assert find_query(tokens, "cat") == 1
+    assert find_query(tokens, "5") == 4
     with pytest.raises(AttnvizError) as twice:
-        trace_grids.find_query(tokens, "the")
+        find_query(tokens, "the")
     assert twice.value.hint == "say which by its number: --query 1 or 4"
 
 
 def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
     tokens = Tokens("9 2 1", (b"9", b"2", b"1"), (9, 2, 1), (False, True, True))
 
-    assert trace_grids.find_query(tokens, "1") == 2
-    assert trace_grids.find_query(tokens, "3") == 2
+    assert find_query(tokens, "1") == 2
+    assert find_query(tokens, "3") == 2
 
 
 def test_number_and_word_together_are_never_ambiguous() -> None:
     tokens = Tokens("5 1 1", (b"5", b"1", b"1"), (5, 1, 1), (False, True, True))
 
     with pytest.raises(AttnvizError) as twice:
-        trace_grids.find_query(tokens, "1")
+        find_query(tokens, "1")
     assert twice.value.hint == "say which by its number: --query '2 1' or '3 1'"
-    assert trace_grids.find_query(tokens, "3 1") == 2
+    assert find_query(tokens, "3 1") == 2
 
 
 def test_labels_from_right_to_left_do_not_turn_numbers_round() -> None:
-    assert grids.isolated("the") == "the"
-    assert grids.isolated("שלום") == "\u200eשלום\u200e"
+    assert isolated("the") == "the"
+    assert isolated("שלום") == "\u200eשלום\u200e"
 
 
 def test_a_picture_is_described_in_words() -> None:
-    assert grids.describe([causal_weights()]) == (
+    assert describe([causal_weights()]) == (
         "weights: 4 × 4 (query (reads) × key (is read)). 1 I reads 1 I most (1.00); "
         "2 am reads 2 am most (0.67); 3 learning reads 3 learning most (0.57); "
         "4 this reads 4 this most (0.53)."

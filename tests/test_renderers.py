@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import warnings
 import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -15,12 +18,15 @@ from matplotlib import font_manager
 from PIL import Image
 
 from attnviz.errors import Note
-from attnviz.renderers import RENDERERS, Look, colors, render
-from attnviz.renderers.picture import fonts, image
+from attnviz.renderers import colors, render
+from attnviz.renderers.picture import fonts
+from attnviz.renderers.picture.arrangement import Arranged
+from attnviz.renderers.picture.drawing import scaled
 from attnviz.renderers.picture.layout import lay_out
+from attnviz.renderers.picture.texts import Captions
 from attnviz.renderers.picture.ticks import LABEL, SMALLEST_LABEL
-from attnviz.views.grids.grids import Grid
-from tests.hand import HOSTILE, causal_weights, many_words, vectors
+from attnviz.views.grids.section import Drawable
+from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
 INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,8 +38,9 @@ def quiet_fonts() -> None:
     warnings.simplefilter("ignore", Note)
 
 
-def opened(grids: list[Grid], look: Look | None = None) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(render(grids, ".png", look))).convert("RGBA"))
+def opened(panel: Drawable, **looks: Any) -> np.ndarray:
+    drawn = render(view_of(panel), ".png", **looks)
+    return np.asarray(Image.open(io.BytesIO(drawn)).convert("RGBA"))
 
 
 def texts(svg: bytes) -> list[str]:
@@ -42,12 +49,17 @@ def texts(svg: bytes) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("suffix", DRAWN)
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
-    look = Look(theme=theme, title="<b>[red]$x$</b>", caption="a · $b$", description="]]></desc>")
+    view = view_of(
+        causal_weights("weights $\\frac$", *HOSTILE),
+        headline="<b>[red]$x$</b>",
+        caption="a · $b$",
+        description="]]></desc>",
+    )
 
-    drawn = render([causal_weights("weights $\\frac$", *HOSTILE)], suffix, look)
+    drawn = render(view, suffix, theme=theme)
 
     assert len(drawn) > 1000
     if suffix == ".svg":
@@ -69,21 +81,21 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
         assert all(label in drawn.decode() for label in HOSTILE)
 
 
-@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("suffix", DRAWN)
 def test_the_same_grids_give_the_same_bytes(suffix: str) -> None:
-    grids = [causal_weights(), vectors()]
+    view = view_of(causal_weights(), vectors())
 
-    assert render(grids, suffix) == render(grids, suffix)
+    assert render(view, suffix) == render(view, suffix)
 
 
-@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("suffix", DRAWN)
 @pytest.mark.parametrize("count", [1, 2, 70, 300])
 def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:
-    assert render([many_words(count), vectors(count, 3)], suffix)
+    assert render(view_of(many_words(count), vectors(count, 3)), suffix)
 
 
 def test_a_picture_has_the_colours_of_its_scale() -> None:
-    pixels = opened([causal_weights()])
+    pixels = opened(causal_weights())
     found = {tuple(color) for color in pixels.reshape(-1, 4)[:, :3].tolist()}
 
     anchors = colors.gradient("ocean", "light", "sequential")
@@ -118,30 +130,31 @@ def test_ink_is_chosen_by_contrast() -> None:
 
 
 def test_size_dpi_and_transparency_are_obeyed() -> None:
-    pixels = opened([causal_weights()], Look(size=(8, 5), dpi=100, transparent=True))
+    pixels = opened(causal_weights(), size=(8, 5), dpi=100, transparent=True)
 
     assert pixels.shape == (500, 800, 4)
     assert pixels[0, 0, 3] == 0
-    assert opened([causal_weights()], Look(theme="dark"))[0, 0].tolist() == [0x15, 0x17, 0x1C, 255]
+    assert opened(causal_weights(), theme="dark")[0, 0].tolist() == [0x15, 0x17, 0x1C, 255]
 
 
 def test_a_png_says_what_made_it() -> None:
-    drawn = Image.open(
-        io.BytesIO(
-            render([causal_weights()], ".png", Look(title="日本", provenance='{"seed": 42}'))
-        )
-    )
+    provenance = made_with({"text": "日本"})
+    view = view_of(causal_weights(), headline="日本", provenance=provenance)
+    drawn = Image.open(io.BytesIO(render(view, ".png")))
 
-    assert drawn.info["attnviz"] == '{"seed": 42}'
+    assert json.loads(drawn.info["attnviz"]) == asdict(provenance)
+    assert '"text": "日本"' in drawn.info["attnviz"]
     assert drawn.info["Title"] == "日本"
 
 
 def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
-    drawn = render(
-        [causal_weights()],
-        ".svg",
-        Look(title="heads & tails", description="who reads <whom>", provenance="{}"),
+    view = view_of(
+        causal_weights(),
+        headline="heads & tails",
+        description="who reads <whom>",
+        provenance=made_with({}),
     )
+    drawn = render(view, ".svg")
     root = ElementTree.fromstring(drawn)
 
     assert root[0].tag == f"{SVG}title"
@@ -154,7 +167,7 @@ def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
 
 
 def test_a_pdf_embeds_its_fonts() -> None:
-    drawn = render([causal_weights()], ".pdf", Look(title="a title"))
+    drawn = render(view_of(causal_weights(), headline="a title"), ".pdf")
 
     assert drawn.startswith(b"%PDF")
     assert b"/FontFile2" in drawn
@@ -164,8 +177,8 @@ def test_a_pdf_embeds_its_fonts() -> None:
 def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
-    layout = lay_out(heads, Look())
-    drawn = texts(render(heads, ".svg"))
+    layout = lay_out(Arranged(tuple(heads)), None, Captions())
+    drawn = texts(render(view_of(*heads), ".svg"))
 
     assert len(layout.bars) == 1
     assert drawn.count("weight") == 1
@@ -177,7 +190,7 @@ def test_heads_share_one_colour_bar() -> None:
 def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
     count: int, size: tuple[float, float] | None
 ) -> None:
-    layout = lay_out([many_words(count)], Look(size=size, title="title"))
+    layout = lay_out(Arranged((many_words(count),)), size, Captions("title"))
     labels = [
         word
         for word in layout.words
@@ -197,19 +210,19 @@ def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
 
 
 def test_a_word_that_stands_twice_has_its_numbers() -> None:
-    drawn = texts(render([causal_weights("weights", "the", "cat", "the")], ".svg"))
+    drawn = texts(render(view_of(causal_weights("weights", "the", "cat", "the")), ".svg"))
 
     assert {"1 the", "3 the", "cat"} <= set(drawn)
 
 
 def test_numbers_are_written_while_they_fit_and_not_when_unwanted() -> None:
-    assert ".67" in texts(render([causal_weights()], ".svg"))
-    assert ".67" not in texts(render([causal_weights()], ".svg", Look(numbers=False)))
-    assert ".67" not in texts(render([many_words(64)], ".svg"))
+    assert ".67" in texts(render(view_of(causal_weights()), ".svg"))
+    assert ".67" not in texts(render(view_of(causal_weights()), ".svg", numbers=False))
+    assert ".67" not in texts(render(view_of(many_words(64)), ".svg"))
 
 
 def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
-    drawn = texts(render([many_words(500)], ".svg", Look(dpi=30)))
+    drawn = texts(render(view_of(many_words(500)), ".svg", dpi=30))
 
     assert any("one cell = 5 × 5 tokens" in text for text in drawn)
 
@@ -217,8 +230,8 @@ def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
 def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
     rgb = np.array([[[0] * 3, [200] * 3]], dtype=np.uint8)
 
-    assert image.scaled(rgb, 8, 4)[:, :, 0].tolist() == [[0] * 4 + [200] * 4] * 4
-    assert image.scaled(rgb, 1, 1)[0, 0].tolist() == [100] * 3
+    assert scaled(rgb, 8, 4)[:, :, 0].tolist() == [[0] * 4 + [200] * 4] * 4
+    assert scaled(rgb, 1, 1)[0, 0].tolist() == [100] * 3
 
 
 def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
@@ -227,7 +240,7 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
     monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
 
     with pytest.warns(Note, match="no installed font has ⵣ: drawn as code points") as said:
-        drawn = render([causal_weights("weights", "a", "ⵣⵣ")], ".svg")
+        drawn = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
 
     assert len(said) == 1
     assert "U+2D63U+2D63" in texts(drawn)

@@ -6,7 +6,7 @@ import io
 import itertools
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import unescape
 
@@ -18,19 +18,28 @@ from markdown_it import MarkdownIt
 from PIL import Image
 from rich.cells import cell_len
 
+from attnviz.cells import unmasked
 from attnviz.errors import Note
-from attnviz.renderers import RENDERERS, Look, render
-from attnviz.renderers.picture.layout import Layout
-from attnviz.renderers.picture.pages import PAGES, page, stills
+from attnviz.renderers import Look, render
+from attnviz.renderers.picture.pages import PAGES, Size, page, stills
+from attnviz.renderers.picture.placed import Box, Layout
+from attnviz.renderers.picture.texts import Captions
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.terminal.lines import Screen, lines
-from attnviz.renderers.wrapping import broken
-from attnviz.views.grids.grids import Grid, Scale, Section, caption, describe
-from tests.hand import HOSTILE, causal_weights, dimensions, vectors, words
+from attnviz.renderers.terminal.lines import lines
+from attnviz.renderers.terminal.screen import Screen
+from attnviz.renderers.wrapping import aligned, broken
+from attnviz.views.grids.description import caption, describe
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.section import Section
+from attnviz.views.view import Group, View
+from attnviz.wording.sums import Sum
+from tests.hand import DRAWN, HOSTILE, causal_weights, dimensions, vectors, view_of, words
 
 Golden = Callable[[str, str], None]
 
 TOKENS = ("I", "am", "learning", "this")
+BARE = Captions()
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +49,9 @@ def quiet_fonts() -> None:
 
 def table(title: str, tokens: tuple[str, ...], columns: int, seed: int = 0) -> Grid:
     values = np.sin(np.arange(len(tokens) * columns) * (1.7 + seed)).reshape(-1, columns)
-    hidden = np.zeros(values.shape, dtype=bool)
     scale = Scale("value", -1.0, 1.0, "diverging")
-    return Grid(title, words(*tokens, title="token"), dimensions(columns), values, hidden, scale)
+    rows = words(*tokens, title="token")
+    return Grid(title, rows, dimensions(columns), unmasked(values), scale)
 
 
 def scores(tokens: tuple[str, ...]) -> Grid:
@@ -51,8 +60,7 @@ def scores(tokens: tuple[str, ...]) -> Grid:
     scale = Scale("score", -3.0, 3.0, "diverging")
     return replace(
         weights,
-        values=values,
-        hidden=np.zeros(values.shape, dtype=bool),
+        cells=unmasked(values),
         scale=scale,
         note="query · key, before scaling and mask",
         share=False,
@@ -62,14 +70,14 @@ def scores(tokens: tuple[str, ...]) -> Grid:
 def filling(grid: Grid, count: int) -> Grid:
     """The first so many cells, and nothing in the others."""
     later = np.arange(grid.values.size).reshape(grid.values.shape) >= count
-    return replace(grid, values=np.where(later, np.nan, grid.values))
+    return grid.with_values(np.where(later, np.nan, grid.values))
 
 
 def scores_section(tokens: tuple[str, ...] = TOKENS, moments: int = 0) -> Section:
     """The fifth step, with its sums."""
+    products = "0.26·0.88 + 0.79·0.92 + 0.11·-0.30 + 0.50·0.25"
     sums = tuple(
-        f"score({tokens[-1]}, {token}) = 0.26·0.88 + 0.79·0.92 + 0.11·-0.30 + 0.50·0.25 = 1.05"
-        for token in tokens
+        Sum(f"score({tokens[-1]}, {token})", products, "1.05", exact=True) for token in tokens
     )
     section = Section(
         "5",
@@ -120,14 +128,37 @@ def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> 
             "softmax",
             "Scores become shares.",
             grids=(causal_weights("weights", *tokens),),
-            sums=("weight(am, I) = e^0.20 / (e^0.20 + e^0.89) = 1.22 / 3.66 = 0.33",),
+            sums=(
+                Sum(
+                    "weight(am, I)",
+                    "e^0.20 / (e^0.20 + e^0.89) = 1.22 / 3.66",
+                    "0.33",
+                    exact=True,
+                ),
+            ),
         ),
-        Section("10", "context", "context", "What is read.", sums=(f"context(am) = {mixed}",)),
+        Section(
+            "10",
+            "context",
+            "context",
+            "What is read.",
+            sums=(Sum("context(am)", mixed, "", exact=True),),
+        ),
     ]
 
 
 def screen_of(width: int | None, *sections: Section) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in lines(sections, Screen(width)))
+
+
+def told() -> View:
+    """The path with what is said around it."""
+    return view_of(
+        *path(),
+        headline="causal attention",
+        caption="four tokens",
+        closing=("that is all",),
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -136,17 +167,16 @@ def test_steps_on_a_screen(check_golden: Golden, width: int) -> None:
 
 
 def test_steps_in_a_text_file(check_golden: Golden) -> None:
-    look = Look(title="causal attention", caption="four tokens", closing=("that is all",))
-    check_golden("sections_file.txt", render(path(), ".txt", look).decode())
+    check_golden("sections_file.txt", render(told(), ".txt").decode())
 
 
 def test_steps_in_markdown(check_golden: Golden) -> None:
-    look = Look(title="causal attention", caption="four tokens", closing=("that is all",))
-    check_golden("sections.md", render(path(), ".md", look).decode())
+    check_golden("sections.md", render(told(), ".md").decode())
 
 
 def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
-    check_golden("sections_hostile.md", render([scores_section(HOSTILE[:10])], ".md").decode())
+    view = view_of(scores_section(HOSTILE[:10]))
+    check_golden("sections_hostile.md", render(view, ".md").decode())
 
 
 @given(width=st.integers(1, 200), count=st.integers(1, 12), colored=st.booleans())
@@ -172,8 +202,14 @@ def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
     rows = screen_of(80, section).splitlines()
     first = next(number for number, row in enumerate(rows) if row.startswith("1 I"))
     assert [len(row.split()) for row in rows[first : first + 4]] == [6, 3, 2, 2]
-    assert "| 3 learning |  |  |  |  |" in render([section], ".md").decode()
-    assert "nan" not in render([section], ".svg").decode()
+    assert "| 3 learning |  |  |  |  |" in render(view_of(section), ".md").decode()
+    assert "nan" not in render(view_of(section), ".svg").decode()
+
+
+def test_the_first_signs_of_sums_stand_below_each_other() -> None:
+    sums = (Sum("a", "1", "", exact=True), Sum("日本", "0.5 + 0.26", "0.8", exact=False))
+
+    assert list(aligned(sums)) == ["a    = 1", "日本 = 0.5 + 0.26 ≈ 0.8"]
 
 
 def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> None:
@@ -218,9 +254,10 @@ def test_any_label_shows_as_itself_in_markdown(label: str) -> None:
         title=label,
         about=label,
         shapes=label,
-        sums=(label, f"{label} = 1"),
+        sums=(Sum(label, label, "", exact=True), Sum(label, "1", "", exact=True)),
     )
-    made = render([section, causal_weights(label, "before", label)], ".md", Look(title=label))
+    view = view_of(section, causal_weights(label, "before", label), headline=label)
+    made = render(view, ".md")
 
     # The row, the column and the remark; the headings, the sentence, the shapes and the sums.
     assert shown(made).count(label) >= 10
@@ -230,42 +267,50 @@ def test_any_label_shows_as_itself_in_markdown(label: str) -> None:
 
 
 def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
-    made = render([causal_weights("weights", "$x$", ":smile:", "a:b")], ".md").decode()
+    made = render(view_of(causal_weights("weights", "$x$", ":smile:", "a:b")), ".md").decode()
 
     assert "<span>&#36;</span>x<span>&#36;</span>" in made
     assert "<span>:</span>smile:" in made
     assert "a:b" in made
 
 
-@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("suffix", DRAWN)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_hostile_labels_are_drawn_in_every_format(suffix: str, theme: str) -> None:
-    assert len(render(path(HOSTILE[:12]), suffix, Look(theme=theme, title="$x$"))) > 1000
+    view = view_of(*path(HOSTILE[:12]), headline="$x$")
+
+    assert len(render(view, suffix, theme=theme)) > 1000
 
 
-@pytest.mark.parametrize("suffix", RENDERERS)
+@pytest.mark.parametrize("suffix", DRAWN)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
-    assert render(path(moments=1), suffix) == render(path(moments=1), suffix)
+    one, other = (view_of(*path(moments=1)) for _ in range(2))
+
+    assert render(one, suffix) == render(other, suffix)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".gif", ".txt", ".md"])
+@pytest.mark.parametrize("suffix", DRAWN)
 def test_one_step_by_itself_and_steps_among_tables_are_drawn(suffix: str) -> None:
-    assert render([scores_section()], suffix)
-    assert render([causal_weights(), scores_section(), vectors()], suffix)
-    assert render([Section("1", "tokens", "tokens", "Nothing to see.")], suffix)
+    assert render(view_of(scores_section()), suffix)
+    assert render(view_of(causal_weights(), scores_section(), vectors()), suffix)
+    assert render(view_of(Section("1", "tokens", "tokens", "Nothing to see.")), suffix)
 
 
 def words_of(layout: Layout) -> list[str]:
     return [word.text for word in layout.words]
 
 
+def page_of(
+    steps: Sequence[Section], size: Size | None = None, captions: Captions = BARE
+) -> Layout:
+    return page([Group("steps", tuple(steps))], Look(size=size), captions)
+
+
 @pytest.mark.parametrize("count", [1, 4, 8, 16])
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5), (6.0, 8.0)])
-def test_every_panel_lies_on_the_page_and_on_no_other(
-    count: int, size: tuple[float, float] | None
-) -> None:
+def test_every_panel_lies_on_the_page_and_on_no_other(count: int, size: Size | None) -> None:
     steps = path(tuple(f"word{number}" for number in range(count)), width=8)
-    layout = page(steps, Look(size=size, title="a title", caption="settings"))
+    layout = page_of(steps, size, Captions("a title", "settings"))
 
     boxes = [panel.box for panel in layout.panels]
     assert len(boxes) == 6
@@ -279,9 +324,6 @@ def test_every_panel_lies_on_the_page_and_on_no_other(
         assert step.heading in words_of(layout)
 
 
-Box = tuple[float, float, float, float]
-
-
 def overlap(one: Box, other: Box) -> bool:
     return all(
         one[side] < other[side] + other[side + 2] and other[side] < one[side] + one[side + 2]
@@ -290,9 +332,9 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5)])
-def test_no_words_leave_the_page(size: tuple[float, float] | None) -> None:
-    every = [page(path(width=8), Look(size=size)), *stills(path(width=8)[2:3], Look(size=size))]
-    for layout in every:
+def test_no_words_leave_the_page(size: Size | None) -> None:
+    steps = path(width=8)
+    for layout in [page_of(steps, size), *stills(steps[2:3], Look(size=size), BARE)]:
         for word in (word for word in layout.words if word.across == "left" and not word.angle):
             assert word.x >= 0
             assert word.x + text_width(word.text, word.size) <= layout.size[0] + 0.01
@@ -300,22 +342,23 @@ def test_no_words_leave_the_page(size: tuple[float, float] | None) -> None:
 
 
 def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
-    layout = page(path(), Look())
+    layout = page_of(path())
 
     assert layout.size == PAGES[0]
     assert all(panel.number_size for panel in layout.panels)
 
 
 def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
-    drawn = Image.open(io.BytesIO(render(path(), ".png", Look(dpi=50))))
-    asked = Image.open(io.BytesIO(render(path(), ".png", Look(dpi=100, size=(9, 6)))))
+    view = view_of(*path())
+    drawn = Image.open(io.BytesIO(render(view, ".png", dpi=50)))
+    asked = Image.open(io.BytesIO(render(view, ".png", dpi=100, size=(9, 6))))
 
     assert drawn.size == (640, 360)
     assert asked.size == (900, 600)
 
 
 def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
-    (layout,) = stills([scores_section()], Look())
+    (layout,) = stills([scores_section()], Look(), BARE)
     written = " ".join(words_of(layout))
 
     assert "5 scores" in written
@@ -325,7 +368,8 @@ def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
 
 
 def test_sums_that_do_not_fit_end_in_an_ellipsis() -> None:
-    (layout,) = stills([scores_section(tuple("abcdefghijklmnopqr"))], Look(size=(5.0, 3.0)))
+    section = scores_section(tuple("abcdefghijklmnopqr"))
+    (layout,) = stills([section], Look(size=(5.0, 3.0)), BARE)
 
     assert "…" in words_of(layout)
     assert min(word.y for word in layout.words) > 0

@@ -17,26 +17,46 @@ from hypothesis import strategies as st
 from attnviz import trace
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import given as giving
-from attnviz.views.grids.grids import Section
-from attnviz.views.steps.walk import Walk, chosen, walk
-from attnviz.wording.sums import Style, Sum, lines
+from attnviz.renderers.wrapping import aligned
+from attnviz.traces.matrices import matrices
+from attnviz.views.grids.section import Section
+from attnviz.views.steps.choosing import chosen
+from attnviz.views.steps.scene import StepSettings
+from attnviz.views.steps.walk import walk
+from attnviz.wording.numbers import Style
+from attnviz.wording.sums import Sum
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
 TEXT = "I am learning this"
-TEN = ["tokens", "embeddings", "projections", "queries", "scores", "scaling", "mask", "softmax",
-       "weighted", "context"]  # fmt: skip
+TEN = [
+    "tokens",
+    "embeddings",
+    "projections",
+    "queries",
+    "scores",
+    "scaling",
+    "mask",
+    "softmax",
+    "weighted",
+    "context",
+]
 
 
 def steps_of(query: int | None = None, **changes: Any) -> list[Section]:
-    asked = {name: changes.pop(name) for name in ("digits", "head", "layer", "full")
-             if name in changes}  # fmt: skip
-    return walk(trace(TEXT, **changes), Walk(query=query, **asked))
+    asked = {
+        name: changes.pop(name) for name in ("digits", "head", "layer", "full") if name in changes
+    }
+    return walk(trace(TEXT, **changes), StepSettings(query=query, **asked))
 
 
 def step(name: str, query: int | None = None, **changes: Any) -> Section:
     return next(each for each in steps_of(query, **changes) if each.name == name)
+
+
+def written(section: Section) -> list[str]:
+    """The sums of a step, a line each."""
+    return [each.text for each in section.sums]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -98,8 +118,10 @@ def test_the_arithmetic_of_a_small_example_is_the_textbooks(attnviz: Attnviz) ->
     """0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 = 1.3127, from 'simplified'."""
     result = attnviz("example", "show", "simplified", "--step", "5,8,10", "--digits", "4")
 
-    assert ("score(learning, I)        = 0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 ≈ 1.3127"
-            in result.out)  # fmt: skip
+    assert (
+        "score(learning, I)        = 0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 ≈ 1.3127"
+        in result.out
+    )
     assert "exp(1.3127) / (exp(1.3127) + exp(1.1213) + exp(1.5807) + exp(1.3343)) = 0.2407" in (
         result.out
     )
@@ -131,8 +153,15 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-PLAIN_SETTINGS = {"variant": "scaled", "dim": 4, "positions": "none", "layers": None,
-                  "norm": "post", "activation": "relu", "memory": None}  # fmt: skip
+PLAIN_SETTINGS = {
+    "variant": "scaled",
+    "dim": 4,
+    "positions": "none",
+    "layers": None,
+    "norm": "post",
+    "activation": "relu",
+    "memory": None,
+}
 
 
 def possible(changes: dict[str, Any]) -> dict[str, Any]:
@@ -156,8 +185,8 @@ def test_the_arithmetic_that_is_printed_keeps_its_word(
 ) -> None:
     made = trace(TEXT, **possible(changes))
 
-    for section in walk(made, Walk(query=query, digits=digits, full=True)):
-        for line in section.sums:
+    for section in walk(made, StepSettings(query=query, digits=digits, full=True)):
+        for line in written(section):
             assert line.endswith("= -∞") or holds(line), line
 
 
@@ -176,8 +205,11 @@ def test_each_moment_shows_one_cell_more_until_the_row_is_whole() -> None:
     last = found["softmax"].moments[-1].grids[-1]
     assert np.array_equal(last.values, found["softmax"].grids[0].values)
     assert [each for each in found if found[each].moments] == [
-        "scores", "softmax", "weighted", "context"
-    ]  # fmt: skip
+        "scores",
+        "softmax",
+        "weighted",
+        "context",
+    ]
 
 
 def test_a_moment_of_a_score_shows_the_key_that_it_is_of() -> None:
@@ -189,7 +221,7 @@ def test_a_moment_of_a_score_shows_the_key_that_it_is_of() -> None:
 def test_moments_keep_their_word_too() -> None:
     for section in steps_of(query=2, variant="causal"):
         for moment in section.moments:
-            assert holds(moment.sums[0])
+            assert holds(moment.sums[0].text)
 
 
 def test_an_equals_sign_is_refused_where_the_digits_do_not_add_up() -> None:
@@ -201,13 +233,13 @@ def test_an_equals_sign_is_refused_where_the_digits_do_not_add_up() -> None:
 
 
 def test_signs_of_several_lines_stand_below_each_other() -> None:
-    made = lines([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
+    made = aligned([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
 
-    assert made == ("a    = 1 = 1", "long = 2 ≈ 3")
+    assert tuple(made) == ("a    = 1 = 1", "long = 2 ≈ 3")
 
 
 @pytest.mark.parametrize(
-    ("values", "value", "written"),
+    ("values", "value", "text"),
     [
         ([1.0, 2.0], 2.0, "2"),
         ([0.5, 2.0], 2.0, "2.00"),
@@ -219,13 +251,13 @@ def test_signs_of_several_lines_stand_below_each_other() -> None:
     ],
 )
 def test_numbers_that_belong_together_are_written_alike(
-    values: list[float], value: float, written: str
+    values: list[float], value: float, text: str
 ) -> None:
-    assert Style(2).of(*values)(value) == written
+    assert Style(2).of(*values)(value) == text
 
 
 def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
-    short, whole = (step("scores", 0, dim=40, full=full).sums[0] for full in (False, True))
+    short, whole = (written(step("scores", 0, dim=40, full=full))[0] for full in (False, True))
 
     assert "… 32 more …" in short
     assert short.count("·") == 8
@@ -234,23 +266,24 @@ def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
 
 def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
     made = trace("the cat sat on the mat and the dog sat on the log and looked at the cat")
-    section = next(each for each in walk(made, Walk(query=3)) if each.name == "softmax")
+    section = next(each for each in walk(made, StepSettings(query=3)) if each.name == "softmax")
 
     assert len(section.sums) == 16
-    written = {re.search(r", (?:\d+ )?(\w+)\)", line)[1] for line in section.sums}  # type: ignore[index]
+    keys = [re.search(r", (?:\d+ )?(\w+)\)", line) for line in written(section)]
     heaviest = made.tokens.labels[int(made.layers[0].attended.weights[0, 3].argmax())]
-    assert heaviest in written
+    assert heaviest in {key[1] for key in keys if key}
     assert section.remarks == (
-        "written out: the 16 of 18 keys that weigh most", "--full writes out all"
-    )  # fmt: skip
+        "written out: the 16 of 18 keys that weigh most",
+        "--full writes out all",
+    )
 
 
 def test_a_token_that_stands_twice_is_named_with_its_number() -> None:
     made = trace("the cat the", tokenizer="words")
-    section = next(each for each in walk(made, Walk(query=2)) if each.name == "scores")
+    section = next(each for each in walk(made, StepSettings(query=2)) if each.name == "scores")
 
-    assert section.sums[0].startswith("score(3 the, 1 the) = ")
-    assert section.sums[1].startswith("score(3 the, cat)")
+    assert section.sums[0].text.startswith("score(3 the, 1 the) = ")
+    assert section.sums[1].text.startswith("score(3 the, cat)")
 
 
 def test_one_head_can_be_followed() -> None:
@@ -276,11 +309,18 @@ def test_parameters_are_counted() -> None:
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        ("scores", ["5"]), ("5", ["5"]), ("5-8", ["5", "6", "7", "8"]), ("8, 4", ["4", "8"]),
-        ("keys", ["4"]), ("scores-mask", ["5", "6", "7"]), ("9-", ["9", "10"]), ("-2", ["1", "2"]),
-        ("weights", ["8"]), ("9-12", ["9", "10"]),
+        ("scores", ["5"]),
+        ("5", ["5"]),
+        ("5-8", ["5", "6", "7", "8"]),
+        ("8, 4", ["4", "8"]),
+        ("keys", ["4"]),
+        ("scores-mask", ["5", "6", "7"]),
+        ("9-", ["9", "10"]),
+        ("-2", ["1", "2"]),
+        ("weights", ["8"]),
+        ("9-12", ["9", "10"]),
     ],
-)  # fmt: skip
+)
 def test_steps_are_chosen_by_name_number_and_range(wanted: str, numbers: list[str]) -> None:
     assert [each.number for each in chosen(steps_of(), wanted)] == numbers
 
@@ -293,10 +333,12 @@ def test_a_range_holds_what_stands_between() -> None:
 
 def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
     scores = {"scores": [[900.5, 899.25], [-800.5, -802.0]]}
-    made = trace(None, given=giving(scores), variant="plain")
+    made = trace(None, given=matrices(scores), variant="plain")
     first, second = (
-        next(each for each in walk(made, Walk(query=query)) if each.name == "softmax").sums
+        written(section)
         for query in (0, 1)
+        for section in walk(made, StepSettings(query=query))
+        if section.name == "softmax"
     )
 
     assert "exp(899.25 - 900.50) / (exp(900.50 - 900.50) + exp(899.25 - 900.50))" in first[1]
@@ -317,26 +359,46 @@ BAD = {
     "range": (["--step", "12-14"], "there are no steps 12-14", "there are 1 tokens"),
     "no step": (["--step", ","], "--step names no step", "try --step scores"),
     "rotary": (["--step", "rotary"], "there is no step 'rotary' here", "it needs --positions"),
-    "place": (["-o", "a-{stp}.png"], "'{stp}' in 'a-{stp}.png' stands for nothing",
-                "{step} stands"),
+    "place": (
+        ["-o", "a-{stp}.png"],
+        "'{stp}' in 'a-{stp}.png' stands for nothing",
+        "{step} stands",
+    ),
     "no memory": (["--memory", " "], "--memory: the text is blank", "give a sentence"),
     "digits": (["--digits", "20"], "--digits is 20, and must be from 1 to 12", "try --digits 12"),
-    "layer": (["--layer", "1"], "there is no layer 1: layers count from 0, and there is 1",
-              "stack some with --layers 2"),
-    "head": (["--head", "2", "-v", "multi-head"],
-             "there is no head 2: heads count from 0, and there are 2", "try --head 1"),
-    "pace": (["--seconds-per-step", "0"],
-             "--seconds-per-step is 0, and must be from 0.1 to 60", "try --seconds-per-step 0.1"),
-    "memory": (["--memory", "who", "-v", "plain"], "--memory needs queries of one sentence",
-               "try --variant scaled"),
-    "norm alone": (["--norm", "pre"], "--norm belongs to a transformer block",
-                   "give --layers 1"),
-    "norm": (["--layers", "1", "--norm", "per"], "there is no place for the norm 'per'",
-             "did you mean 'pre'?"),
-    "activation": (["--layers", "1", "--activation", "rela"], "there is no activation 'rela'",
-                   "did you mean 'relu'?"),
+    "layer": (
+        ["--layer", "1"],
+        "there is no layer 1: layers count from 0, and there is 1",
+        "stack some with --layers 2",
+    ),
+    "head": (
+        ["--head", "2", "-v", "multi-head"],
+        "there is no head 2: heads count from 0, and there are 2",
+        "try --head 1",
+    ),
+    "pace": (
+        ["--seconds-per-step", "0"],
+        "--seconds-per-step is 0, and must be from 0.1 to 60",
+        "try --seconds-per-step 0.1",
+    ),
+    "memory": (
+        ["--memory", "who", "-v", "plain"],
+        "--memory needs queries of one sentence",
+        "try --variant scaled",
+    ),
+    "norm alone": (["--norm", "pre"], "--norm belongs to a transformer block", "give --layers 1"),
+    "norm": (
+        ["--layers", "1", "--norm", "per"],
+        "there is no place for the norm 'per'",
+        "did you mean 'pre'?",
+    ),
+    "activation": (
+        ["--layers", "1", "--activation", "rela"],
+        "there is no activation 'rela'",
+        "did you mean 'relu'?",
+    ),
     "layers": (["--layers", "0"], "--layers is 0, and must be from 1 to 1,000", "try --layers 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -352,8 +414,16 @@ def test_bad_input_gets_two_lines(attnviz: Attnviz, name: str) -> None:
 
 
 def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
-    result = attnviz("steps", TEXT, "--positions", "rotary", "--step", "4-5",
-                     "-o", str(tmp_path / "s-{step}.txt"))  # fmt: skip
+    result = attnviz(
+        "steps",
+        TEXT,
+        "--positions",
+        "rotary",
+        "--step",
+        "4-5",
+        "-o",
+        str(tmp_path / "s-{step}.txt"),
+    )
 
     assert result.status == 0
     names = ["s-04-queries.txt", "s-04b-rotary.txt", "s-05-scores.txt"]
@@ -372,17 +442,18 @@ def test_the_data_of_steps_is_that_of_run(attnviz: Attnviz) -> None:
 
 def test_the_last_layer_reads_what_the_first_made() -> None:
     made = trace(TEXT, layers=2)
-    second = walk(made, Walk(layer=1))[1]
+    second = walk(made, StepSettings(layer=1))[1]
 
     assert second.name == "inputs"
     assert np.array_equal(second.grids[0].values, made.layers[0].outputs.numpy())
     with pytest.raises(AttnvizError):
-        walk(made, Walk(layer=2))
+        walk(made, StepSettings(layer=2))
 
 
-def test_course_notes_in_markdown(attnviz: Attnviz, tmp_path: Path,
-                                  check_golden: Callable[[str, str], None]) -> None:  # fmt: skip
-    """Of whole numbers, so that the file hangs on no build of torch."""
+def test_course_notes_in_markdown(
+    attnviz: Attnviz, tmp_path: Path, check_golden: Callable[[str, str], None]
+) -> None:
+    """Of whole numbers, so that the file depends on no build of torch."""
     notes = tmp_path / "notes.md"
 
     assert attnviz("example", "show", "illustrated", "-o", str(notes)).status == 0

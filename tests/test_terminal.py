@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attnviz.renderers.terminal.lines import HIDDEN, RAMP, Screen, fit, lines
-from attnviz.renderers.terminal.lines import reading as reading_lines
+from attnviz.renderers.terminal.lines import lines
+from attnviz.renderers.terminal.ramps import RAMP
+from attnviz.renderers.terminal.screen import HIDDEN, Screen
+from attnviz.renderers.terminal.sentence import reading
+from attnviz.renderers.terminal.tables import fit
 from attnviz.traces.from_text import trace
-from attnviz.views.grids.grids import Grid
-from attnviz.views.trace import readings
+from attnviz.views.grids.grid import Grid
+from attnviz.views.reading import readings
 from tests.hand import HOSTILE, causal_weights, many_words, vectors
 
 
@@ -129,7 +132,7 @@ def test_heads_stand_side_by_side_while_they_fit() -> None:
 
 def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    text = [line.plain for line in reading_lines(readings(made, 4)[0], Screen(60))]
+    text = [line.plain for line in reading(readings(made, 4)[0], Screen(60))]
 
     sentence = next(line for line in text if line.startswith("I"))
     assert "".join(letter for letter in sentence if letter not in RAMP + HIDDEN) == made.tokens.text

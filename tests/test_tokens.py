@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.tokens.tokens import Tokens, label, printable
+from attnviz.tokens.labels import label, printable
+from attnviz.tokens.tokens import Tokens
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.from_text import Source, source_of, trace
+from attnviz.traces.from_text import Source, embed, source_of, tokens_of, trace, with_vectors
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.weights import array
+from attnviz.wording.commands import Command, chosen
 
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
@@ -86,6 +87,7 @@ class Comparison(Showable):
     changes: tuple[LargestChange | None, ...]
     query: int | None = None  # shown alone, if it is not None
     provenance: Provenance | None = None
+    command: Command | None = None  # the one that would make it, where there is one
 
     @property
     def base(self) -> Alternative:
@@ -120,16 +122,23 @@ def compare(
         raise unknown("way to compare by", by, ASPECTS)
     names = chosen_values(by, values)
     source = source_of(text, settings, **changes)
-    source = replace(source, settings=prepared(names, source.settings))
     if source.settings.blocks:
         raise AttnvizError(
             "blocks cannot be compared: ways of attending are, in a single attention",
             "leave layers and memory out",
         )
+    if "model-scale" in names:
+        source = replace(source, settings=_with_a_narrow_head(source))
     alternatives = [alternative(source, by, name, command) for name in names]
     first = alternatives[0].trace
     contrasted = contrast(alternatives, by, chosen_reference(names, reference))
-    return replace(contrasted, provenance=first.provenance if first else None)
+    listed = None if values is None else ",".join(values)
+    asked = {"by": by, "values": listed, "reference": reference}
+    return replace(
+        contrasted,
+        provenance=first.provenance if first else None,
+        command=_command(source_of(text, settings, **changes), asked),
+    )
 
 
 def compare_scores(
@@ -189,6 +198,14 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
     return replace(comparison, query=query, changes=tuple(changes))
 
 
+def _command(source: Source, asked: dict[str, str | None]) -> Command | None:
+    """The command that compares the same; none for matrices that are in no file."""
+    if source.settings.given is None and source.matrices.anything:
+        return None
+    options = {name: value for name, value in asked.items() if value and value != "scale"}
+    return Command(name="compare", argument=source.text, options=chosen(source.settings) | options)
+
+
 def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:
     """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
@@ -212,16 +229,16 @@ def alternative(source: Source, by: str, name: str, command: str | None = None) 
     )
 
 
-def prepared(names: Sequence[str], settings: Settings) -> Settings:
-    """The settings that all alternatives start from.
-
-    To show √(model width) taken for √(head width) the two must differ: one head, half as wide.
-    """
+def _with_a_narrow_head(source: Source) -> Settings:
+    """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
+    settings = source.settings
     own = settings.heads is not None or settings.head_dim is not None
-    chosen = chosen_variant(settings)
-    if "model-scale" not in names or own or not chosen.projected or chosen.heads > 1:
+    variant = chosen_variant(settings)
+    if own or not variant.projected or variant.heads > 1:
         return settings
-    return replace(settings, head_dim=max(1, settings.width // 2))
+    tokens = tokens_of(source)
+    dim = embed(tokens, with_vectors(source, tokens)).shape[-1]
+    return replace(settings, head_dim=max(1, dim // 2))
 
 
 def _comparable(base: Alternative, other: Alternative) -> tuple[Weights, Weights] | None:

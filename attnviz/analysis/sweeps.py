@@ -13,12 +13,11 @@ from attnviz.analysis import measures
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention import arithmetic, devices
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import Source, embed, placed, source_of, with_vectors
+from attnviz.traces.from_text import Source, embed, placed, source_of, tokens_of, with_vectors
 from attnviz.traces.layers import score
-from attnviz.traces.plan import planned
-from attnviz.traces.settings import Settings, chosen_variant, head_width
+from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
+from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.vectors.drawn import Seeds
 
@@ -36,7 +35,6 @@ class Step:
     """A value, and the seeds that are drawn for it together."""
 
     place: int
-    settings: Settings
     seeds: range
 
 
@@ -62,20 +60,19 @@ def sweep(
     """The spread of the scores, entropy, peak and gradient, each scaled and unscaled."""
     refuse_odd_repeats(repeats)
     source = source_of(text, settings)
-    assert source.text is not None
-    chosen = [ASPECTS[by].choose(source.settings, value) for value in values]
-    tokens = tokenize(source.text, source.settings.tokenizer)
+    tokens = tokens_of(source)
+    chosen = [_valued(source, tokens, by, value) for value in values]
+    plans = [_plan(each, embed(tokens, each).shape[-1]) for each in chosen]
     found = {
         measured: {series: torch.empty(len(values), repeats) for series in SERIES}
         for measured in MEASURED
     }
-    for step in track(_steps(chosen, repeats)):
-        columns = slice(step.seeds.start - step.settings.seed, step.seeds.stop - step.settings.seed)
-        of_step = with_vectors(replace(source, settings=step.settings), tokens)
-        for series, measured in _measured(of_step, tokens, step.seeds).items():
+    for step in track(_steps(plans, repeats)):
+        columns = slice(step.seeds.start - plans[step.place].settings.seed, None)
+        for series, measured in _measured(chosen[step.place], tokens, step.seeds).items():
             for name, numbers in measured.items():
-                found[name][series][step.place, columns] = numbers
-    widths = tuple(_width(each) for each in chosen)
+                found[name][series][step.place, columns][: len(step.seeds)] = numbers
+    widths = tuple(plan.width or 1 for plan in plans)
     return Sweep(by, tuple(map(float, values)), widths, repeats, found)
 
 
@@ -88,24 +85,28 @@ def refuse_odd_repeats(repeats: int) -> None:
         )
 
 
-def _steps(chosen: Sequence[Settings], repeats: int) -> list[Step]:
+def _valued(source: Source, tokens: Tokens, by: str, value: str) -> Source:
+    """The same with one value of what is swept."""
+    settings = ASPECTS[by].choose(source.settings, value)
+    return with_vectors(replace(source, settings=settings), tokens)
+
+
+def _plan(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
+    plan = planned(source.settings, source.matrices, dim, seeds=seeds)
+    refuse_odd_rotary(plan)
+    return plan
+
+
+def _steps(plans: Sequence[Plan], repeats: int) -> list[Step]:
+    """Groups of seeds, as many together as keep one projection in bounds."""
     steps = []
-    for place, settings in enumerate(chosen):
-        together = max(1, NUMBERS_AT_ONCE // _numbers(settings))
-        for first in range(settings.seed, settings.seed + repeats, together):
-            seeds = range(first, min(first + together, settings.seed + repeats))
-            steps.append(Step(place, settings, seeds))
+    for place, plan in enumerate(plans):
+        first, last = plan.settings.seed, plan.settings.seed + repeats
+        numbers = plan.settings.width * plan.variant.heads * (plan.width or 1)
+        together = max(1, NUMBERS_AT_ONCE // numbers)
+        for start in range(first, last, together):
+            steps.append(Step(place, range(start, min(start + together, last))))
     return steps
-
-
-def _numbers(settings: Settings) -> int:
-    """How many numbers one seed's projection of queries has."""
-    dim = settings.width
-    return dim * chosen_variant(settings).heads * _width(settings)
-
-
-def _width(settings: Settings) -> int:
-    return head_width(settings, chosen_variant(settings), settings.width)
 
 
 def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
@@ -114,7 +115,7 @@ def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[st
     device = devices.choose(settings.device, settings.dtype)
     drawn = Seeds(tuple(seeds), several=True)
     vectors = embed(tokens, source, drawn).to(device, torch.float32)
-    plan = planned(settings, source.matrices, vectors.shape[-1], seeds=drawn)
+    plan = _plan(source, vectors.shape[-1], drawn)
     inputs = placed(vectors.expand(len(seeds), -1, -1), plan)
     scored = score(plan, "", inputs, inputs, own=True)
     found = {}

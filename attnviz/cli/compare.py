@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,7 @@ from attnviz.cli.groups import (
 from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
+from attnviz.wording.commands import chosen as options
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -112,7 +113,7 @@ def compare(
     scores are divided by the square root of a head's width.
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    refuse_both(saved.trace, text, attention, matrices)
+    refuse_both(saved.trace, text, matrices)
     settings = settings_of(text, attention, matrices)
     if saved.trace is None:
         origin: str | Trace | None = source.read_or_given(text, matrices.given)
@@ -120,8 +121,9 @@ def compare(
     else:
         from attnviz.cli.saved import read_again
 
-        origin = read_again("compare", saved.trace, chosen, wanted, pictures)
-        settings, command = origin.origin.settings, origin.provenance.command or ""
+        origin = read_again("compare", saved.trace, attention, chosen, wanted, pictures)
+        settings = replace(origin.origin.settings, **options(attention))
+        command = origin.provenance.command or ""
     comparison = compared(origin, settings, chosen, wanted, command)
     sweep = swept(origin, settings, comparison, chosen, wanted)
     view = comparison.view(sweep=sweep, curves_alone=chosen.curves, full=wanted.full)

@@ -7,7 +7,8 @@ from typing import Any
 
 from attnviz.traces.saved import read
 from attnviz.traces.trace import Trace
-from attnviz.wording.commands import Command, chosen
+from attnviz.views.trace import command_of
+from attnviz.wording.commands import chosen
 
 
 def read_again(name: str, file: str, *groups: Any) -> Trace:
@@ -17,9 +18,8 @@ def read_again(name: str, file: str, *groups: Any) -> Trace:
     how to come by its own result from the text.
     """
     trace = read(file)
-    made_by = trace.provenance.command or ""
-    if made_by.startswith(f"attnviz {name} "):
+    made_by, command = trace.provenance.command or "", command_of(name, trace)
+    if made_by.startswith(f"attnviz {name} ") or command is None:
         return trace
-    options = chosen(trace.origin.settings, *groups)
-    command = Command(name=name, argument=trace.text, options=options)
-    return replace(trace, provenance=replace(trace.provenance, command=command.line))
+    line = command.also(**chosen(*groups)).line
+    return replace(trace, provenance=replace(trace.provenance, command=line))

@@ -58,7 +58,7 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
     origin = text.origin
     return Source(
         text.text,
-        replace(origin.settings, **changes),
+        replace(settings or origin.settings, **changes),
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
     )

@@ -25,6 +25,7 @@ Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
 Keys = Float[Tensor, "*batch head key key_width"]
 Scores = Float[Tensor, "*batch head query key"]
+ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 Named = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
@@ -40,7 +41,7 @@ class Scored:
     keys: Keys | None
     scores: Scores
     visible: Bool[Tensor, "query key"]
-    bias: Scores | None
+    bias: ForScores | None
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
@@ -77,7 +78,9 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
         mistaken=_mistaken(plan, inputs),
     )
     context = _joined(attended.contexts, projections)
-    _refuse_overflow(attended.scaled_scores, context)
+    _refuse_overflow(attended.scaled_scores)
+    if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
+        _refuse_overflow(context)
     return Layer(
         layer=number,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
@@ -256,7 +259,7 @@ def _visible(plan: Plan, scores: Scores, own: bool) -> Bool[Tensor, "query key"]
     return arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
 
 
-def _bias(plan: Plan, scores: Scores, own: bool) -> Scores | None:
+def _bias(plan: Plan, scores: Scores, own: bool) -> ForScores | None:
     """What ALiBi adds to the scores, the same for every seed."""
     if plan.settings.positions != "alibi" or not own:
         return None
@@ -264,7 +267,7 @@ def _bias(plan: Plan, scores: Scores, own: bool) -> Scores | None:
     return positions.distance_bias(heads, queries, keys).to(scores)
 
 
-def _kept(plan: Plan, scores: Scores, stream: str) -> Scores | None:
+def _kept(plan: Plan, scores: Scores, stream: str) -> ForScores | None:
     """What the weights are multiplied with: 0, or what makes up for those that are dropped."""
     dropout = plan.variant.dropout
     if plan.matrices.kept is not None:
@@ -284,12 +287,12 @@ def _joined(
     return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
-def _refuse_overflow(scores: Tensor, context: Tensor) -> None:
+def _refuse_overflow(numbers: Tensor) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
-    if not (scores.isfinite().all() and context.isfinite().all()):
-        dtype = str(scores.dtype).removeprefix("torch.")
+    if not numbers.isfinite().all():
+        dtype = str(numbers.dtype).removeprefix("torch.")
         raise AttnvizError(
             f"the scores are too large for {dtype}, whose largest number is "
-            f"{torch.finfo(scores.dtype).max:.2g}",
+            f"{torch.finfo(numbers.dtype).max:.2g}",
             "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
         )

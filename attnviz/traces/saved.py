@@ -36,7 +36,32 @@ Anything = TypeVar("Anything")
 def read(name: str) -> Trace:
     """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote."""
     path = Path(name)
-    contents = _contents(path)
+    _refuse_other_files(path)
+    try:
+        contents = _contents(path)
+        _refuse_other_contents(path, contents)
+        return _Reader(str(path), contents).trace()
+    except ODD:
+        # What attnviz wrote is whole; somebody has had their hands in this one.
+        raise AttnvizError(
+            f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
+            "write it again with: attnviz run TEXT -o trace.npz",
+        ) from None
+
+
+ODD = (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ArithmeticError)
+
+
+def _refuse_other_files(path: Path) -> None:
+    if path.suffix.lower() not in SAVED:
+        raise AttnvizError(
+            f"'{path}' is no file of a trace", f"give one that ends in {' or '.join(SAVED)}"
+        )
+    if not path.is_file():
+        raise AttnvizError(f"there is no file '{path}' to read a trace from", "check its path")
+
+
+def _refuse_other_contents(path: Path, contents: Contents) -> None:
     if "ways" in contents:
         raise AttnvizError(
             f"'{path}' holds a comparison, not a trace",
@@ -47,25 +72,10 @@ def read(name: str) -> Trace:
             f"'{path}' holds no trace that can be read again",
             "write one with: attnviz run TEXT -o trace.npz",
         )
-    try:
-        return _Reader(str(path), contents).trace()
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        # What attnviz wrote is whole; somebody has had their hands in this one.
-        raise AttnvizError(
-            f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
-            "write it again with: attnviz run TEXT -o trace.npz",
-        ) from None
 
 
 def _contents(path: Path) -> Contents:
-    suffix = path.suffix.lower()
-    if suffix not in SAVED:
-        raise AttnvizError(
-            f"'{path}' is no file of a trace", f"give one that ends in {' or '.join(SAVED)}"
-        )
-    if not path.is_file():
-        raise AttnvizError(f"there is no file '{path}' to read a trace from", "check its path")
-    if suffix == ".json":
+    if path.suffix.lower() == ".json":
         return json_object(text_of(path), path)
     return _nested(numpy_arrays(path, texts=True))
 

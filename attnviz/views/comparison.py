@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
@@ -19,6 +22,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves
 from attnviz.views.trace import AXES_NOTE
 from attnviz.views.view import Group, Kind, View, page_of
+from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text, tiny_text
 
 VARYING = {  # what differs is no setting of the whole
@@ -60,7 +64,18 @@ def view(
         closing=(concluded,) if curves_alone else tuple(notes),
         data=data_of_comparison(comparison, sweep, concluded),
         provenance=comparison.provenance,
+        command=_command(comparison, curves=curves_alone, full=full),
     )
+
+
+def _command(comparison: Comparison, **options: bool) -> Command | None:
+    """The command that would show the same."""
+    if comparison.command is None:
+        return None
+    wanted: dict[str, Any] = {name: True for name, value in options.items() if value}
+    if comparison.query is not None:
+        wanted["query"] = str(comparison.query + 1)
+    return comparison.command.also(**wanted)
 
 
 def _on_screen(comparison: Comparison, *, full: bool) -> list[Group]:
@@ -104,7 +119,7 @@ def differences_of(comparison: Comparison) -> list[Grid]:
     if len(found) < len(places):
         return []
     drawn = same_scale(found)
-    nothing = unmasked(drawn[0].values * 0.0)
+    nothing = unmasked(np.zeros(drawn[0].cells.shape))
     itself = replace(drawn[0], title="the reference", cells=nothing)
     return [*drawn[: comparison.reference], itself, *drawn[comparison.reference :]]
 

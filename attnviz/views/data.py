@@ -1,5 +1,4 @@
-"""The numbers behind what is shown: of a Trace everything and its weights, of a Comparison all ways
-and their measures."""
+"""The numbers behind what is shown, as a document and as rows."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
@@ -26,7 +27,10 @@ class Arranged:
 
 def arranged(groups: Sequence[Group], size: tuple[float, float] | None) -> Arranged:
     """The groups that have panels; charts stand in a row of their own below the others."""
-    first, *others = [group for group in groups if group.panels]
+    shown = [group for group in groups if group.panels]
+    if not shown:
+        raise AttnvizError("there is nothing to draw", "show some part of the result")
+    first, *others = shown
     charts = _panels(others)
     if first.kind == "free":
         return Arranged((*_panels([first]), *charts))

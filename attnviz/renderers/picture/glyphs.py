@@ -92,7 +92,8 @@ def _section_with_glyphs(section: Section) -> Section:
 
 
 def _sum_with_glyphs(each: Sum) -> Sum:
-    return replace(each, left=fonts.drawable(each.left), right=fonts.drawable(each.right))
+    left, right, result = map(fonts.drawable, (each.left, each.right, each.result))
+    return replace(each, left=left, right=right, result=result)
 
 
 def _texts(panels: Iterable[Drawable]) -> Iterator[str]:

@@ -42,7 +42,7 @@ def colorless(label: str) -> Scale:
 
 def weight_scale(cells: Cells) -> Scale:
     """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
-    largest = cells.extent[1]
+    largest = float(cells.extent[1])
     if cells.shape[1] <= KEYS_ON_FULL_SCALE:
         return Scale("weight", 0.0, 1.0 if largest <= 1.001 else rounded_up(largest))
     sample = cells.sample()

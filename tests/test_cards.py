@@ -1,0 +1,335 @@
+"""Cards: how much room each of them takes, and how they stand together on a page."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.renderers import Look
+from attnviz.renderers.picture.cards import (
+    HEADING,
+    LONGEST_SIDE,
+    MOST_LINES,
+    MOST_NUMBERED,
+    ON_CARDS,
+    SMALL,
+    SMALLER_HEADING,
+    WIDEST_HEADING,
+    WORDS_ALONE,
+    Card,
+    bodies,
+    body,
+    card_of,
+    draw_card,
+    head,
+    least_width,
+)
+from attnviz.renderers.picture.flow import (
+    CARD_GAP,
+    ROW_GAP,
+    WIDER,
+    WIDEST_ROW_GAP,
+    Flow,
+    draw_flow,
+    flow,
+)
+from attnviz.renderers.picture.pages import GROWN, PAGES, page
+from attnviz.renderers.picture.placed import Box, Layout
+from attnviz.renderers.picture.texts import BOLD, Captions
+from attnviz.renderers.picture.ticks import text_width
+from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.view import Group
+from tests.hand import causal_weights, many_words, vectors
+
+LONG = "what comes of the first and the second and the third and the fourth of all the tables"
+LINE = np.array([1.0, 2.0, 3.0])
+
+
+def section(*grids: Grid, title: str = "a step", about: str = "What it does.") -> Section:
+    return Section("1", "step", title, about, "[4 × 3] · [3 × 4]", "a = b", grids=grids)
+
+
+def heads(count: int, *names: str) -> list[Grid]:
+    return [causal_weights(f"{name} H{head}") for name in names for head in range(count)]
+
+
+def chart() -> Curves:
+    return Curves("spread", "width", (1.0, 2.0, 3.0), (Curve("mean", LINE, LINE - 1, LINE + 1),))
+
+
+def cards(count: int) -> list[Card]:
+    """Of every form, as many as are wanted: tables, several of them, a chart, words alone."""
+    forms = [
+        card_of(section(causal_weights())),
+        card_of(section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
+        card_of(section(title="words")),
+        card_of(section(*heads(2, "scores", "weights"))),
+        card_of(chart()),
+        card_of(section(many_words(12))),
+    ]
+    return [replace(forms[number % 6], heading=f"card {number}") for number in range(count)]
+
+
+def words_of(layout: Layout) -> list[str]:
+    return [word.text for word in layout.words]
+
+
+def boxes_of(layout: Layout) -> list[Box]:
+    return [*(panel.box for panel in layout.panels), *(each.box for each in layout.charts)]
+
+
+def drawn(card: Card, width: float) -> Layout:
+    """A card by itself, its tables in one row."""
+    return draw_card(card, bodies(card, 1.0)[-1], 0.0, 5.0, width)
+
+
+def test_a_table_alone_on_its_card_has_no_title() -> None:
+    alone, beside = card_of(section(vectors())), card_of(section(vectors(), causal_weights()))
+
+    assert [each.title for each in alone.drawn] == [""]
+    assert [each.title for each in beside.drawn] == ["context vectors", "weights"]
+
+
+@pytest.mark.parametrize("shown", [causal_weights("the weights"), replace(chart(), title="curves")])
+def test_what_is_no_step_gives_its_card_its_title(shown: Grid | Curves) -> None:
+    card = card_of(shown)
+
+    assert card.heading == shown.title
+    assert [each.title for each in card.drawn] == [""]
+
+
+def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
+    square, flat = card_of(section(causal_weights(), vectors())).drawn
+
+    assert isinstance(square, Grid)
+    assert isinstance(flat, Grid)
+    assert (square.rows.title, square.columns.title) == ("query (reads)", "key (is read)")
+    assert (flat.rows.title, flat.columns.title) == ("", "")
+
+
+def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_tables() -> None:
+    wide, narrow = (heads(2, name) for name in ("scores before scaling and mask", "scores"))
+
+    assert [each.title for each in card_of(section(*wide)).drawn] == ["H0", "H1"]
+    assert [each.title for each in card_of(section(*narrow)).drawn] == ["scores H0", "scores H1"]
+
+
+@given(st.text("abcdefgh ", min_size=1, max_size=80))
+def test_a_card_is_never_narrower_than_its_heading_needs(title: str) -> None:
+    card = card_of(section(vectors(2, 1), title=title))
+    (only,) = flow([card], 1.0, 1.0).rows[0]
+    needed = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
+
+    assert only.width >= least_width(card) >= needed
+    if needed < WIDEST_HEADING:
+        assert head(card, only.width).heading == card.heading
+
+
+def test_a_heading_is_made_smaller_before_it_is_cut() -> None:
+    card = card_of(section(vectors(), title="scores, scaled and masked"))
+    width = least_width(card)
+
+    assert SMALLER_HEADING <= head(card, width).size < head(card, 2 * width).size == HEADING
+    assert head(card, width).heading == card.heading
+
+
+def test_a_heading_too_long_for_any_card_is_cut() -> None:
+    card = card_of(section(title=LONG))
+    above = head(card, WIDEST_HEADING)
+
+    assert least_width(card) == WIDEST_HEADING
+    assert above.heading.endswith("…")
+    assert text_width(above.heading, above.size * BOLD) <= WIDEST_HEADING + 1e-6
+
+
+def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
+    card = card_of(section(causal_weights(), vectors()))
+    layout = drawn(card, 4.0)
+    (heading,) = (word for word in layout.words if word.text == card.heading)
+
+    assert {bar.scale.label for bar in layout.bars} == {"weight", "value"}
+    for bar in layout.bars:
+        left, bottom, width, height = bar.box
+        assert width > height
+        assert heading.x + text_width(heading.text, heading.size * BOLD) < left
+        assert left + width < 4.0
+        assert bottom == heading.y
+    assert {"-1", "0", "1"} <= set(words_of(layout))
+
+
+def test_where_there_is_no_room_for_all_keys_some_are_left_out() -> None:
+    card = card_of(section(causal_weights(), vectors(), title="all of it"))
+
+    assert len(head(card, least_width(card)).scales) == 1
+    assert len(head(card, 2 * least_width(card)).scales) == 2
+
+
+def test_the_small_print_has_shapes_formula_and_a_short_sentence() -> None:
+    card = card_of(section(vectors(), about="What it does."))
+
+    assert head(card, 3.0).lines == ("[4 × 3] · [3 × 4]", "a = b", "What it does.")
+
+
+def test_a_long_sentence_and_a_long_formula_are_left_out_beside_tables() -> None:
+    card = card_of(replace(section(vectors(), about=f"{LONG} {LONG}"), formula=LONG))
+
+    assert head(card, 2.0).lines == ("[4 × 3] · [3 × 4]",)
+    assert LONG in head(card, 8.0).lines
+    assert " ".join(head(card, 8.0).lines[-MOST_LINES:]) == f"{LONG} {LONG}"
+
+
+def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
+    card = card_of(section(about=f"{LONG} {LONG}"))
+    (only,) = bodies(card, 1.0)
+    layout = draw_card(card, only, 0.0, 5.0, 2.0)
+
+    assert (only.width, only.height, least_width(card)) == (0.0, 0.0, WORDS_ALONE)
+    assert " ".join(words_of(layout)) == f"{card.heading} {LONG} {LONG}"
+    assert all(text_width(word.text, SMALL) <= 2.0 for word in layout.words)
+    assert (layout.panels, layout.charts, layout.bars) == ((), (), ())
+
+
+def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
+    for card in cards(6):
+        for made in bodies(card, 1.0):
+            width = max(made.width, least_width(card))
+            layout = draw_card(card, made, 0.0, 0.0, width)
+            boxes = boxes_of(layout)
+            lowest = min([box[1] for box in boxes] + [word.y for word in layout.words])
+            furthest = max([box[0] + box[2] for box in boxes], default=0.0)
+
+            assert lowest >= -(head(card, width).height + made.height) - 0.01
+            assert furthest <= width + 1e-6
+
+
+def test_tables_beside_and_below_each_other_share_their_labels() -> None:
+    tables = body(card_of(section(*heads(2, "scores", "weights"))), 2, 1.0).tables
+
+    assert [bool(each.rows.labels) for each in tables] == [True, False, True, False]
+    assert [bool(each.columns.labels) for each in tables] == [False, False, True, True]
+
+
+def test_heads_stand_below_each_other() -> None:
+    three = bodies(card_of(section(*heads(3, "scores", "weights"))), 1.0)
+
+    assert [made.across for made in three] == [1, 3, 6]
+    assert [len(made.rows) for made in three] == [6, 2, 1]
+
+
+def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
+    three, five = (
+        bodies(card_of(section(*(vectors() for _ in range(count)))), 1.0) for count in (3, 5)
+    )
+
+    assert [made.across for made in three] == [1, 3]
+    assert [made.across for made in five] == [1, 2, 3, 5]
+
+
+def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> None:
+    few, many = (card_of(section(many_words(count))) for count in (MOST_NUMBERED, 400))
+    layouts = [drawn(card, 10.0) for card in (few, many)]
+
+    assert [bool(layout.panels[0].number_size) for layout in layouts] == [True, False]
+    assert max(layouts[1].panels[0].box[2:]) <= LONGEST_SIDE + 1e-6
+
+
+def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
+    card = card_of(section(causal_weights()))
+    wide = body(card, 1, 1.0, 3.0).tables[0]
+
+    assert wide.width == pytest.approx(wide.height * ON_CARDS.stretch)
+
+
+@pytest.mark.parametrize("width", [12.36, 18.76, 40.0])
+@pytest.mark.parametrize("grown", [1.0, 1.8])
+def test_cards_flow_in_rows_no_wider_than_the_page_and_fill_them(
+    width: float, grown: float
+) -> None:
+    every = cards(9)
+    made = flow(every, width, grown)
+
+    assert [piece.card for row in made.rows for piece in row] == every
+    for row in made.rows:
+        wide = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
+        assert width - 0.01 * len(row) <= wide + 1e-6
+        assert wide <= width + 1e-6
+        assert all(piece.body.width <= piece.width for piece in row)
+
+
+@given(count=st.integers(1, 8), width=st.floats(4.0, 30.0))
+def test_a_row_is_wider_than_the_page_only_where_one_card_is(count: int, width: float) -> None:
+    for row in flow(cards(count), width, 1.0).rows:
+        wide = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
+        assert wide <= width + 1e-6 or len(row) == 1
+
+
+def test_on_a_wider_page_cards_are_never_higher() -> None:
+    heights = [flow(cards(9), width, 1.0).height for width in (8.0, 12.0, 16.0, 24.0)]
+
+    assert heights == sorted(heights, reverse=True)
+    assert heights[-1] < heights[0]
+
+
+def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
+    card = card_of(section(vectors(4, 8)))
+    (narrow,), (wide,) = (flow([card], width, 1.0).rows[0] for width in (4.0, 30.0))
+
+    assert narrow.body.tables[0].width < wide.body.tables[0].width
+    assert wide.body.tables[0].width == pytest.approx(body(card, 1, 1.0).tables[0].width * WIDER)
+
+
+def test_no_card_lies_on_another() -> None:
+    made = flow(cards(9), 16.0, 1.0)
+    layout = draw_flow(made, (0.0, 0.0, 16.0, made.height + 5.0))
+
+    for one, other in itertools.combinations(boxes_of(layout), 2):
+        beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
+        below = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
+        assert beside or below
+
+
+def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
+    made = flow([card_of(section(title="words")) for _ in range(9)], 5.0, 1.0)
+
+    assert gaps(made, 0.0) == pytest.approx([ROW_GAP] * 4)
+    assert gaps(made, 0.5) == pytest.approx([ROW_GAP + 0.1] * 4)
+    assert gaps(made, 50.0) == pytest.approx([WIDEST_ROW_GAP] * 4)
+
+
+def gaps(made: Flow, spare: float) -> list[float]:
+    """Between the rows, from the foot of one to the rule over the next."""
+    layout = draw_flow(made, (0.0, 0.0, made.width, made.height + spare))
+    tops = sorted({start[1] for start, _ in layout.marks}, reverse=True)
+    feet = [top - height for top, height in zip(tops, made.heights, strict=True)]
+    return [foot - top for foot, top in zip(feet, tops[1:], strict=False)]
+
+
+def test_cells_grow_only_as_long_as_everything_fits() -> None:
+    least = body(card_of(step()), 2, 1.0).tables[0].height / 4
+    few, more, many = map(cell_among, (2, 10, 60))
+
+    assert few == pytest.approx(least * GROWN[-1])
+    assert least < more < few
+    assert many < least
+
+
+def step() -> Section:
+    return section(vectors(4, 3), vectors(4, 3))
+
+
+def cell_among(count: int) -> float:
+    """How high a cell is on a slide of so many steps, all of which lie on it."""
+    steps = tuple(step() for _ in range(count))
+    layout = page([Group("steps", steps)], Look(size=PAGES[0]), Captions("a title"))
+    for panel in layout.panels:
+        left, bottom, width, height = panel.box
+        assert min(left, bottom) > 0
+        assert left + width < layout.size[0]
+        assert bottom + height < layout.size[1]
+    return layout.panels[0].box[3] / 4

@@ -1,0 +1,229 @@
+"""Layers: gradients flow through them, batches are their items, and what is wrong stays wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from attnviz import Settings, trace
+from attnviz.attention import arithmetic
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.traces.layers import layers, score
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.plan import Plan, planned
+from attnviz.traces.settings import POSITIONS
+
+TEXT = "I am learning this"
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {"variant": "plain"},
+    "causal": {"variant": "causal"},
+    "multi-head": {"variant": "multi-head"},
+    "rotary": {"variant": "multi-head", "positions": "rotary"},
+    "alibi": {"variant": "multi-head", "positions": "alibi"},
+    "dropout": {"variant": "causal", "dropout": 0.25},
+    "blocks": {"variant": "multi-head", "layers": 2, "norm": "pre", "activation": "gelu"},
+    "blocks with memory": {"variant": "multi-head", "layers": 2, "memory": "you"},
+}
+BATCHES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
+
+
+def plan_of(dim: int, **changes: Any) -> Plan:
+    return planned(Settings(dim=dim, **changes), Matrices(), dim)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+
+def outputs_of(plan: Plan, inputs: Tensor, memory: Tensor) -> Tensor:
+    """What the last layer hands on; the memory is read where the settings have one."""
+    *_, last = layers(plan, inputs, memory if plan.settings.memory else None)
+    return last.outputs
+
+
+def weighed(outputs: Tensor) -> Tensor:
+    """One number of them all; their sum would not do, which LayerNorm keeps at 0."""
+    return (outputs * drawn(*outputs.shape, seed=9)).sum()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_flow_through_all_layers(name: str) -> None:
+    plan = plan_of(8, **KINDS[name])
+    inputs, memory = drawn(4, 8).requires_grad_(), drawn(3, 8, seed=1).requires_grad_()
+
+    reached = [inputs, memory] if plan.settings.memory else [inputs]
+    for gradient in torch.autograd.grad(weighed(outputs_of(plan, inputs, memory)), reached):
+        assert gradient.isfinite().all()
+        assert (gradient.abs() > 1e-6).any(-1).all()  # every token has a part in it
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_are_those_of_small_differences(name: str) -> None:
+    plan = plan_of(4, **KINDS[name])
+    inputs, memory = drawn(3, 4).requires_grad_(), drawn(2, 4, seed=1).requires_grad_()
+
+    assert gradcheck(lambda *vectors: outputs_of(plan, *vectors), (inputs, memory))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_gradient_reaches_the_future(name: str) -> None:
+    plan = plan_of(8, **KINDS[name])
+    inputs, memory = drawn(4, 8).requires_grad_(), drawn(3, 8, seed=1)
+
+    (gradient,) = torch.autograd.grad(weighed(outputs_of(plan, inputs, memory)[1]), inputs)
+
+    read = (gradient != 0).any(-1).tolist()
+    assert read == ([True] * 4 if name == "plain" else [True, True, False, False])
+
+
+Sizes = tuple[int, int, int, int]
+SIZES = st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4))
+
+
+def assert_as_alone(made: Callable[..., Tensor], batch: tuple[int, ...], *together: Tensor) -> None:
+    """A batch gives for each item what the item gives by itself."""
+    whole = made(*together)
+    for item in product(*map(range, batch)):
+        assert_close(whole[item], made(*(each[item] for each in together)))
+
+
+@given(batch=BATCHES, sizes=SIZES)
+def test_a_batch_is_projected_and_split_as_each_item_alone(
+    batch: tuple[int, ...], sizes: Sizes
+) -> None:
+    heads, tokens, dim, width = sizes
+    inputs, matrix = drawn(*batch, tokens, dim), drawn(*batch, dim, heads * width, seed=1)
+    one, bias = matrix[(0,) * len(batch)], drawn(heads * width, seed=2)
+
+    assert_as_alone(arithmetic.project, batch, inputs, matrix)
+    assert_as_alone(lambda x: arithmetic.project(x, one, bias), batch, inputs)
+    joined = drawn(*batch, tokens, heads * width)
+    split = arithmetic.split_heads(joined, heads)
+    assert_as_alone(lambda x: arithmetic.split_heads(x, heads), batch, joined)
+    assert_as_alone(arithmetic.join_heads, batch, split)
+    assert torch.equal(arithmetic.join_heads(split), joined)
+
+
+@given(batch=BATCHES, sizes=SIZES, causal=st.booleans())
+def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
+    batch: tuple[int, ...], sizes: Sizes, causal: bool
+) -> None:
+    heads, tokens, keys, width = sizes
+    variant = replace(VARIANTS["scaled"], causal=causal)
+    visible = arithmetic.visible_cells(variant, tokens, torch.device("cpu"), keys)
+    queries, read = drawn(*batch, heads, tokens, width), drawn(*batch, heads, keys, width, seed=1)
+    scores, values = arithmetic.similarity(queries, read), drawn(*batch, heads, keys, 2, seed=2)
+
+    assert_as_alone(arithmetic.similarity, batch, queries, read)
+    assert_as_alone(lambda x: arithmetic.attention_weights(x, visible), batch, scores)
+    weights = arithmetic.attention_weights(scores, visible)
+    assert_as_alone(arithmetic.mix, batch, weights, values)
+    assert_as_alone(arithmetic.weighted, batch, weights[..., 0, :], values)
+
+
+@given(batch=BATCHES, sizes=SIZES, shared=st.booleans())
+def test_a_batch_attends_as_each_item_alone(
+    batch: tuple[int, ...], sizes: Sizes, shared: bool
+) -> None:
+    """With a bias, and with what dropout leaves, of each item's own or the same for all."""
+    heads, tokens, keys, width = sizes
+    shape = (heads, tokens, keys)
+    scores, values = drawn(*batch, *shape), drawn(*batch, heads, keys, width, seed=1)
+    visible = torch.ones(tokens, keys, dtype=torch.bool)
+    bias, kept = (drawn(*(() if shared else batch), *shape, seed=seed) for seed in (2, 3))
+
+    def contexts(scores: Tensor, values: Tensor, *own: Tensor) -> Tensor:
+        added, left = own or (bias, kept)
+        attended = arithmetic.attend(scores, values, visible, scale=0.5, bias=added, kept=left)
+        assert_close(attended.logits, attended.scaled_scores + added)
+        return attended.contexts
+
+    own = () if shared else (bias, kept)
+    assert_as_alone(contexts, batch, scores, values, *own)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+@profile(max_examples=20)
+@given(batch=BATCHES, tokens=st.integers(1, 5), pairs=st.integers(1, 3), seed=st.integers(0, 99))
+def test_a_batch_is_scored_as_each_item_alone(
+    variant: str, positions: str, batch: tuple[int, ...], tokens: int, pairs: int, seed: int
+) -> None:
+    plan = plan_of(4 * pairs, variant=variant, positions=positions)
+    inputs = drawn(*batch, tokens, 4 * pairs, seed=seed)
+
+    def logits(inputs: Tensor) -> Tensor:
+        scored = score(plan, "", inputs, inputs, own=True)
+        return arithmetic.biased(scored.scores, scored.bias)
+
+    def keys(inputs: Tensor) -> Tensor:
+        found = score(plan, "", inputs, inputs, own=True).keys
+        assert found is not None
+        return found
+
+    assert_as_alone(logits, batch, inputs)
+    assert_as_alone(keys, batch, inputs)
+
+
+@given(batch=BATCHES, tokens=st.integers(1, 4), others=st.integers(1, 4))
+def test_a_batch_is_scored_against_other_tokens_as_each_item_alone(
+    batch: tuple[int, ...], tokens: int, others: int
+) -> None:
+    plan = plan_of(4, variant="multi-head", positions="rotary")
+    inputs, memory = drawn(*batch, tokens, 4), drawn(*batch, others, 4, seed=1)
+
+    def scores(inputs: Tensor, memory: Tensor) -> Tensor:
+        scored = score(plan, "cross ", inputs, memory, own=False)
+        assert scored.visible.all()  # of another sentence nothing is hidden,
+        assert scored.before_rotary is None  # and nothing stands at a distance
+        return scored.scores
+
+    assert_as_alone(scores, batch, inputs, memory)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
+    plan = plan_of(8, **KINDS[name])
+
+    def outputs(inputs: Tensor, memory: Tensor) -> Tensor:
+        return outputs_of(plan, inputs, memory)
+
+    assert_as_alone(outputs, (2, 3), drawn(2, 3, 4, 8), drawn(2, 3, 3, 8, seed=1))
+
+
+@pytest.mark.parametrize("memory", [None, "who goes there"])
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str | None) -> None:
+    chosen = Settings(variant="multi-head", layers=3, memory=memory)
+    right, wrong = trace(TEXT, chosen).layers, trace(TEXT, chosen, mistake=name).layers
+
+    assert [layer.mistake for layer in wrong] == [name] * 3
+    assert torch.equal(right[0].inputs, wrong[0].inputs)
+    assert torch.equal(right[0].attended.logits, wrong[0].attended.logits)
+    for below, above, same in zip(wrong, wrong[1:], right[1:], strict=False):
+        assert torch.equal(above.inputs, below.outputs)
+        assert not torch.allclose(above.inputs, same.inputs, atol=1e-4)
+        assert not torch.allclose(above.attended.scores, same.attended.scores, atol=1e-4)
+    for layer in wrong:
+        weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, layer.ratio)
+        assert torch.equal(layer.attended.weights, weights)
+        assert layer.attended.mixed_by == "mistake"
+
+
+def test_without_a_mistake_nothing_is_called_one() -> None:
+    for layer in trace(TEXT, layers=2).layers:
+        assert layer.mistake == ""
+        assert layer.attended.mixed_by == "softmax"

@@ -1,0 +1,305 @@
+"""A Trace comes back: what was written is read again, and draws the same, to the byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnviz import AttnvizError, Trace, compare, read, trace
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.examples import shipped
+from attnviz.traces.matrices import matrices
+from attnviz.traces.parts import SAVED
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{name: {"variant": name} for name in VARIANTS},
+    "rotary": {"positions": "rotary", "heads": 2},
+    "alibi": {"positions": "alibi", "variant": "multi-head"},
+    "learned positions": {"positions": "learned"},
+    "dropout": {"dropout": 0.4, "seed": 9},
+    "half precision": {"dtype": "bfloat16"},
+    "double precision": {"dtype": "float64", "window": 2},
+    "blocks": {"layers": 2, "activation": "gelu", "feed_forward": 5},
+    "pre-norm": {"layers": 2, "norm": "pre", "variant": "multi-head"},
+    "memory": {"memory": "you are teaching it", "layers": 2},
+    "bytes": {"tokenizer": "bytes"},
+}
+GIVEN: dict[str, dict[str, Any]] = {
+    "scores": {"scores": [[2, 4, 4], [4, 16, 12], [4, 12, 10]]},
+    "matrices": {
+        "tokens": ["a", "b"],
+        "embeddings": [[0.1, 2], [3, 4]],
+        "w_query": [[1, 2], [0, 1]],
+        "b_query": [1, 1],
+        "w_value": [[1, 0, 2], [0, 1, 1]],
+    },
+    "other keys": {
+        "tokens": ["a", "b"],
+        "key_tokens": ["x", "y", "z"],
+        "queries": [[1, 2], [3, 4]],
+        "keys": [[1, 0], [0, 1], [1, 1]],
+        "values": [[1], [2], [3]],
+    },
+    "other keys, embedded": {
+        "tokens": ["a", "b"],
+        "key_tokens": ["b", "c", "d"],
+        "visible": [[1, 0, 1], [1, 1, 1]],
+    },
+    "by hand": {"embeddings": [[1, 2], [3, 4]], "weights": [[0.5, 0.5], [0.2, 0.9]]},
+    "kept": {"embeddings": [[1, 2], [3, 4]], "kept": [[1, 0], [1, 1]]},
+}
+
+
+def again(made: Trace, folder: Path, suffix: str) -> Trace:
+    made.view().save(folder / f"numbers{suffix}")
+    return read(str(folder / f"numbers{suffix}"))
+
+
+def unlike(one: Any, other: Any, path: str = "trace") -> list[str]:
+    """The places in two values of one kind that are not the same."""
+    if isinstance(one, torch.Tensor):
+        same = isinstance(other, torch.Tensor) and one.dtype == other.dtype
+        return [] if same and torch.equal(one, other) else [path]
+    if is_dataclass(one) and type(one) is type(other):
+        names = [each.name for each in fields(one)]
+        return [
+            place
+            for name in names
+            for place in unlike(getattr(one, name), getattr(other, name), f"{path}.{name}")
+        ]
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [place for number, pair in pairs for place in unlike(*pair, f"{path}.{number}")]
+    return [] if one == other else [f"{path}: {one!r} is not {other!r}"]
+
+
+def but_for_the_command(places: list[str]) -> list[str]:
+    """What is saved says by which command; what was made in the library does not."""
+    return [place for place in places if not place.startswith("trace.provenance.command")]
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
+    made = trace(TEXT, **SETTINGS[name])
+
+    assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("name", GIVEN)
+def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
+    made = trace(None, given=matrices(GIVEN[name]))
+
+    assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
+    made = shipped.example(name).trace()
+
+    assert but_for_the_command(unlike(made, again(made, tmp_path, ".npz"))) == []
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
+    made = trace(TEXT, variant="causal", heads=2, mistake=name)
+
+    back = again(made, tmp_path, ".json")
+    assert but_for_the_command(unlike(made, back)) == []
+    assert back.layers[0].mistake == name
+
+
+@settings(max_examples=40)
+@given(text=st.text(min_size=1, max_size=20).filter(str.strip), name=st.sampled_from(SAVED))
+def test_any_text_comes_back(
+    text: str, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = trace(text, tokenizer="chars")
+
+    back = again(made, tmp_path_factory.mktemp("saved"), name)
+    assert (back.tokens, back.text) == (made.tokens, text)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [TEXT],
+        [TEXT, "--variant", "multi-head", "--positions", "alibi"],
+        [TEXT, "--layers", "2", "--norm", "pre"],
+        [TEXT, "--memory", "you are"],
+        ["--given", "given.toml"],
+    ],
+)
+@pytest.mark.parametrize("suffix", SAVED)
+def test_the_same_pictures_are_drawn_later(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], suffix: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("given.toml").write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
+    kinds = (".svg", ".txt", ".csv", ".md")
+    outs = [word for kind in kinds for word in ("-o", f"now{kind}")]
+    later = [word for kind in kinds for word in ("-o", f"later{kind}")]
+
+    assert attnviz("run", *words, "-o", f"numbers{suffix}", *outs).status == 0
+    result = attnviz("run", "--trace", f"numbers{suffix}", *later)
+
+    assert (result.status, result.out) == (0, "")
+    for kind in kinds:
+        assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("kind", [".png", ".svg", ".md"])
+def test_steps_are_drawn_later_as_they_were(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = ["--query", "this", "--step", "5-8"]
+    attnviz("steps", TEXT, *steps, "-o", "numbers.npz", "-o", f"now{kind}")
+    attnviz("steps", "--trace", "numbers.npz", *steps, "-o", f"later{kind}")
+
+    assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("command", ["steps", "compare"])
+@pytest.mark.parametrize("words", [[], ["--variant", "causal", "--seed", "3", "--dim", "6"]])
+def test_another_command_draws_from_a_trace_what_it_draws_from_the_text(
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    words: list[str],
+) -> None:
+    for name in ("now", "later"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "later")
+    attnviz("run", TEXT, *words, "-o", "numbers.npz")
+    assert attnviz(command, "--trace", "numbers.npz", "-o", "a.svg").status == 0
+    monkeypatch.chdir(tmp_path / "now")
+    attnviz(command, TEXT, *words, "-o", "a.svg")
+
+    assert Path("a.svg").read_bytes() == (tmp_path / "later" / "a.svg").read_bytes()
+
+
+@pytest.mark.parametrize("by", ["scale", "mask", "dim", "positions", "seed", "tokenizer"])
+def test_a_trace_is_compared_as_its_text_is(by: str, tmp_path: Path) -> None:
+    made = trace(TEXT, variant="causal", seed=5)
+
+    ours, theirs = (
+        compare(source, by=by, **more).view().render(".csv")
+        for source, more in (
+            (again(made, tmp_path, ".npz"), {}),
+            (TEXT, {"variant": "causal", "seed": 5}),
+        )
+    )
+
+    assert ours == theirs
+
+
+def test_vectors_of_a_file_come_back_though_the_file_is_gone(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("mine.npy", np.random.default_rng(0).normal(size=(300, 6)))
+    attnviz("run", "abc", "-t", "bytes", "--embeddings", "mine.npy", "-o", "numbers.json")
+    expected = attnviz("compare", "abc", "-t", "bytes", "--embeddings", "mine.npy")
+    Path("mine.npy").unlink()
+
+    assert attnviz("compare", "--trace", "numbers.json") == expected
+
+
+def test_a_trace_and_how_to_make_one_are_not_both_given(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.npz")
+    attnviz("run", TEXT, "-o", path)
+
+    both = attnviz("run", TEXT, "--trace", path)
+    changed = attnviz("steps", "--trace", path, "--head-dim", "4")
+
+    assert both.err == "error: a text and --trace are both given\n hint: give one of them\n"
+    assert changed.err == (
+        "error: --trace reads a trace that is made, and --head-dim is about making one\n"
+        " hint: leave --head-dim out, or --trace\n"
+    )
+    assert (both.status, changed.status) == (2, 2)
+
+
+def broken(path: Path, change: str) -> None:
+    """A file that somebody has had their hands in."""
+    document = json.loads(path.read_text("utf-8"))
+    layer = document["layers"][0]
+    if change == "a row too few":
+        layer["weights"][0].pop()
+    elif change == "ragged":
+        layer["values"][0][1].pop()
+    elif change == "words":
+        layer["queries"] = "no numbers"
+    elif change == "nothing":
+        del layer["contexts"]
+    elif change == "a comparison":
+        document["ways"] = []
+    elif change == "an older file":
+        del document["trace"]
+    elif change == "settings":
+        document["trace"]["origin"]["settings"]["heads"] = 0
+    elif change == "a list":
+        document["trace"] = []
+    path.write_text(json.dumps(document), "utf-8")
+
+
+BROKEN = {
+    "a row too few": "'weights' in '{}' is 3 × 4, and 4 × 4 is wanted",
+    "ragged": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    "words": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    "nothing": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    "a comparison": "'{}' holds a comparison, not a trace",
+    "an older file": "'{}' holds no trace that can be read again",
+    "settings": "--heads is 0, and must be from 1 to 65,536",
+    "a list": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    trace(TEXT).view().save(path)
+    broken(path, change)
+
+    with pytest.raises(AttnvizError) as refused:
+        read(str(path))
+
+    assert str(refused.value) == BROKEN[change].format(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("none.npz", None, "there is no file '{}' to read a trace from"),
+        ("a.txt", b"words", "'{}' is no file of a trace"),
+        ("a.npz", b"words", "'{}' is no NumPy file"),
+        ("a.json", b"{", "line 1 of '{}' is not valid JSON"),
+        ("b.json", b"{}", "'{}' holds no trace that can be read again"),
+    ],
+)
+def test_what_is_no_trace_is_refused(
+    name: str, content: bytes | None, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(AttnvizError) as refused:
+        read(str(path))
+
+    assert str(refused.value).startswith(problem.format(path))

@@ -1,0 +1,206 @@
+"""Sweeps: curves over many seeds, all seeds at once, are what single runs give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from attnviz import Settings, trace
+from attnviz.analysis import sweeps
+from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.comparison import compare
+from attnviz.analysis.measures import measure
+from attnviz.analysis.sweeps import MEASURED, SERIES, Sweep, sweep
+from attnviz.attention.variants import VARIANTS
+from attnviz.traces.settings import POSITIONS, Dtype, Positions
+from attnviz.traces.trace import Layer
+from attnviz.views.sweep import curves
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+
+Numbers = dict[tuple[str, str], Tensor]  # by measure and series: a row a value, a column a seed
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    """A file with a vector of twelve numbers for each word."""
+    numbers = np.random.default_rng(1).normal(size=(4, 12)).round(4).tolist()
+    lines = zip(TEXT.split(), numbers, strict=True)
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, each))}\n" for word, each in lines))
+    return str(path)
+
+
+def curves_of(made: Sweep) -> Numbers:
+    """All its numbers."""
+    return {(name, series): made.curves[name][series] for name in MEASURED for series in SERIES}
+
+
+def curves_of_runs(settings: Settings, by: str, values: Sequence[str], repeats: int) -> Numbers:
+    """The same from one run after the other."""
+    found = {
+        (name, series): torch.empty(len(values), repeats) for name in MEASURED for series in SERIES
+    }
+    for place, value in enumerate(values):
+        for column in range(repeats):
+            for series in SERIES:
+                chosen = replace(settings, seed=settings.seed + column, scale=series == "scaled")
+                layer = trace(TEXT, ASPECTS[by].choose(chosen, value)).layers[0]
+                for name, number in measured(layer).items():
+                    found[name, series][place, column] = number
+    return found
+
+
+def assert_alike(swept: Numbers, run: Numbers) -> None:
+    """To within float32's rounding, in which everything is swept."""
+    assert_close(swept, run, atol=1e-5, rtol=1e-4)
+
+
+def measured(layer: Layer) -> dict[str, float]:
+    """What a sweep measures, of one run."""
+    means = measure(layer.attended.weights, layer.visible, None).means()
+    seen = layer.attended.logits.double()[:, layer.visible]
+    return {name: means.get(name, float(seen.std(-1, correction=0).mean())) for name in MEASURED}
+
+
+def test_the_spread_of_unscaled_scores_follows_the_root_of_the_width() -> None:
+    made = sweep(TEXT * 3, Settings(), "dim", ["8", "32", "128"], 40)
+    spread = made.curves["spread"]
+
+    for place, width in enumerate(made.widths):
+        low, high = spread["unscaled"][place].quantile(torch.tensor([0.05, 0.95])).tolist()
+        assert low < width**0.5 < high
+        assert 0.7 < float(spread["scaled"][place].median()) < 1.3
+
+
+@pytest.mark.parametrize(
+    ("variant", "positions", "series"),
+    [
+        ("multi-head", "none", "scaled"),
+        ("plain", "none", "unscaled"),
+        ("causal", "learned", "scaled"),
+        ("scaled", "rotary", "scaled"),
+        ("multi-head", "alibi", "scaled"),
+    ],
+)
+def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives(
+    variant: str, positions: Positions, series: str
+) -> None:
+    chosen = Settings(variant=variant, dim=8, seed=7, positions=positions)
+    values = ["0.5", "2"]
+
+    found = sweep(TEXT, chosen, "temperature", values, 3)
+
+    run = compare(TEXT, chosen, by="temperature", values=values)
+    for place, measures in enumerate(run.measures):
+        entropy = float(found.curves["entropy"][series][place, 0])
+        assert_close(entropy, measures.means()["entropy"], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_curves_are_those_of_single_runs(variant: str, positions: Positions) -> None:
+    chosen = Settings(variant=variant, dim=8, seed=3, positions=positions)
+
+    for by, values in (("temperature", ["0.25", "1.5"]), ("dim", ["4", "12"])):
+        found = sweep(TEXT, chosen, by, values, 3)
+        assert_alike(curves_of(found), curves_of_runs(chosen, by, values, 3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_curves_by_heads_are_those_of_single_runs(dtype: Dtype) -> None:
+    chosen = Settings(dim=12, causal=True, positions="learned", dtype=dtype)
+    values = ["1", "2", "3"]
+
+    found = sweep(TEXT, chosen, "heads", values, 4)
+
+    assert found.widths == (12, 6, 4)
+    assert_alike(curves_of(found), curves_of_runs(chosen, "heads", values, 4))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("variant", ["plain", "causal", "multi-head"])
+def test_with_embeddings_from_a_file_curves_are_those_of_single_runs(
+    variant: str, positions: Positions, vectors: str
+) -> None:
+    chosen = Settings(
+        variant=variant, positions=positions, embeddings=vectors, tokenizer="words", seed=5
+    )
+    values = ["0.5", "2"]
+
+    found = sweep(TEXT, chosen, "temperature", values, 3)
+
+    assert_alike(curves_of(found), curves_of_runs(chosen, "temperature", values, 3))
+
+
+def test_a_trace_is_swept_as_its_text_is(vectors: str) -> None:
+    chosen = Settings(embeddings=vectors, tokenizer="words")
+    values = ["0.5", "2"]
+
+    found = sweep(trace(TEXT, chosen), None, "temperature", values, 3)
+
+    from_text = sweep(TEXT, chosen, "temperature", values, 3)
+    assert_close(curves_of(found), curves_of(from_text), atol=0, rtol=0)
+
+
+def test_the_width_of_embeddings_from_a_file_is_shared_out_among_heads(vectors: str) -> None:
+    chosen = Settings(embeddings=vectors, tokenizer="words")
+
+    found = sweep(TEXT, chosen, "heads", ["1", "2", "3"], 2)
+
+    assert found.widths == (12, 6, 4)
+
+
+def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[sweeps.Step] = []
+
+    def tracked(some: Sequence[sweeps.Step]) -> Iterable[sweeps.Step]:
+        steps.extend(some)
+        return some
+
+    alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
+    monkeypatch.setattr(sweeps, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
+    grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
+
+    assert [len(step.seeds) for step in steps] == [2, 2, 1, 1, 1, 1, 1, 1]
+    assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
+
+
+def test_curves_hold_medians_bands_and_the_root() -> None:
+    spread, *others = curves(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
+
+    assert spread.places == (2, 32)
+    assert [line.name for line in spread.lines] == ["unscaled", "scaled", "√d_k"]
+    assert_close(spread.lines[2].middle.tolist(), [2**0.5, 32**0.5])
+    assert all((line.low <= line.middle).all() for each in (spread, *others) for line in each.lines)
+
+
+def test_curves_alone(attnviz: Attnviz) -> None:
+    alone = attnviz(
+        "compare", TEXT, "--by", "dim", "--values", "2,8", "--repeats", "3", "--curves"
+    ).out
+
+    assert "spread of the scores by d_k" in alone
+    assert "dim 8 − dim 2" not in alone
+
+
+def test_rotary_and_alibi_change_the_curves() -> None:
+    kinds: tuple[Positions, ...] = ("none", "rotary", "alibi")
+
+    entropies = [
+        sweep(TEXT, Settings(positions=each), "temperature", ["0.5", "1"], 2).curves["entropy"]
+        for each in kinds
+    ]
+
+    assert not torch.equal(entropies[0]["scaled"], entropies[1]["scaled"])
+    assert not torch.equal(entropies[0]["scaled"], entropies[2]["scaled"])

@@ -1,0 +1,189 @@
+"""A View: the library shows what the command line shows, to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnviz
+from attnviz.renderers import FORMATS, Look, render
+from attnviz.renderers.saving import save
+from attnviz.views.grids.section import Section
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+
+
+def both(
+    command: Attnviz,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    view: attnviz.View,
+    name: str,
+    *words: str,
+) -> tuple[bytes, bytes]:
+    """The same file by the command line and by the library."""
+    written = []
+    for place in ("typed", "called"):
+        (folder / place).mkdir(exist_ok=True)
+        monkeypatch.chdir(folder / place)
+        if place == "typed":
+            assert command(*words, "-o", name).status == 0
+        else:
+            view.save(name)
+        written.append((folder / place / name).read_bytes())
+    return written[0], written[1]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_trace_saves_the_bytes_that_the_command_line_writes(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    from attnviz import trace
+
+    typed, called = both(
+        attnviz, tmp_path, monkeypatch, trace(TEXT).view(), f"x{suffix}", "run", TEXT
+    )
+
+    assert typed == called
+
+
+@pytest.mark.parametrize(
+    ("settings", "choices", "words"),
+    [
+        ({"variant": "multi-head", "seed": 7}, {}, ["--variant", "multi-head", "--seed", "7"]),
+        ({"scale": False, "causal": True}, {}, ["--no-scale", "--causal"]),
+        ({}, {"show": ["scores", "weights"]}, ["--show", "scores,weights"]),
+        ({"tokenizer": "words"}, {"query": "am"}, ["--query", "am", "-t", "words"]),
+        ({"layers": 2, "norm": "pre"}, {}, ["--layers", "2", "--norm", "pre"]),
+        ({"memory": "you are"}, {}, ["--memory", "you are"]),
+    ],
+)
+def test_whatever_is_chosen_the_bytes_are_the_same(
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    choices: dict[str, Any],
+    words: list[str],
+) -> None:
+    from attnviz import trace
+
+    view = trace(TEXT, **settings).view(**choices)
+
+    typed, called = both(attnviz, tmp_path, monkeypatch, view, "x.svg", "run", TEXT, *words)
+
+    assert typed == called
+
+
+def test_steps_and_examples_do_so_too(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnviz import example, steps
+
+    walked = steps(TEXT, step="5-8", digits=3).view()
+    shown = example("simplified").view()
+
+    words = ["steps", TEXT, "--step", "5-8", "--digits", "3"]
+    assert len(set(both(attnviz, tmp_path, monkeypatch, walked, "a.md", *words))) == 1
+    words = ["example", "show", "simplified"]
+    assert len(set(both(attnviz, tmp_path, monkeypatch, shown, "b.svg", *words))) == 1
+
+
+def test_a_comparison_shows_what_the_command_line_shows(attnviz: Attnviz, tmp_path: Path) -> None:
+    from attnviz import compare
+
+    attnviz("compare", TEXT, "--by", "mask", "-o", str(tmp_path / "a.txt"))
+
+    made = compare(TEXT, by="mask").view().render(".txt")
+    assert made == (tmp_path / "a.txt").read_bytes()
+
+
+def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) -> None:
+    from attnviz import trace
+
+    trace("I am", dim=4).view().save(
+        tmp_path / "a.json", theme="dark", size=(8, 5), palette="greys", transparent=True
+    )
+
+    command = json.loads((tmp_path / "a.json").read_text("utf-8"))["attnviz"]["command"]
+    assert command == (
+        "attnviz run 'I am' --dim 4 --out a.json --theme dark --colors greys --size 8x5 "
+        "--transparent"
+    )
+
+
+def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
+    from attnviz import trace
+    from attnviz.traces.matrices import matrices
+
+    given = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+    given.view().save(tmp_path / "a.json")
+
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["attnviz"]["command"] is None
+
+
+def test_a_picture_of_the_library_has_title_description_and_provenance() -> None:
+    from attnviz import draw, trace
+
+    drawn = render(draw(trace(TEXT, variant="causal"), ["weights"]), ".svg").decode()
+
+    assert ">causal attention</title>" in drawn
+    assert "1 I reads 1 I most (1.00)" in drawn
+    assert '"seed": 42' in drawn
+
+
+def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_path: Path) -> None:
+    from attnviz import steps
+
+    save(steps(TEXT, step="5-8").view(), tmp_path / "{step}.txt")
+
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["05-scores.txt", "06-scaling.txt", "07-mask.txt", "08-softmax.txt"]
+
+
+def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
+    from attnviz import AttnvizError, trace
+
+    with pytest.raises(AttnvizError, match=r"no renderer for '\.xyz'"):
+        trace(TEXT).view().save(tmp_path / "a.txt", tmp_path / "b.xyz")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_result_has_a_view_with_words_and_panels() -> None:
+    from attnviz import compare, example, steps, trace
+
+    results = (trace(TEXT), compare(TEXT), steps(TEXT), example("illustrated"))
+    for view in (result.view() for result in results):
+        assert view.title
+        assert view.headline
+        assert view.settings
+        assert view.screen.panels
+        assert view.picture.description
+        assert view.settings in view.picture.caption
+        assert view.provenance is not None
+        assert view.data is not None
+
+
+def test_a_step_alone_is_a_view_of_its_own() -> None:
+    from attnviz import steps
+
+    view = steps(TEXT, query="am").view()
+    section = view.sections[4]
+    alone = view.of_section(section)
+
+    assert isinstance(section, Section)
+    assert alone.headline == "5 scores"
+    assert [each.name for each in alone.sections] == ["scores"]
+    assert alone.sections[0].moments == ()
+    assert alone.picture.description.startswith("5 scores: Each query is multiplied")
+
+
+def test_a_look_has_nothing_to_say() -> None:
+    assert set(Look.__dataclass_fields__) == {
+        "theme", "palette", "size", "dpi", "seconds", "transparent", "numbers"
+    }  # fmt: skip
