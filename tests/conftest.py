@@ -65,7 +65,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def matplotlibs_own_fonts() -> Iterator[None]:
-    """What a test draws hangs on no font of the machine; a test about others brings its own."""
+    """What a test draws depends on no font of the machine; a test about others brings its own."""
     ours = Path(matplotlib.get_data_path())
     manager, every = font_manager.fontManager, font_manager.fontManager.ttflist
     manager.ttflist = [font for font in every if Path(font.fname).is_relative_to(ours)]

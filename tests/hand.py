@@ -1,4 +1,4 @@
-"""Grids and Views written by hand, so that what is drawn of them hangs on no tensor and no seed."""
+"""Grids and Views written by hand, so that what is drawn of them depends on no seed."""
 
 from __future__ import annotations
 

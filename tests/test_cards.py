@@ -11,19 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.cards import (
-    HEADING,
+from attnviz.renderers.picture.card_tables import (
     LONGEST_SIDE,
-    MOST_LINES,
     MOST_NUMBERED,
     ON_CARDS,
+    bodies,
+    body,
+)
+from attnviz.renderers.picture.cards import (
+    HEADING,
+    MOST_LINES,
     SMALL,
     SMALLER_HEADING,
     WIDEST_HEADING,
     WORDS_ALONE,
     Card,
-    bodies,
-    body,
     card_of,
     draw_card,
     head,
@@ -86,7 +88,7 @@ def boxes_of(layout: Layout) -> list[Box]:
 
 def drawn(card: Card, width: float) -> Layout:
     """A card by itself, its tables in one row."""
-    return draw_card(card, bodies(card, 1.0)[-1], 0.0, 5.0, width)
+    return draw_card(card, bodies(card.drawn, 1.0)[-1], 0.0, 5.0, width)
 
 
 def test_a_table_alone_on_its_card_has_no_title() -> None:
@@ -186,7 +188,7 @@ def test_a_long_sentence_and_a_long_formula_are_left_out_beside_tables() -> None
 
 def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
     card = card_of(section(about=f"{LONG} {LONG}"))
-    (only,) = bodies(card, 1.0)
+    (only,) = bodies(card.drawn, 1.0)
     layout = draw_card(card, only, 0.0, 5.0, 2.0)
 
     assert (only.width, only.height, least_width(card)) == (0.0, 0.0, WORDS_ALONE)
@@ -197,7 +199,7 @@ def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
 
 def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
     for card in cards(6):
-        for made in bodies(card, 1.0):
+        for made in bodies(card.drawn, 1.0):
             width = max(made.width, least_width(card))
             layout = draw_card(card, made, 0.0, 0.0, width)
             boxes = boxes_of(layout)
@@ -209,14 +211,14 @@ def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
 
 
 def test_tables_beside_and_below_each_other_share_their_labels() -> None:
-    tables = body(card_of(section(*heads(2, "scores", "weights"))), 2, 1.0).tables
+    tables = body(card_of(section(*heads(2, "scores", "weights"))).drawn, 2, 1.0).tables
 
     assert [bool(each.rows.labels) for each in tables] == [True, False, True, False]
     assert [bool(each.columns.labels) for each in tables] == [False, False, True, True]
 
 
 def test_heads_stand_below_each_other() -> None:
-    three = bodies(card_of(section(*heads(3, "scores", "weights"))), 1.0)
+    three = bodies(card_of(section(*heads(3, "scores", "weights"))).drawn, 1.0)
 
     assert [made.across for made in three] == [1, 3, 6]
     assert [len(made.rows) for made in three] == [6, 2, 1]
@@ -224,7 +226,7 @@ def test_heads_stand_below_each_other() -> None:
 
 def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
     three, five = (
-        bodies(card_of(section(*(vectors() for _ in range(count)))), 1.0) for count in (3, 5)
+        bodies(card_of(section(*(vectors() for _ in range(count)))).drawn, 1.0) for count in (3, 5)
     )
 
     assert [made.across for made in three] == [1, 3]
@@ -241,7 +243,7 @@ def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> Non
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
     card = card_of(section(causal_weights()))
-    wide = body(card, 1, 1.0, 3.0).tables[0]
+    wide = body(card.drawn, 1, 1.0, 3.0).tables[0]
 
     assert wide.width == pytest.approx(wide.height * ON_CARDS.stretch)
 
@@ -281,7 +283,9 @@ def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
     (narrow,), (wide,) = (flow([card], width, 1.0).rows[0] for width in (4.0, 30.0))
 
     assert narrow.body.tables[0].width < wide.body.tables[0].width
-    assert wide.body.tables[0].width == pytest.approx(body(card, 1, 1.0).tables[0].width * WIDER)
+    assert wide.body.tables[0].width == pytest.approx(
+        body(card.drawn, 1, 1.0).tables[0].width * WIDER
+    )
 
 
 def test_no_card_lies_on_another() -> None:
@@ -311,7 +315,7 @@ def gaps(made: Flow, spare: float) -> list[float]:
 
 
 def test_cells_grow_only_as_long_as_everything_fits() -> None:
-    least = body(card_of(step()), 2, 1.0).tables[0].height / 4
+    least = body(card_of(step()).drawn, 2, 1.0).tables[0].height / 4
     few, more, many = map(cell_among, (2, 10, 60))
 
     assert few == pytest.approx(least * GROWN[-1])

@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(autouse=True)
 def quiet_fonts() -> None:
-    """Which glyphs are missing hangs on the machine; one test below asks for the warning."""
+    """Which glyphs are missing depends on the machine; one test below asks for the warning."""
     warnings.simplefilter("ignore", Note)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -34,10 +35,15 @@ class Row(Cells):
         assert self.layer.keys is not None
         scores = self.layer.queries[self.head, rows] @ self.layer.keys[self.head].T
         hidden = ~self.layer.visible[rows]
-        if self.stage == "scores":
-            return Patch(array(scores)[:, columns], np.zeros(hidden.shape, bool)[:, columns])
-        weights = (scores * self.layer.scale).masked_fill(hidden, -np.inf).softmax(-1)
-        return Patch(array(weights)[:, columns], array(hidden)[:, columns])
+        masked = (scores * self.layer.scale).masked_fill(hidden, -inf)
+        numbers = {
+            "scores": scores,
+            "scaled scores": scores * self.layer.scale,
+            "masked scores": scores * self.layer.scale,
+            "exponents": masked,
+        }.get(self.stage, masked.softmax(-1))
+        shown = hidden if self.stage in ("masked scores", "weights", "mixing") else hidden & False
+        return Patch(array(numbers)[:, columns], array(shown)[:, columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +187,12 @@ def test_a_sample_of_a_large_table_is_every_so_many_of_its_cells(
     assert np.array_equal(cells.unmasked(values).sample(), values.ravel()[::3])
 
 
-def test_the_steps_ask_for_rows_too() -> None:
-    made = trace("the quick brown fox", tokenizer="words")
+@pytest.mark.parametrize("variant", ["causal", "multi-head"])
+def test_the_steps_ask_for_rows_too(variant: str) -> None:
+    made = trace("the quick brown fox", tokenizer="words", variant=variant)
 
     ours, theirs = (
-        steps(one, query="fox", step="8-10").view().render(".md")
-        for one in (made, row_by_row(made))
+        steps(one, query="fox").view().render(".md") for one in (made, row_by_row(made))
     )
 
     assert alike(ours, theirs)

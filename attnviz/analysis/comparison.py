@@ -20,12 +20,14 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.from_text import Source, embed, source_of, tokens_of, trace, with_vectors
+from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.weights import array
-from attnviz.wording.commands import Command, chosen
+from attnviz.wording.commands import Command
+from attnviz.wording.commands import chosen as chosen_options
 
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
@@ -50,11 +52,9 @@ class Alternative:
     @property
     def mean(self) -> Cells:
         """The weights, in the mean of the heads."""
-        values = array(self.weights.mean(0))
-        hidden = ~array(self.visible)
-        if self.mistake:  # weight that leaks is to be seen
-            hidden = hidden & (abs(values) <= NEXT_TO_NOTHING)
-        return Whole(values, hidden)
+        values, masked = array(self.weights.mean(0)), ~array(self.visible)
+        leaks = (abs(values) > NEXT_TO_NOTHING) & bool(self.mistake)  # and is to be seen
+        return Whole(values, masked & ~leaks)
 
     def from_what_is_right(self, query: int | None) -> float:
         """How far a mistake's weights are, at most, from the right ones of the same scores."""
@@ -203,20 +203,16 @@ def _command(source: Source, asked: dict[str, str | None]) -> Command | None:
     if source.settings.given is None and source.matrices.anything:
         return None
     options = {name: value for name, value in asked.items() if value and value != "scale"}
-    return Command(name="compare", argument=source.text, options=chosen(source.settings) | options)
+    return Command(
+        name="compare", argument=source.text, options=chosen_options(source.settings) | options
+    )
 
 
 def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:
     """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    traced = trace(
-        source.text,
-        ASPECTS[by].choose(source.settings, name),
-        given=source.matrices,
-        vectors=source.vectors,
-        mistake=mistake.name if mistake else "",
-        command=command,
-    )
+    chosen = replace(source, settings=ASPECTS[by].choose(source.settings, name))
+    traced = trace_of(chosen, mistake=mistake.name if mistake else "", command=command)
     layer = traced.layers[0]
     return Alternative(
         name=name,

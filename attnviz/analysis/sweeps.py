@@ -14,10 +14,11 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention import arithmetic, devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import Source, embed, placed, source_of, tokens_of, with_vectors
+from attnviz.traces.from_text import placed
 from attnviz.traces.layers import score
 from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
 from attnviz.traces.settings import Settings
+from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Trace
 from attnviz.vectors.drawn import Seeds
 
@@ -78,11 +79,8 @@ def sweep(
 
 def refuse_odd_repeats(repeats: int) -> None:
     if not 1 <= repeats <= MOST_REPEATS:
-        nearest = min(max(repeats, 1), MOST_REPEATS)
-        raise AttnvizError(
-            f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,}",
-            f"try --repeats {nearest}",
-        )
+        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,}"
+        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
 
 
 def _valued(source: Source, tokens: Tokens, by: str, value: str) -> Source:

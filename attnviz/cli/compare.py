@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.cli import output, source
-from attnviz.cli.groups import (
-    AttentionOptions,
-    MatrixOptions,
-    OutputOptions,
-    PictureOptions,
-    SavedOptions,
-    TextOptions,
-)
+from attnviz.cli.help import in_section
+from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
 from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 from attnviz.wording.commands import chosen as options
@@ -43,43 +36,43 @@ class ComparisonOptions:
 
     by: Annotated[
         str,
-        typer.Option(
+        in_section(
+            PANEL,
             "--by",
             metavar="WHAT",
             help=f"What differs: {_LISTED}.",
-            rich_help_panel=PANEL,
         ),
     ] = "scale"
     values: Annotated[
         str | None,
-        typer.Option(
+        in_section(
+            PANEL,
             "--values",
             metavar="A,B,…",
             help="Its values, with commas; each has sensible ones.",
-            rich_help_panel=PANEL,
         ),
     ] = None
     reference: Annotated[
         str | None,
-        typer.Option(
+        in_section(
+            PANEL,
             "--reference",
             metavar="VALUE",
             help="The value that the others are subtracted from.  [default: the first]",
-            rich_help_panel=PANEL,
         ),
     ] = None
     repeats: Annotated[
         int,
-        typer.Option(
+        in_section(
+            PANEL,
             "--repeats",
             metavar="N",
             help="How many seeds the curves of a numeric --by are drawn over.",
-            rich_help_panel=PANEL,
         ),
     ] = 20
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Show the curves alone.", rich_help_panel=PANEL),
+        in_section(PANEL, "--curves", help="Show the curves alone."),
     ] = False
 
     def names(self) -> list[str] | None:

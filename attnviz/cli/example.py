@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnviz.cli import output
-from attnviz.cli.groups import OutputOptions, PictureOptions
+from attnviz.cli.help import in_section
 from attnviz.cli.options import accepts, command_line
+from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
@@ -36,11 +37,8 @@ class ExampleOptions:
     ]
     item: Annotated[
         int | None,
-        typer.Option(
-            "--item",
-            metavar="N",
-            help="Which of a batch, from 1.  [default: 1]",
-            rich_help_panel="Example",
+        in_section(
+            "Example", "--item", metavar="N", help="Which of a batch, from 1.  [default: 1]"
         ),
     ] = None
 
@@ -88,7 +86,7 @@ def check(
     ] = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print only what differs.", rich_help_panel="Output"),
+        in_section("Output", "--quiet", "-q", help="Print only what differs."),
     ] = False,
 ) -> None:
     """Recompute worked examples, and hold them against the printed digits.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 
@@ -24,3 +25,8 @@ def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
     for heading, records in sections.items():
         with formatter.section(heading):
             formatter.write_dl(records)
+
+
+def in_section(heading: str, *names: str, help: str, **more: Any) -> Any:
+    """An option that the help lists under a heading."""
+    return typer.Option(*names, help=help, rich_help_panel=heading, **more)

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from attnviz.cli.groups import OutputOptions, PictureOptions
+from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import Look, colors
 

@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any, get_type_hints
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cli.groups import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option

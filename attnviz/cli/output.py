@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnviz.cli.groups import OutputOptions, PictureOptions
 from attnviz.cli.looks import look_of, screen_of
+from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import Look
 from attnviz.tokens.labels import printable

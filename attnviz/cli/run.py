@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, source
-from attnviz.cli.groups import (
+from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
-    OutputOptions,
-    PictureOptions,
     SavedOptions,
-    ShowOptions,
     TextOptions,
 )
 from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.renderers import suffixes
 
 if TYPE_CHECKING:

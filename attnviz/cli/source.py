@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from attnviz import files
-from attnviz.cli.groups import TextOptions
+from attnviz.cli.making import TextOptions
 from attnviz.errors import AttnvizError
 
 

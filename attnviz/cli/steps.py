@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from attnviz.cli import output
-from attnviz.cli.groups import (
+from attnviz.cli.help import in_section
+from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
-    OutputOptions,
-    PictureOptions,
     SavedOptions,
     TextOptions,
 )
 from attnviz.cli.options import accepts, refuse_both, settings_of
 from attnviz.cli.run import traced
+from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, suffixes
 
@@ -34,27 +34,31 @@ class StepOptions:
 
     step: Annotated[
         str | None,
-        typer.Option(
+        in_section(
+            PANEL,
             "--step",
             metavar="STEPS",
             help="Show part: a name (scores), a number (5), from one to another (5-8), or several "
             "with commas.",
-            rich_help_panel=PANEL,
         ),
     ] = None
     digits: Annotated[
         int,
-        typer.Option(
+        in_section(
+            PANEL,
             "--digits",
             metavar="N",
             help="How many digits behind the point numbers are written with.",
-            rich_help_panel=PANEL,
         ),
     ] = 2
     layer: Annotated[
         int,
-        typer.Option(
-            "--layer", metavar="N", help="Which of several layers, from 0.", rich_help_panel=PANEL
+        in_section(
+            PANEL,
+            "--layer",
+            metavar="N",
+            help="Which of several layers, from 0.",
+            rich_help_panel=PANEL,
         ),
     ] = 0
     head: Annotated[
@@ -63,16 +67,15 @@ class StepOptions:
             "--head",
             metavar="N",
             help="One head alone, from 0.  [default: all]",
-            rich_help_panel=PANEL,
         ),
     ] = None
     seconds_per_step: Annotated[
         float,
-        typer.Option(
+        in_section(
+            PANEL,
             "--seconds-per-step",
             metavar="S",
             help="How long a .gif shows each step.",
-            rich_help_panel=PANEL,
         ),
     ] = Look.seconds
 

@@ -67,8 +67,8 @@ def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
     ]
-    made = torch.stack([part.sum(1) for part in alone], dim=1)
-    apart = _apart(made, layer.attended.contexts)
+    summed = torch.stack([part.sum(1) for part in alone], dim=1)
+    apart = _apart(summed, layer.attended.contexts)
     return apart < CLOSE, f"to within {apart:.0e}"
 
 

@@ -39,9 +39,9 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
     torch.rand(recipe.skip, generator=stream)
     found: dict[str, Tensor] = {}
     for draw in recipe.draws:
-        made = KINDS[draw.kind](draw.shape, stream, **draw.options)
+        numbers = KINDS[draw.kind](draw.shape, stream, **draw.options)
         names = [draw.name, f"b_{draw.name.removeprefix('w_')}"]
-        found |= dict(zip(names, made, strict=False))
+        found |= dict(zip(names, numbers, strict=False))
     return found
 
 

@@ -79,11 +79,8 @@ def _kind(table: Mapping[str, Any], name: str, file: ExampleFile) -> str:
 
 def _refuse_too_many(shape: list[int], line: int | None, file: ExampleFile) -> None:
     if prod(shape) > kinds.MOST_NUMBERS:
-        raise file.error(
-            f"a draw of {prod(shape):,} numbers is too large",
-            f"at most {kinds.MOST_NUMBERS:,} can be drawn",
-            line,
-        )
+        hint = f"at most {kinds.MOST_NUMBERS:,} can be drawn"
+        raise file.error(f"a draw of {prod(shape):,} numbers is too large", hint, line)
 
 
 def _refuse_odd_options(

@@ -55,10 +55,10 @@ def ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
     for character, byte in _spelling().items():
         vocabulary = vocabulary.replace(character, byte)
     pieces = (piece.encode("latin-1") for piece in vocabulary.split(_SEPARATOR))
-    made = dict(zip(pieces, spelled.values(), strict=True))
+    found = dict(zip(pieces, spelled.values(), strict=True))
     # The first line is a version, and 256 single bytes come before the merges.
-    assert len(made) == merges.count(b"\n") - 1 + 256
-    return made
+    assert len(found) == merges.count(b"\n") - 1 + 256
+    return found
 
 
 def _spelling() -> dict[str, str]:

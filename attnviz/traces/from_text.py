@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +13,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import devices
-from attnviz.errors import AttnvizError
-from attnviz.tokens.tokenizers import tokenize, vocabulary
-from attnviz.tokens.tokens import Tokens, named, numbered
-from attnviz.traces import matrix_files
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.plan import Plan, planned, refuse_odd_rotary, refuse_too_much
 from attnviz.traces.settings import Settings
+from attnviz.traces.source import (
+    Sentence,
+    Source,
+    embed,
+    matrices_of,
+    sentence_of,
+    vocabulary_of,
+    with_vectors,
+)
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
-from attnviz.vectors import loaded, positions
-from attnviz.vectors.drawn import Seeds
+from attnviz.vectors import positions
 from attnviz.version import __version__
 
 Vectors = Float[Tensor, "*seed token dim"]
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """What a Trace is made of: a text, or tokens; and all that is known before it is embedded."""
-
-    text: str | None
-    settings: Settings
-    matrices: Matrices
-    vectors: Float[Tensor, "token dim"] | None = None  # those of the file that the settings name
-
-    @property
-    def seeds(self) -> Seeds:
-        return Seeds((self.settings.seed,))
-
-    @property
-    def origin(self) -> Origin:
-        if self.settings.given is None and not self.matrices.anything:
-            return Drawn(settings=self.settings, vectors=self.vectors)
-        return Given(settings=self.settings, matrices=self.matrices, vectors=self.vectors)
-
-
-def source_of(text: str | Trace | None, settings: Settings | None = None, **changes: Any) -> Source:
-    """What a text, or a Trace that is there already, would be traced from."""
-    if not isinstance(text, Trace):
-        chosen = replace(settings or Settings(), **changes)
-        return Source(text, chosen, _from_file(chosen))
-    origin = text.origin
-    return Source(
-        text.text,
-        replace(settings or origin.settings, **changes),
-        Matrices() if isinstance(origin, Drawn) else origin.matrices,
-        None if isinstance(origin, FromExample) else origin.vectors,
-    )
 
 
 def trace(
@@ -81,81 +51,30 @@ def trace(
     those of the file that the settings name. A `mistake` is one to be looked at.
     """
     chosen = replace(settings or Settings(), **changes)
-    source = Source(text, chosen, given or _from_file(chosen), vectors)
-    device = devices.choose(chosen.device, chosen.dtype)
-    dtype: torch.dtype = getattr(torch, chosen.dtype)
-    tokens = tokens_of(source)
-    keys = _keys(tokens, source.matrices)
-    memory = None if chosen.memory is None else _second(chosen.memory, chosen)
-    source = with_vectors(source, tokens)
-    embedded = embed(tokens, source)
-    dim = embedded.shape[-1]
-    plan = planned(chosen, source.matrices, dim, mistake=mistake)
-    refuse_too_much(plan, len(tokens), dim, dtype, device)
-    refuse_odd_rotary(plan)
-    embeddings = embedded.to(device, dtype)
-    plan = replace(plan, matrices=source.matrices.like(embeddings))
-    if keys is not tokens:
-        plan = replace(plan, key_inputs=_other(keys, plan, embeddings))
-    read = None if memory is None else _other(memory, plan, embeddings)
-    done = tuple(layers(plan, placed(embeddings, plan), read))
+    source = Source(text, chosen, given or matrices_of(chosen), vectors)
+    return trace_of(source, mistake=mistake, command=command)
+
+
+def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -> Trace:
+    """The same of a source, which says all that there is to choose."""
+    sentence = sentence_of(source)
+    source = with_vectors(source, sentence.tokens)
+    plan, embeddings = _start(source, sentence, mistake)
+    memory = None if sentence.memory is None else _other(sentence.memory, plan, embeddings)
+    done = tuple(layers(plan, placed(embeddings, plan), memory))
     return Trace(
-        tokens=tokens,
-        keys=keys,
-        memory=memory,
-        tokenizer=GIVEN if text is None else chosen.tokenizer,
-        vocabulary=_vocabulary(source),
+        tokens=sentence.tokens,
+        keys=sentence.keys,
+        memory=sentence.memory,
+        tokenizer=GIVEN if source.text is None else source.settings.tokenizer,
+        vocabulary=vocabulary_of(source),
         variant=plan.variant,
-        positions=chosen.positions,
+        positions=plan.settings.positions,
         embeddings=embeddings,
         layers=done,
         origin=source.origin,
-        provenance=_provenance(plan, done[0], device, command, given=text is None),
+        provenance=_provenance(plan, done[0], command, given=source.text is None),
     )
-
-
-def tokens_of(source: Source) -> Tokens:
-    """The tokens of the text; without one those that are given, or as many as there are vectors."""
-    given = source.matrices
-    count = given.sizes.get("token", given.sizes.get("key"))
-    if source.text is None:
-        if count is None:
-            raise AttnvizError(
-                f"there is no text, and nothing in '{given.source}' says how many tokens there are",
-                "give a sentence, or tokens, embeddings or scores in the file",
-                file=given.source,
-            )
-        return numbered(count) if given.tokens is None else named(given.tokens)
-    if given.tokens is not None:
-        raise AttnvizError(
-            f"a text is given, and '{given.source}' gives tokens",
-            "leave one of them out",
-            file=given.source,
-        )
-    tokens = tokenize(source.text, source.settings.tokenizer)
-    if count not in (None, len(tokens)):
-        raise AttnvizError(
-            f"the text has {len(tokens)} tokens ({source.settings.tokenizer}), and "
-            f"'{given.source}' is for {count}",
-            "leave the text out, or cut it with another --tokenizer",
-            file=given.source,
-        )
-    return tokens
-
-
-def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
-    """A vector for each token: given, from the file that the settings name, or drawn."""
-    settings = source.settings
-    found = source.matrices.embeddings if source.vectors is None else source.vectors
-    dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
-    if settings.dim is not None and dim not in (None, settings.dim):
-        raise AttnvizError(
-            f"--dim is {settings.dim}, and the embeddings are {dim} wide",
-            f"leave --dim out, or give --dim {dim}",
-        )
-    if found is None:
-        return (seeds or source.seeds).embed(tokens.ids, dim or settings.width)
-    return found
 
 
 def placed(vectors: Vectors, plan: Plan) -> Vectors:
@@ -168,40 +87,22 @@ def placed(vectors: Vectors, plan: Plan) -> Vectors:
     return vectors
 
 
-def _from_file(settings: Settings) -> Matrices:
-    if settings.given is None:
-        return Matrices()
-    return matrix_files.read(settings.given, settings.item)
-
-
-def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """With the vectors of the file that the settings name, if they name one."""
-    if source.settings.embeddings is None:
-        return source
-    if source.matrices.embeddings is not None:
-        raise AttnvizError(
-            f"--embeddings is given, and '{source.matrices.source}' gives embeddings, too",
-            "leave one of them out",
-            file=source.matrices.source,
-        )
-    if source.vectors is not None and len(source.vectors) == len(tokens):
-        return source
-    return replace(source, vectors=loaded.from_file(source.settings.embeddings, tokens))
-
-
-def _second(text: str, settings: Settings) -> Tokens:
-    try:
-        return tokenize(text, settings.tokenizer)
-    except AttnvizError as error:
-        raise error.told(f"--memory: {error}") from None
-
-
-def _keys(tokens: Tokens, given: Matrices) -> Tokens:
-    """The tokens that are read: those that read, unless others are given."""
-    if given.key_tokens is not None:
-        return named(given.key_tokens)
-    count = given.sizes.get("key", len(tokens))
-    return tokens if count == len(tokens) else numbered(count)
+def _start(
+    source: Source, sentence: Sentence, mistake: str
+) -> tuple[Plan, Float[Tensor, "token dim"]]:
+    """What is planned, once it is sure to fit; and the embeddings, where they are computed with."""
+    settings = source.settings
+    device = devices.choose(settings.device, settings.dtype)
+    dtype: torch.dtype = getattr(torch, settings.dtype)
+    vectors = embed(sentence.tokens, source)
+    plan = planned(settings, source.matrices, vectors.shape[-1], mistake=mistake)
+    refuse_too_much(plan, len(sentence.tokens), vectors.shape[-1], dtype, device)
+    refuse_odd_rotary(plan)
+    embeddings = vectors.to(device, dtype)
+    plan = replace(plan, matrices=source.matrices.like(embeddings))
+    if sentence.keys is sentence.tokens:
+        return plan, embeddings
+    return replace(plan, key_inputs=_other(sentence.keys, plan, embeddings)), embeddings
 
 
 def _other(
@@ -213,19 +114,27 @@ def _other(
     return placed(embed(tokens, source).to(embeddings), plan)
 
 
-def _vocabulary(source: Source) -> int | None:
-    """How many ids a table of embeddings has rows for; None where it is a person's own."""
-    own = source.settings.embeddings is not None or source.matrices.anything
-    found = source.matrices.vocabulary
-    return found or (None if own else vocabulary(source.settings.tokenizer))
+def _provenance(plan: Plan, layer: Layer, command: str | None, *, given: bool) -> Provenance:
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    return Provenance(
+        version=__version__,
+        command=command,
+        settings=asdict(plan.settings) | _decided(plan, layer, given=given),
+        seed=plan.settings.seed,
+        device=str(layer.inputs.device),
+        dtype=plan.settings.dtype,
+        versions=versions,
+    )
 
 
-def _provenance(
-    plan: Plan, layer: Layer, device: torch.device, command: str | None, *, given: bool
-) -> Provenance:
-    """The settings as they turned out: no None where the variant or a file decided."""
+def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
+    """Settings as they turned out: no None where the variant or a file decided."""
     settings, variant = plan.settings, plan.variant
-    decided = {
+    return {
         "tokenizer": GIVEN if given else settings.tokenizer,
         "dim": layer.inputs.shape[1],
         "heads": layer.heads,
@@ -236,19 +145,5 @@ def _provenance(
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
         "given": settings.given and Path(settings.given).name,
-        "device": str(device),
+        "device": str(layer.inputs.device),
     }
-    versions = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
-    return Provenance(
-        version=__version__,
-        command=command,
-        settings=asdict(settings) | decided,
-        seed=settings.seed,
-        device=str(device),
-        dtype=settings.dtype,
-        versions=versions,
-    )

@@ -12,10 +12,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
+from attnviz.attention.arithmetic import Attended
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.parts import GIVEN
 from attnviz.traces.plan import Plan
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
@@ -24,6 +24,7 @@ Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
 Keys = Float[Tensor, "*batch head key key_width"]
+Values = Float[Tensor, "*batch head key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
@@ -60,25 +61,15 @@ def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[
 
 def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """One attention: of the inputs to themselves, or to a second sentence in memory."""
-    own, given = memory is None, plan.matrices
+    own = memory is None
     stream = _stream(number, own)
     read = memory if memory is not None else inputs if plan.key_inputs is None else plan.key_inputs
     scored = score(plan, stream, inputs, read, own=own)
     values, of_values = _made(plan, "value", stream, read)
     assert values is not None
     projections = _projections(scored.made_by | of_values | _out(plan, stream, inputs))
-    attended = arithmetic.attend(
-        scored.scores,
-        values,
-        scored.visible,
-        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
-        bias=scored.bias,
-        kept=_kept(plan, scored.scores, stream),
-        by_hand=given.weights,
-        mistaken=_mistaken(plan, inputs),
-    )
+    attended = _attended(plan, stream, inputs, scored, values)
     context = _joined(attended.contexts, projections)
-    _refuse_overflow(attended.scaled_scores)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
         _refuse_overflow(context)
     return Layer(
@@ -96,9 +87,25 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
         attended=attended,
         context=context,
         memory=memory,
-        given=frozenset(name for name in GIVEN if getattr(given, name) is not None),
+        given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
     )
+
+
+def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: Values) -> Attended:
+    """From scores to context vectors."""
+    attended = arithmetic.attend(
+        scored.scores,
+        values,
+        scored.visible,
+        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        bias=scored.bias,
+        kept=_kept(plan, scored.scores, stream),
+        by_hand=plan.matrices.weights,
+        mistaken=_mistaken(plan, inputs),
+    )
+    _refuse_overflow(attended.scaled_scores)
+    return attended
 
 
 def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) -> Scored:

@@ -88,10 +88,8 @@ def refuse_too_much(
 def refuse_odd_rotary(plan: Plan) -> None:
     """Rotary positions turn pairs of numbers."""
     if plan.settings.positions == "rotary" and plan.width and plan.width % 2:
-        raise AttnvizError(
-            f"rotary positions turn pairs of numbers, and a head is {plan.width} wide",
-            f"try --head-dim {plan.width + 1}",
-        )
+        problem = f"rotary positions turn pairs of numbers, and a head is {plan.width} wide"
+        raise AttnvizError(problem, f"try --head-dim {plan.width + 1}", about="positions")
 
 
 def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:

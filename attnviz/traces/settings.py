@@ -84,19 +84,14 @@ class Settings:
 
     def _refuse_odd_temperature(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise AttnvizError(
-                f"--temperature is {self.temperature:g}, and must be above 0",
-                "try --temperature 0.5 (sharper) or --temperature 2 (flatter)",
-                about="temperature",
-            )
+            problem = f"--temperature is {self.temperature:g}, and must be above 0"
+            hint = "try --temperature 0.5 (sharper) or --temperature 2 (flatter)"
+            raise AttnvizError(problem, hint, about="temperature")
 
     def _refuse_odd_dropout(self) -> None:
         if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise AttnvizError(
-                f"--dropout is {self.dropout:g}, and must be at least 0 and below 1",
-                "try --dropout 0.1",
-                about="dropout",
-            )
+            problem = f"--dropout is {self.dropout:g}, and must be at least 0 and below 1"
+            raise AttnvizError(problem, "try --dropout 0.1", about="dropout")
 
     def _refuse_what_stands_alone(self) -> None:
         """Some settings mean nothing without another."""

@@ -39,12 +39,9 @@ def _npz(path: Path) -> dict[str, AnyArray]:
 
 
 def _unreadable(path: Path) -> AttnvizError:
-    problem = "holds pickled data, which could run code, and is refused"
-    return AttnvizError(
-        f"'{path}' {problem if _pickled(path) else 'is no NumPy file'}",
-        "save plain numbers: numpy.save(path, matrix)",
-        file=str(path),
-    )
+    pickled = "holds pickled data, which could run code, and is refused"
+    problem = f"'{path}' {pickled if _pickled(path) else 'is no NumPy file'}"
+    return AttnvizError(problem, "save plain numbers: numpy.save(path, matrix)", file=str(path))
 
 
 def _pickled(path: Path) -> bool:

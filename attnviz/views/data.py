@@ -88,11 +88,12 @@ def _alternative(alternative: Alternative, measures: Measures) -> Contents:
 
 
 def _difference(comparison: Comparison, place: int) -> Contents:
-    change, difference = comparison.changes[place], comparison.differences[place]
+    name, change = comparison.alternatives[place].name, comparison.changes[place]
+    weights, largest = comparison.differences[place], None if change is None else asdict(change)
     return {
-        "name": comparison.alternatives[place].name,
-        "weights": None if difference is None else array(difference),
-        "largest": None if change is None else asdict(change),
+        "name": name,
+        "weights": weights if weights is None else array(weights),
+        "largest": largest,
     }
 
 

@@ -23,7 +23,7 @@ def readings(trace: Trace, query: int) -> list[Grid]:
 
 def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     heads = [
-        (_name(layer, head), layer.weights.cells("mixing", head).row(query))
+        (name_of_head(layer, head), layer.weights.cells("mixing", head).row(query))
         for layer in layers
         for head in range(layer.heads)
     ]
@@ -42,7 +42,8 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     )
 
 
-def _name(layer: Layer, head: int) -> str:
+def name_of_head(layer: Layer, head: int) -> str:
+    """`L0H3`, and `L0 cross H3` of attention to a second sentence."""
     return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
 
 

@@ -20,7 +20,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.reading import readings, token_axis
+from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command, chosen
@@ -180,32 +180,35 @@ def tokens_grid(title: str, tokens: Tokens, reads: str) -> Grid:
 
 def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str = "") -> list[Grid]:
     """Scores of each head, raw or on their way to weights."""
-    made = []
-    for head in range(layer.heads):
-        cells = layer.weights.cells(stage, head)
-        rows, columns = _sides(trace, layer)
-        title = titled(name, layer, head)
-        made.append(Grid(title, rows, columns, cells, centred("score", cells), note=note))
-    return made
+    rows, columns = _sides(trace, layer)
+    return [
+        Grid(
+            titled(name, layer, head),
+            rows,
+            columns,
+            cells := layer.weights.cells(stage, head),
+            centred("score", cells),
+            note=note,
+        )
+        for head in range(layer.heads)
+    ]
 
 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
-    made = []
-    for head in range(layer.heads):
-        cells = layer.weights.cells(stage, head)
-        grid = Grid(
+    return [
+        Grid(
             titled(MIXED_BY[mixed_by], layer, head),
             rows,
             columns,
-            cells,
+            cells := layer.weights.cells(stage, head),
             weight_scale(cells),
             note=WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE,
             share=True,
         )
-        made.append(grid)
-    return made
+        for head in range(layer.heads)
+    ]
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
@@ -217,10 +220,7 @@ def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
 def titled(name: str, layer: Layer, head: int) -> str:
     """With layer and head, where there could be others."""
     alone = layer.heads == 1 and layer.block is None and layer.memory is None
-    if alone:
-        return name
-    between = " " if layer.memory is not None else ""
-    return f"{name} {layer.name}{between}H{head}"
+    return name if alone else f"{name} {name_of_head(layer, head)}"
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

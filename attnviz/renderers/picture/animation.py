@@ -21,7 +21,7 @@ from attnviz.renderers.picture.image import captions_of, pooled, provenance_of
 from attnviz.renderers.picture.pages import PAGES, Size, page, stills
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
-from attnviz.renderers.picture.redrawing import only_new, patched
+from attnviz.renderers.picture.redrawing import only_new, with_patches
 from attnviz.renderers.picture.texts import Captions
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -156,7 +156,7 @@ def _pictures(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> I
             picture = _picture(layout, look, size)
         else:
             part, boxes = new
-            picture = patched(picture, _picture(part, look, size), boxes, layout.size[1])
+            picture = with_patches(picture, _picture(part, look, size), boxes, layout.size[1])
         yield picture
 
 

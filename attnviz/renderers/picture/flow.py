@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnviz.renderers.picture.cards import (
-    Body,
-    Card,
-    bodies,
-    body,
-    draw_card,
-    head,
-    least_width,
-)
+from attnviz.renderers.picture.card_tables import Body, bodies, body
+from attnviz.renderers.picture.cards import Card, draw_card, head, least_width
 from attnviz.renderers.picture.placed import Box, Layout, joined
 
 CARD_GAP, ROW_GAP = 0.28, 0.12  # between two cards
@@ -61,7 +54,7 @@ class Flow:
 
 def flow(cards: Sequence[Card], width: float, grown: float) -> Flow:
     """The lowest of all ways to set the cards in rows."""
-    choices = [[_piece(card, each) for each in bodies(card, grown)] for card in cards]
+    choices = [[_piece(card, each) for each in bodies(card.drawn, grown)] for card in cards]
     return _filled(_lowest(choices, width), width)
 
 
@@ -90,8 +83,8 @@ def _row(choices: Sequence[Choice], width: float) -> Row:
     return [min(choice, key=lambda piece: piece.width) for choice in choices]
 
 
-def _piece(card: Card, made: Body) -> Piece:
-    return Piece(card, made, _rounded_up(max(made.width, least_width(card))))
+def _piece(card: Card, tables: Body) -> Piece:
+    return Piece(card, tables, _rounded_up(max(tables.width, least_width(card))))
 
 
 def _rounded_up(width: float) -> float:
@@ -115,12 +108,12 @@ def _width(row: Sequence[Piece]) -> float:
 
 def _filled(rows: Sequence[Sequence[Piece]], width: float) -> Flow:
     """Rows made as wide as the page, each card by the same share."""
-    made = []
+    filled = []
     for row in rows:
         gaps = CARD_GAP * (len(row) - 1)
         share = max((width - gaps) / (_width(row) - gaps), 1.0)
-        made.append(tuple(_widened(piece, share) for piece in row))
-    return Flow(tuple(made))
+        filled.append(tuple(_widened(piece, share) for piece in row))
+    return Flow(tuple(filled))
 
 
 def _widened(piece: Piece, share: float) -> Piece:
@@ -131,18 +124,21 @@ def _widened(piece: Piece, share: float) -> Piece:
     spare = width - piece.body.width
     wider = math.floor(min(1 + spare / piece.body.cells, WIDER) * 10) / 10
     first = piece.body
-    made = body(piece.card, first.across, first.grown, wider) if wider > 1 else first
-    return Piece(piece.card, made if made.width <= width else first, width)
+    if wider > 1:
+        larger = body(piece.card.drawn, first.across, first.grown, wider)
+        if larger.width <= width:
+            return Piece(piece.card, larger, width)
+    return Piece(piece.card, first, width)
 
 
-def draw_flow(made: Flow, room: Box) -> Layout:
+def draw_flow(flowing: Flow, room: Box) -> Layout:
     """The cards from the top of the room; what is left of it goes between the rows."""
     left, bottom, _, height = room
     top = bottom + height
-    spare = max(height - made.height, 0.0) / len(made.rows)
+    spare = max(height - flowing.height, 0.0) / len(flowing.rows)
     gap = min(ROW_GAP + spare, WIDEST_ROW_GAP)
     drawn = []
-    for row, high in zip(made.rows, made.heights, strict=True):
+    for row, high in zip(flowing.rows, flowing.heights, strict=True):
         x = left
         for piece in row:
             drawn.append(draw_card(piece.card, piece.body, x, top, piece.width))

@@ -66,12 +66,8 @@ def with_glyphs(each: Drawable) -> Drawable:
 
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
-    return replace(
-        grid,
-        title=fonts.drawable(grid.title),
-        rows=_axis_with_glyphs(grid.rows),
-        columns=_axis_with_glyphs(grid.columns),
-    )
+    rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
+    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
 
 
 def _axis_with_glyphs(axis: Axis) -> Axis:

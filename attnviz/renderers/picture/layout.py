@@ -166,12 +166,12 @@ def _arranged(drawn: tuple[Shown, ...], columns: int, room: Box, style: PanelSty
     width, height = room[2] / columns, room[3] / rows
     for _ in range(3):
         ticks = _ticks(drawn, columns, width, height, style)
-        made = PanelRows(drawn, columns, style, heading, *ticks, width, height)
-        labels_wide = sum(made.label_width(column) for column in range(columns))
-        labels_high = sum(made.label_height(row) for row in range(rows))
+        settled = PanelRows(drawn, columns, style, heading, *ticks, width, height)
+        labels_wide = sum(settled.label_width(column) for column in range(columns))
+        labels_high = sum(settled.label_height(row) for row in range(rows))
         width = max((room[2] - gaps_wide - labels_wide) / columns, 0.1)
         height = max((room[3] - gaps_high - labels_high) / rows, 0.1)
-    return replace(made, width=width, height=height)
+    return replace(settled, width=width, height=height)
 
 
 def _ticks(

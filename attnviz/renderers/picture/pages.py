@@ -248,8 +248,7 @@ def _scaled_down_to(cards: Sequence[Card], captions: Captions, size: Size) -> La
     while not _fits(flowing := flow(cards, (room := _room(captions, larger))[2], 1.0), room):
         factor *= STEP
         larger = size[0] * factor, size[1] * factor
-    made = _with_words(_fullest(cards, room, flowing), captions, larger)
-    return scaled_down(made, factor)
+    return scaled_down(_with_words(_fullest(cards, room, flowing), captions, larger), factor)
 
 
 def _grown(cards: Sequence[Card], captions: Captions) -> Layout:

@@ -80,15 +80,15 @@ def _boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
         yield x - EDGE, y - EDGE, wide + 2 * EDGE, high + 2 * EDGE
 
 
-def patched(
+def with_patches(
     picture: np.ndarray, drawn: np.ndarray, boxes: Sequence[Box], inches: float
 ) -> np.ndarray:
     """A picture with these boxes of another one, of a page that is so many inches high."""
-    made = np.array(picture)
+    patched = np.array(picture)
     pixels = picture.shape[0] / inches
     for left, bottom, width, height in boxes:
         top = max(int((inches - bottom - height) * pixels), 0)
         rows = slice(top, max(int((inches - bottom) * pixels) + 1, 0))
         columns = slice(max(int(left * pixels), 0), max(int((left + width) * pixels) + 1, 0))
-        made[rows, columns] = drawn[rows, columns]
-    return made
+        patched[rows, columns] = drawn[rows, columns]
+    return patched

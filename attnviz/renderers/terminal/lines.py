@@ -56,7 +56,7 @@ def lines(drawn: Iterable[Drawable], screen: Screen) -> Iterator[Text]:
 
 
 def heading(title: str, settings: str, screen: Screen) -> Iterator[Text]:
-    """What was done, and the settings that the numbers hang on."""
+    """What was done, and the settings that the numbers depend on."""
     yield Text(title, BOLD)
     yield from wrapped(settings, screen)
     yield Text()

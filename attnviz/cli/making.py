@@ -1,31 +1,25 @@
-"""The options that commands share, declared once, in groups.
+"""Options on how a trace is made: the text, attention, matrices of one's own, blocks.
 
 Whatever a help text lists comes from the table that the option chooses from.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from attnviz.attention.choices import ACTIVATIONS
 from attnviz.attention.variants import VARIANTS
-from attnviz.renderers import suffixes
-from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.cli.help import in_section
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED, SHOWN
+from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED
 from attnviz.traces.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
 
-NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
 _MATRICES = ", ".join([*(name for name in GIVEN_NAMES if not name.startswith("b_")), "b_…"])
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
-
-
-def _option(panel: str, *names: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +37,11 @@ class TextOptions:
     ] = None
     file: Annotated[
         Path | None,
-        _option("Text", "--file", metavar="PATH", help="Read the text from a UTF-8 file."),
+        in_section("Text", "--file", metavar="PATH", help="Read the text from a UTF-8 file."),
     ] = None
     tokenizer: Annotated[
         str,
-        _option(
+        in_section(
             "Text",
             "--tokenizer",
             "-t",
@@ -64,11 +58,11 @@ class AttentionOptions:
 
     variant: Annotated[
         str,
-        _option("Attention", "--variant", "-v", metavar="NAME", help=f"The kind: {_VARIANTS}."),
+        in_section("Attention", "--variant", "-v", metavar="NAME", help=f"The kind: {_VARIANTS}."),
     ] = Settings.variant
     dim: Annotated[
         int | None,
-        _option(
+        in_section(
             "Attention",
             "--dim",
             "-d",
@@ -78,7 +72,7 @@ class AttentionOptions:
     ] = None
     heads: Annotated[
         int | None,
-        _option(
+        in_section(
             "Attention",
             "--heads",
             "-H",
@@ -88,7 +82,7 @@ class AttentionOptions:
     ] = None
     head_dim: Annotated[
         int | None,
-        _option(
+        in_section(
             "Attention",
             "--head-dim",
             metavar="N",
@@ -97,7 +91,7 @@ class AttentionOptions:
     ] = None
     scale: Annotated[
         bool | None,
-        _option(
+        in_section(
             "Attention",
             "--scale/--no-scale",
             help="Divide scores by the square root of a head's width.  [default: the variant's]",
@@ -105,7 +99,7 @@ class AttentionOptions:
     ] = None
     causal: Annotated[
         bool | None,
-        _option(
+        in_section(
             "Attention",
             "--causal/--no-causal",
             help="Hide from each token the ones after it.  [default: the variant's]",
@@ -113,7 +107,7 @@ class AttentionOptions:
     ] = None
     window: Annotated[
         int | None,
-        _option(
+        in_section(
             "Attention",
             "--window",
             metavar="N",
@@ -123,7 +117,7 @@ class AttentionOptions:
     ] = None
     temperature: Annotated[
         float | None,
-        _option(
+        in_section(
             "Attention",
             "--temperature",
             metavar="X",
@@ -132,7 +126,7 @@ class AttentionOptions:
     ] = None
     dropout: Annotated[
         float | None,
-        _option(
+        in_section(
             "Attention",
             "--dropout",
             metavar="P",
@@ -141,7 +135,7 @@ class AttentionOptions:
     ] = None
     positions: Annotated[
         str,
-        _option(
+        in_section(
             "Numbers",
             "--positions",
             metavar="KIND",
@@ -150,7 +144,7 @@ class AttentionOptions:
     ] = Settings.positions
     embeddings: Annotated[
         str | None,
-        _option(
+        in_section(
             "Numbers",
             "--embeddings",
             metavar="FILE",
@@ -160,11 +154,13 @@ class AttentionOptions:
     ] = None
     seed: Annotated[
         int,
-        _option("Numbers", "--seed", "-s", metavar="N", help="Another seed draws other numbers."),
+        in_section(
+            "Numbers", "--seed", "-s", metavar="N", help="Another seed draws other numbers."
+        ),
     ] = Settings.seed
     device: Annotated[
         str,
-        _option(
+        in_section(
             "Numbers",
             "--device",
             metavar="NAME",
@@ -173,7 +169,9 @@ class AttentionOptions:
     ] = Settings.device
     dtype: Annotated[
         str,
-        _option("Numbers", "--dtype", metavar="NAME", help=f"How precisely: {', '.join(DTYPES)}."),
+        in_section(
+            "Numbers", "--dtype", metavar="NAME", help=f"How precisely: {', '.join(DTYPES)}."
+        ),
     ] = Settings.dtype
 
 
@@ -183,7 +181,7 @@ class MatrixOptions:
 
     given: Annotated[
         str | None,
-        _option(
+        in_section(
             "Numbers",
             "--given",
             metavar="FILE",
@@ -193,7 +191,7 @@ class MatrixOptions:
     ] = None
     item: Annotated[
         int | None,
-        _option(
+        in_section(
             "Numbers", "--item", metavar="N", help="Which of a batch in it, from 1.  [default: 1]"
         ),
     ] = None
@@ -205,7 +203,7 @@ class SavedOptions:
 
     trace: Annotated[
         str | None,
-        _option(
+        in_section(
             "Text",
             "--trace",
             metavar="FILE",
@@ -220,7 +218,7 @@ class BlockOptions:
 
     layers: Annotated[
         int | None,
-        _option(
+        in_section(
             "Transformer block",
             "--layers",
             metavar="N",
@@ -229,7 +227,7 @@ class BlockOptions:
     ] = None
     norm: Annotated[
         str,
-        _option(
+        in_section(
             "Transformer block",
             "--norm",
             metavar="PLACE",
@@ -238,7 +236,7 @@ class BlockOptions:
     ] = Settings.norm
     activation: Annotated[
         str,
-        _option(
+        in_section(
             "Transformer block",
             "--activation",
             metavar="NAME",
@@ -247,7 +245,7 @@ class BlockOptions:
     ] = Settings.activation
     feed_forward: Annotated[
         int | None,
-        _option(
+        in_section(
             "Transformer block",
             "--feed-forward",
             metavar="N",
@@ -256,128 +254,10 @@ class BlockOptions:
     ] = None
     memory: Annotated[
         str | None,
-        _option(
+        in_section(
             "Transformer block",
             "--memory",
             metavar="TEXT",
             help="A second sentence, that each block reads, too (cross-attention).",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowOptions:
-    """Which part of a trace is shown."""
-
-    show: Annotated[
-        str | None,
-        _option(
-            "Output",
-            "--show",
-            metavar="NAMES",
-            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block).  [default: "
-            "weights,context; in a picture weights]",
-        ),
-    ] = None
-    verify: Annotated[
-        bool,
-        _option(
-            "Output",
-            "--verify",
-            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
-            "agrees.",
-        ),
-    ] = False
-
-    def names(self) -> tuple[str, ...] | None:
-        """The names after --show; None leaves it to the command."""
-        if self.show is None:
-            return None
-        return tuple(name.strip() for name in self.show.split(",") if name.strip())
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputOptions:
-    """What is shown, and where it goes."""
-
-    query: Annotated[
-        str | None,
-        _option(
-            "Output",
-            "--query",
-            metavar="TOKEN",
-            help="Show what one token reads, in steps with its arithmetic; name it by its word "
-            "or its number.",
-        ),
-    ] = None
-    out: Annotated[
-        list[Path],
-        _option(
-            "Output",
-            "--out",
-            "-o",
-            metavar="FILE",
-            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
-            "compare). May be given several times.",
-            show_default=False,
-        ),
-    ] = field(default_factory=list)
-    json: Annotated[
-        bool,
-        _option("Output", "--json", help="Print everything that happened, as JSON."),
-    ] = False
-    full: Annotated[
-        bool,
-        _option("Output", "--full", help="Show all of wide vectors and long lists."),
-    ] = False
-    quiet: Annotated[
-        bool,
-        _option("Output", "--quiet", "-q", help="Print no notes, only results."),
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class PictureOptions:
-    """How pictures look; theme, colors and numbers hold for the terminal, too."""
-
-    theme: Annotated[
-        str | None,
-        _option(
-            "Looks",
-            "--theme",
-            metavar="NAME",
-            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
-        ),
-    ] = None
-    size: Annotated[
-        str | None,
-        _option(
-            "Looks",
-            "--size",
-            metavar="SIZE",
-            help="16:9, 4:3, square, or inches such as 8x5.  [default: what the panels need]",
-        ),
-    ] = None
-    dpi: Annotated[
-        int | None,
-        _option(
-            "Looks", "--dpi", metavar="N", help="Pixels to an inch.  [default: PNG 200, GIF 100]"
-        ),
-    ] = None
-    transparent: Annotated[
-        bool, _option("Looks", "--transparent", help="Leave out the background.")
-    ] = False
-    colors: Annotated[
-        str, _option("Looks", "--colors", metavar="NAME", help=f"{', '.join(PALETTES)}.")
-    ] = DEFAULT_PALETTE
-    title: Annotated[
-        str | None, _option("Looks", "--title", metavar="TEXT", help="A title of your own.")
-    ] = None
-    numbers: Annotated[
-        bool | None,
-        _option(
-            "Looks",
-            "--numbers/--no-numbers",
-            help="Write numbers into cells.  [default: while they fit]",
         ),
     ] = None

@@ -1,0 +1,135 @@
+"""Options on what is shown of a result, where it goes, and how it looks.
+
+Whatever a help text lists comes from the table that the option chooses from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from attnviz.cli.help import in_section
+from attnviz.renderers import suffixes
+from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.traces.parts import SHOWN
+
+NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """Which part of a trace is shown."""
+
+    show: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--show",
+            metavar="NAMES",
+            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block).  [default: "
+            "weights,context; in a picture weights]",
+        ),
+    ] = None
+    verify: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--verify",
+            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
+            "agrees.",
+        ),
+    ] = False
+
+    def names(self) -> tuple[str, ...] | None:
+        """The names after --show; None leaves it to the command."""
+        if self.show is None:
+            return None
+        return tuple(name.strip() for name in self.show.split(",") if name.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What is shown, and where it goes."""
+
+    query: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--query",
+            metavar="TOKEN",
+            help="Show what one token reads, in steps with its arithmetic; name it by its word "
+            "or its number.",
+        ),
+    ] = None
+    out: Annotated[
+        list[Path],
+        in_section(
+            "Output",
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
+            "compare). May be given several times.",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)
+    json: Annotated[
+        bool,
+        in_section("Output", "--json", help="Print everything that happened, as JSON."),
+    ] = False
+    full: Annotated[
+        bool,
+        in_section("Output", "--full", help="Show all of wide vectors and long lists."),
+    ] = False
+    quiet: Annotated[
+        bool,
+        in_section("Output", "--quiet", "-q", help="Print no notes, only results."),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """How pictures look; theme, colors and numbers hold for the terminal, too."""
+
+    theme: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--theme",
+            metavar="NAME",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--size",
+            metavar="SIZE",
+            help="16:9, 4:3, square, or inches such as 8x5.  [default: what the panels need]",
+        ),
+    ] = None
+    dpi: Annotated[
+        int | None,
+        in_section(
+            "Looks", "--dpi", metavar="N", help="Pixels to an inch.  [default: PNG 200, GIF 100]"
+        ),
+    ] = None
+    transparent: Annotated[
+        bool, in_section("Looks", "--transparent", help="Leave out the background.")
+    ] = False
+    colors: Annotated[
+        str, in_section("Looks", "--colors", metavar="NAME", help=f"{', '.join(PALETTES)}.")
+    ] = DEFAULT_PALETTE
+    title: Annotated[
+        str | None, in_section("Looks", "--title", metavar="TEXT", help="A title of your own.")
+    ] = None
+    numbers: Annotated[
+        bool | None,
+        in_section(
+            "Looks",
+            "--numbers/--no-numbers",
+            help="Write numbers into cells.  [default: while they fit]",
+        ),
+    ] = None

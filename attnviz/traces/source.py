@@ -1,0 +1,161 @@
+"""What a Trace is made of: a text or tokens, settings, matrices of a person's own, vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokenizers import tokenize, vocabulary
+from attnviz.tokens.tokens import Tokens, named, numbered
+from attnviz.traces import matrix_files
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Trace
+from attnviz.vectors import loaded
+from attnviz.vectors.drawn import Seeds
+
+Vectors = Float[Tensor, "*seed token dim"]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What a Trace is made of: a text, or tokens; and all that is known before it is embedded."""
+
+    text: str | None
+    settings: Settings
+    matrices: Matrices
+    vectors: Float[Tensor, "token dim"] | None = None  # those of the file that the settings name
+
+    @property
+    def seeds(self) -> Seeds:
+        return Seeds((self.settings.seed,))
+
+    @property
+    def origin(self) -> Origin:
+        if self.settings.given is None and not self.matrices.anything:
+            return Drawn(settings=self.settings, vectors=self.vectors)
+        return Given(settings=self.settings, matrices=self.matrices, vectors=self.vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """Who reads, and who is read: the sentence itself, other keys, and a second sentence."""
+
+    tokens: Tokens
+    keys: Tokens
+    memory: Tokens | None
+
+
+def source_of(text: str | Trace | None, settings: Settings | None = None, **changes: Any) -> Source:
+    """What a text, or a Trace that is there already, would be traced from."""
+    if not isinstance(text, Trace):
+        chosen = replace(settings or Settings(), **changes)
+        return Source(text, chosen, matrices_of(chosen))
+    origin = text.origin
+    return Source(
+        text.text,
+        replace(settings or origin.settings, **changes),
+        Matrices() if isinstance(origin, Drawn) else origin.matrices,
+        None if isinstance(origin, FromExample) else origin.vectors,
+    )
+
+
+def sentence_of(source: Source) -> Sentence:
+    """The tokens of the text, and all others that there are."""
+    tokens = tokens_of(source)
+    memory = None if source.settings.memory is None else _second(source.settings)
+    return Sentence(tokens, _keys(tokens, source.matrices), memory)
+
+
+def tokens_of(source: Source) -> Tokens:
+    """The tokens of the text; without one those that are given, or as many as there are vectors."""
+    given = source.matrices
+    count = given.sizes.get("token", given.sizes.get("key"))
+    if source.text is None:
+        if count is None:
+            raise AttnvizError(
+                f"there is no text, and nothing in '{given.source}' says how many tokens there are",
+                "give a sentence, or tokens, embeddings or scores in the file",
+                file=given.source,
+            )
+        return numbered(count) if given.tokens is None else named(given.tokens)
+    if given.tokens is not None:
+        raise AttnvizError(
+            f"a text is given, and '{given.source}' gives tokens",
+            "leave one of them out",
+            file=given.source,
+        )
+    tokens = tokenize(source.text, source.settings.tokenizer)
+    if count not in (None, len(tokens)):
+        raise AttnvizError(
+            f"the text has {len(tokens)} tokens ({source.settings.tokenizer}), and "
+            f"'{given.source}' is for {count}",
+            "leave the text out, or cut it with another --tokenizer",
+            file=given.source,
+        )
+    return tokens
+
+
+def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
+    """A vector for each token: given, from the file that the settings name, or drawn."""
+    settings = source.settings
+    found = source.matrices.embeddings if source.vectors is None else source.vectors
+    dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
+    if settings.dim is not None and dim not in (None, settings.dim):
+        raise AttnvizError(
+            f"--dim is {settings.dim}, and the embeddings are {dim} wide",
+            f"leave --dim out, or give --dim {dim}",
+        )
+    if found is None:
+        return (seeds or source.seeds).embed(tokens.ids, dim or settings.width)
+    return found
+
+
+def with_vectors(source: Source, tokens: Tokens) -> Source:
+    """With the vectors of the file that the settings name, if they name one."""
+    if source.settings.embeddings is None:
+        return source
+    if source.matrices.embeddings is not None:
+        raise AttnvizError(
+            f"--embeddings is given, and '{source.matrices.source}' gives embeddings, too",
+            "leave one of them out",
+            file=source.matrices.source,
+        )
+    if source.vectors is not None and len(source.vectors) == len(tokens):
+        return source
+    return replace(source, vectors=loaded.from_file(source.settings.embeddings, tokens))
+
+
+def matrices_of(settings: Settings) -> Matrices:
+    """The matrices of the file that the settings name, if they name one."""
+    if settings.given is None:
+        return Matrices()
+    return matrix_files.read(settings.given, settings.item)
+
+
+def vocabulary_of(source: Source) -> int | None:
+    """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    own = source.settings.embeddings is not None or source.matrices.anything
+    found = source.matrices.vocabulary
+    return found or (None if own else vocabulary(source.settings.tokenizer))
+
+
+def _second(settings: Settings) -> Tokens:
+    assert settings.memory is not None
+    try:
+        return tokenize(settings.memory, settings.tokenizer)
+    except AttnvizError as error:
+        raise error.told(f"--memory: {error}") from None
+
+
+def _keys(tokens: Tokens, given: Matrices) -> Tokens:
+    """The tokens that are read: those that read, unless others are given."""
+    if given.key_tokens is not None:
+        return named(given.key_tokens)
+    count = given.sizes.get("key", len(tokens))
+    return tokens if count == len(tokens) else numbered(count)
