@@ -24,7 +24,7 @@ format: $(READY)
 
 # Rewrites the expected outputs; read the difference before committing it.
 golden: $(READY)
-	$(BIN)/pytest -q tests/test_golden.py tests/test_readme.py --update-golden
+	$(BIN)/pytest -q tests/test_golden.py tests/test_sections.py tests/test_steps.py tests/test_readme.py --update-golden
 	git diff --stat -- tests/golden README.md
 
 bench: $(READY)

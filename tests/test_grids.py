@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import Trace, draw, trace
-from attnviz.cli.groups import ShowOptions
+from attnviz.cli.showing import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens

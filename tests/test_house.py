@@ -199,6 +199,16 @@ def test_a_run_loads_no_matplotlib() -> None:
     assert "matplotlib" not in loaded_after("from attnviz.cli.app import main; main(['run', 'a'])")
 
 
+def test_the_tree_of_the_architecture_page_has_every_file() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^ *(\w+\.py|\w+/)(?= )", page, re.MULTILINE))
+    folders = {path.parent.name for path in FILES} - {"attnviz"}
+
+    assert {path.name for path in FILES} - {"__init__.py"} <= listed
+    assert all(f"{folder}/" in page for folder in folders)
+    assert {name for name in listed if name.endswith(".py")} <= {path.name for path in FILES}
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
     opening = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
