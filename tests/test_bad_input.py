@@ -9,8 +9,6 @@ import pytest
 import requests
 import tiktoken
 
-from attnviz.attention import devices
-from attnviz.errors import AttnvizError
 from tests.conftest import Attnviz
 
 SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
@@ -225,16 +223,6 @@ def test_an_unknown_option_is_refused(attnviz: Attnviz) -> None:
     assert result.err.count("\n") == 2
 
 
-def test_a_device_that_this_machine_has_not_is_refused_with_those_it_has(attnviz: Attnviz) -> None:
-    result = attnviz("run", "a", "--device", "cuda:77")
-
-    assert result.status == 2
-    assert result.err == (
-        "error: this machine has no device 'cuda:77'\n"
-        f" hint: it has: {', '.join(devices.available())}\n"
-    )
-
-
 def test_an_encoding_that_is_not_here_says_what_to_do(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,39 +235,6 @@ def test_an_encoding_that_is_not_here_says_what_to_do(
         "error: tiktoken has no copy of 'cl100k_base' on this machine and could not download it\n"
         " hint: go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2\n"
     )
-
-
-def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_take(
-    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-
-    result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
-
-    assert result.err == (
-        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 42.0 MB, and cpu has "
-        "8.0 MB free\n"
-        " hint: give at most about 436 tokens, fewer heads, or --dtype bfloat16\n"
-    )
-
-
-def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-    refuse, cpu = devices.refuse_too_much, torch.device("cpu")
-
-    refuse(436, 2, 64, torch.float32, cpu)
-    with pytest.raises(AttnvizError, match="437 tokens make 381,938 weights"):
-        refuse(437, 2, 64, torch.float32, cpu)
-
-
-def test_this_machine_knows_its_free_memory() -> None:
-    import torch
-
-    free = devices.free_memory(torch.device("cpu"))
-
-    assert free is None or free > 10**7
 
 
 def test_an_output_that_cannot_be_written_is_refused(attnviz: Attnviz, here: Path) -> None:

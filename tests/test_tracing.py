@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import Settings, trace
+from attnviz import trace
 from attnviz.analysis.checks import verify
 from attnviz.attention.variants import VARIANTS
-from attnviz.errors import AttnvizError
-from attnviz.traces.settings import chosen_variant, head_width
 
 
 def test_plain_attends_with_the_embeddings_themselves() -> None:
@@ -56,15 +54,6 @@ def test_every_variant_passes_its_own_checks(name: str, text: str, window: int |
     assert [check for check in verify(made) if not check.passed] == []
 
 
-def test_every_property_of_a_variant_can_be_overridden() -> None:
-    chosen = chosen_variant(
-        Settings(heads=2, scale=False, causal=True, window=3, temperature=0.5, dropout=0.1)
-    )
-
-    assert (chosen.heads, chosen.scaled, chosen.causal, chosen.window) == (2, False, True, 3)
-    assert (chosen.temperature, chosen.dropout, chosen.joined) == (0.5, 0.1, True)
-
-
 def test_a_head_may_be_wider_than_its_share() -> None:
     layer = trace("I am", heads=3, head_dim=5, dim=4).layers[0]
 
@@ -79,21 +68,6 @@ def test_plain_heads_share_out_the_embedding_without_a_projection() -> None:
     assert made.layers[0].queries is not None
     assert torch.equal(made.layers[0].queries[1], made.embeddings[:, 4:])
     assert made.layers[0].context.shape == (2, 8)
-
-
-@given(dim=st.integers(1, 60), heads=st.integers(1, 20))
-def test_the_hint_for_heads_that_do_not_fit_is_one_that_fits(dim: int, heads: int) -> None:
-    variant = chosen_variant(Settings(heads=heads))
-    if dim % heads == 0:
-        assert head_width(Settings(), variant, dim) == dim // heads
-        return
-
-    with pytest.raises(AttnvizError) as refused:
-        head_width(Settings(), variant, dim)
-
-    hint = refused.value.hint.split()
-    assert dim % int(hint[2].rstrip(",")) == 0
-    assert int(hint[4].rstrip(",")) % heads == 0
 
 
 def test_provenance_tells_what_was_decided_and_no_path() -> None:

@@ -1,0 +1,62 @@
+"""The sides of a chart: which numbers stand there, and where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.renderers.picture.charts import chart, chart_ticks
+from attnviz.views.grids.grid import Curve, Curves
+
+
+def _curves(middle: list[float], places: tuple[float, ...], *, dashed: bool = False) -> Curves:
+    values = np.array(middle)
+    line = Curve("measured", values, values, values, dashed=dashed)
+    return Curves("spread", "d_k", places, (line,))
+
+
+@pytest.mark.parametrize(
+    ("middle", "dashed", "names"),
+    [
+        ([0.0, 1.0], False, "0 0.5 1"),
+        ([3.0, 9.0], False, "0 2.5 5 7.5"),
+        ([1e-14, 3e-14], False, "0 1e-14 2e-14 3e-14"),
+        ([1.0, 12.0], True, "1 2 5 10"),
+        ([1e-4, 2.0], True, "0.0001 0.001 0.01 0.1 1"),
+    ],
+)
+def test_few_and_round_numbers_stand_beside_a_curve(
+    middle: list[float], dashed: bool, names: str
+) -> None:
+    left, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), width=3.0)
+
+    assert " ".join(left.labels) == names
+
+
+@pytest.mark.parametrize(("width", "names"), [(3.0, "2 4 8 16 32"), (0.5, "2 8 32")])
+def test_below_stand_the_places_that_were_measured_as_far_as_there_is_room(
+    width: float, names: str
+) -> None:
+    places = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+    _, below = chart_ticks(_curves([1.0] * 5, places), width)
+
+    assert " ".join(below.labels) == names
+
+
+@given(
+    middle=st.lists(st.floats(0, 1e6), min_size=2, max_size=8, unique=True),
+    dashed=st.booleans(),
+)
+def test_every_curve_lies_in_its_box_and_rises_where_its_numbers_do(
+    middle: list[float], dashed: bool
+) -> None:
+    places = tuple(float(2**power) for power in range(len(middle)))
+
+    (trail,) = chart(_curves(middle, places, dashed=dashed), (0, 0, 1, 1)).trails
+
+    assert ((trail.middle >= 0) & (trail.middle <= 1)).all()
+    assert ((trail.x > 0) & (trail.x < 1)).all()
+    assert (np.diff(trail.middle)[np.diff(middle) > 0] >= 0).all()

@@ -1,0 +1,117 @@
+"""What may be chosen: every choice has a field, and a choice that makes no sense is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import Settings
+from attnviz.errors import AttnvizError
+from attnviz.traces.settings import NAMES, chosen_variant, head_width
+from attnviz.wording.commands import option
+from tests.conftest import Attnviz
+
+NUMBERS = ("dim", "heads", "head_dim", "window", "seed", "item", "layers", "feed_forward")
+NEEDED: dict[str, dict[str, Any]] = {  # what else must be given, for a setting to mean anything
+    "item": {"given": "matrices.toml"},
+    "feed_forward": {"layers": 1},
+}
+
+
+def test_every_setting_is_an_option_of_run(attnviz: Attnviz) -> None:
+    listed = attnviz("run", "--help").out
+
+    assert [field.name for field in fields(Settings) if option(field.name) not in listed] == []
+
+
+def _chosen(**settings: Any) -> Settings:
+    return Settings(**settings)
+
+
+def _taken(name: str, value: int) -> bool:
+    try:
+        return bool(getattr(_chosen(**{name: value}, **NEEDED.get(name, {})), name) == value)
+    except AttnvizError:
+        return False
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@given(value=st.integers())
+def test_a_number_is_taken_or_the_nearest_that_is_taken_is_named(name: str, value: int) -> None:
+    if _taken(name, value):
+        return
+
+    with pytest.raises(AttnvizError, match=f"^{option(name)} is {value}, and must be ") as refused:
+        _chosen(**{name: value}, **NEEDED.get(name, {}))
+
+    named = re.fullmatch(rf"try {option(name)} (\d+)", refused.value.hint)
+    assert refused.value.about == name
+    assert named
+    assert _taken(name, int(named[1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) -> None:
+    kind, known = NAMES[name]
+
+    with pytest.raises(AttnvizError, match=f"there is no {kind} 'no such'") as refused:
+        _chosen(**{name: "no such"})
+
+    assert refused.value.about == name
+    assert refused.value.hint.endswith(f"known: {', '.join(known)}")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "about"),
+    [
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"dropout": -0.1}, "dropout"),
+        ({"item": 2}, "item"),
+        ({"norm": "pre"}, "norm"),
+        ({"activation": "gelu"}, "activation"),
+        ({"feed_forward": 16}, "feed_forward"),
+        ({"memory": "it rains", "variant": "plain"}, "variant"),
+    ],
+)
+def test_a_choice_that_means_nothing_says_which_it_is(chosen: dict[str, Any], about: str) -> None:
+    with pytest.raises(AttnvizError) as refused:
+        _chosen(**chosen)
+
+    assert refused.value.about == about
+
+
+def test_a_block_is_one_by_its_layers_or_by_a_second_sentence() -> None:
+    assert not Settings().blocks
+    assert Settings(layers=1).blocks
+    assert Settings(memory="it rains").blocks
+
+
+def test_every_property_of_a_variant_can_be_overridden() -> None:
+    chosen = chosen_variant(
+        Settings(heads=2, scale=False, causal=True, window=3, temperature=0.5, dropout=0.1)
+    )
+
+    assert (chosen.heads, chosen.scaled, chosen.causal, chosen.window) == (2, False, True, 3)
+    assert (chosen.temperature, chosen.dropout, chosen.joined) == (0.5, 0.1, True)
+
+
+@given(dim=st.integers(1, 60), heads=st.integers(1, 20))
+def test_the_hint_for_heads_that_do_not_fit_is_one_that_fits(dim: int, heads: int) -> None:
+    variant = chosen_variant(Settings(heads=heads))
+    if dim % heads == 0:
+        assert head_width(Settings(), variant, dim) == dim // heads
+        return
+
+    with pytest.raises(AttnvizError) as refused:
+        head_width(Settings(), variant, dim)
+
+    hint = refused.value.hint.split()
+    assert dim % int(hint[2].rstrip(",")) == 0
+    assert int(hint[4].rstrip(",")) % heads == 0
