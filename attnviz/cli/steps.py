@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from attnviz.cli import output
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
@@ -58,12 +56,12 @@ class StepOptions:
             "--layer",
             metavar="N",
             help="Which of several layers, from 0.",
-            rich_help_panel=PANEL,
         ),
     ] = 0
     head: Annotated[
         int | None,
-        typer.Option(
+        in_section(
+            PANEL,
             "--head",
             metavar="N",
             help="One head alone, from 0.  [default: all]",
