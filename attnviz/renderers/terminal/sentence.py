@@ -17,7 +17,6 @@ from attnviz.views.grids.numbers import cell_format
 from attnviz.wording.words import counted
 
 BARS_AT_ONCE = 20
-LONGEST_BAR = 40
 
 
 def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
