@@ -10,12 +10,13 @@ import io
 import json as standard_json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from attnviz.renderers import Look
-from attnviz.views.view import Data, View
+from attnviz.views.view import Column, Data, View
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
 
@@ -36,10 +37,34 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
     """A line for each row; nothing in a cell that has no number."""
-    for rows in _data(view).rows():
-        lines = io.StringIO()
-        standard_csv.writer(lines, lineterminator="\n").writerows(rows)
-        yield lines.getvalue().encode()
+    data = _data(view)
+    yield f"{','.join(data.header)}\n".encode()
+    for lines in data.lines():
+        start = ",".join(_quoted(str(each)) for each in lines.start)
+        cells = zip(*map(_cells, lines.columns), strict=True)
+        yield "".join([f"{start},{','.join(rest)}\n" for rest in cells]).encode()
+
+
+def _cells(column: Column) -> Iterable[str]:
+    if isinstance(column, tuple):
+        return _words(column)
+    return ["" if number is None else repr(number) for number in column]
+
+
+@lru_cache(maxsize=8)  # the same keys stand beside each query
+def _words(column: tuple[str, ...]) -> list[str]:
+    return [_quoted(word) for word in column]
+
+
+def _quoted(word: str) -> str:
+    """As the rules of CSV have it.
+
+    >>> _quoted("a"), _quoted("a, b")
+    ('a', '"a, b"')
+    """
+    file = io.StringIO()
+    standard_csv.writer(file, lineterminator="").writerow([word])
+    return file.getvalue()
 
 
 def _data(view: View) -> Data:

@@ -13,48 +13,44 @@ import numpy as np
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import Measures
 from attnviz.analysis.sweeps import BAND, Sweep
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents, contents
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array
-from attnviz.views.view import Data, Rows
-
-Row = tuple[Any, ...]
+from attnviz.views.view import Data, Lines
 
 WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
-MEASURED = ("way", "mistake", "head", "query number", "query")
+NAMES = tuple(each.name for each in fields(Measures))
+MEASURED = ("way", "mistake", "head", "query number", "query", *NAMES)
 QUANTILES = {"low": BAND[0], "median": 0.5, "high": BAND[1]}
 
 
 def data_of(trace: Trace) -> Data:
     """Everything in a Trace; and a line for each weight, for spreadsheets and data frames."""
-    return Data(partial(contents, trace), partial(_weights, trace))
+    return Data(partial(contents, trace), WEIGHTS, partial(_weights, trace))
 
 
 def data_of_comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Data:
     """Everything in a Comparison; and a line of measures for each way, head and query."""
-    return Data(partial(_comparison, comparison, sweep, conclusion), partial(_measures, comparison))
+    document = partial(_comparison, comparison, sweep, conclusion)
+    return Data(document, MEASURED, partial(_measures, comparison))
 
 
-def _weights(trace: Trace) -> Rows:
-    yield [WEIGHTS]
+def _weights(trace: Trace) -> Iterator[Lines]:
     for layer in trace.attentions:
         for head in range(layer.heads):
             yield from _weights_of(trace, layer, head)
 
 
-def _weights_of(trace: Trace, layer: Layer, head: int) -> Rows:
+def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
     """All keys of a query at once."""
-    keys = list(enumerate(trace.keys_of(layer).labels, start=1))
+    keys = trace.keys_of(layer).labels
+    numbers = tuple(str(number) for number in range(1, len(keys) + 1))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
-    seen = {False: "false", True: "true"}
     for query, label in enumerate(trace.tokens.labels):
-        start = (name, head, query + 1, label)
+        seen = tuple("true" if each else "false" for each in layer.visible[query].tolist())
         weights = cells.row(query).values[0].tolist()
-        visible = layer.visible[query].tolist()
-        yield [
-            (*start, *key, weight, seen[shown])
-            for key, weight, shown in zip(keys, weights, visible, strict=True)
-        ]
+        yield Lines((name, head, query + 1, label), (numbers, tuple(keys), weights, seen))
 
 
 def _comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Contents:
@@ -114,27 +110,29 @@ def _quantiles(repeats: np.ndarray) -> Contents:
     return {name: np.quantile(repeats, share, axis=1).tolist() for name, share in QUANTILES.items()}
 
 
-def _measures(comparison: Comparison) -> Rows:
-    """A row for each way, head and query, and one of means for each way."""
-    names = [each.name for each in fields(Measures)]
-    yield [(*MEASURED, *names)]
+def _measures(comparison: Comparison) -> Iterator[Lines]:
+    """A line for each way, head and query, and one of means for each way."""
     for alternative, measures in zip(comparison.alternatives, comparison.measures, strict=True):
-        start = (alternative.name, "true" if alternative.mistake else "false")
-        numbers = np.stack([array(getattr(measures, name)) for name in names], -1)
-        yield list(_rows_of(comparison, alternative, start, numbers))
+        way = (alternative.name, "true" if alternative.mistake else "false")
+        for head in range(len(measures.entropy)):
+            yield _of_a_head(comparison, alternative.tokens, measures, way, head)
         if comparison.query is None:
             means = measures.means()
-            yield [(*start, "mean", "mean", "mean", *(_finite(means[name]) for name in names))]
+            yield Lines((*way, "mean", "mean", "mean"), _columns([[means[n]] for n in NAMES]))
 
 
-def _rows_of(
-    comparison: Comparison, alternative: Alternative, start: Row, numbers: np.ndarray
-) -> Iterator[Row]:
-    for head, rows in enumerate(numbers.tolist()):
-        for query, row in enumerate(rows):
-            if comparison.query in (None, query):
-                label = alternative.tokens.labels[query]
-                yield (*start, head, query + 1, label, *map(_finite, row))
+def _of_a_head(
+    comparison: Comparison, tokens: Tokens, measures: Measures, way: tuple[str, str], head: int
+) -> Lines:
+    only = comparison.query
+    queries = slice(None) if only is None else slice(only, only + 1)
+    names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
+    found = [getattr(measures, name)[head, queries].tolist() for name in NAMES]
+    return Lines((*way, head), (names[queries], tuple(tokens.labels[queries]), *_columns(found)))
+
+
+def _columns(found: list[list[float]]) -> tuple[list[float | None], ...]:
+    return tuple([_finite(number) for number in numbers] for numbers in found)
 
 
 def _without_nan(rows: Any) -> list[list[float | None]]:

@@ -25,9 +25,6 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
 
-Rows = Iterator[Sequence[Sequence[Any]]]  # some at once
-
-
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; or in rows, each as long as the others.
 Kind = Literal["free", "pair", "rows"]
@@ -57,12 +54,24 @@ class Page:
         return tuple(each for group in self.groups for each in (*group.panels, *group.below))
 
 
+Column = tuple[str, ...] | list[float] | list[float | None]  # words, or numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Lines of a table that begin alike; there are millions, so that words come as columns."""
+
+    start: tuple[str | int, ...]
+    columns: tuple[Column, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """The numbers behind what is shown, made when they are wanted."""
 
     document: Callable[[], Mapping[str, Any]]  # everything, by name
-    rows: Callable[[], Rows]  # a line for each number, a header first
+    header: tuple[str, ...]
+    lines: Callable[[], Iterator[Lines]]  # of a table, with what it is about in each line
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
