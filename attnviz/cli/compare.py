@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +12,10 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
-from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
-from attnviz.wording.commands import chosen as options
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -99,6 +98,8 @@ def compare(
     matrices: MatrixOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
+    *,
+    typed: Typed,
 ) -> None:
     """Show ways of attending side by side, their differences, and measures.
 
@@ -106,7 +107,7 @@ def compare(
     scores are divided by the square root of a head's width.
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    refuse_both(saved.trace, text, matrices)
+    refuse_both(saved.trace, typed.of(text, matrices))
     settings = settings_of(text, attention, matrices)
     if saved.trace is None:
         origin: str | Trace | None = source.read_or_given(text, matrices.given)
@@ -114,8 +115,8 @@ def compare(
     else:
         from attnviz.cli.saved import read_again
 
-        origin = read_again("compare", saved.trace, attention, chosen, wanted, pictures)
-        settings = replace(origin.origin.settings, **options(attention))
+        origin = read_again("compare", saved.trace, chosen, wanted, pictures, **typed.of(attention))
+        settings = origin.origin.settings
         command = origin.provenance.command or ""
     comparison = compared(origin, settings, chosen, wanted, command)
     sweep = swept(origin, settings, comparison, chosen, wanted)

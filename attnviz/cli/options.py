@@ -7,9 +7,11 @@ command a TextOptions and an AttentionOptions.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, get_type_hints
+
+import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
@@ -18,26 +20,57 @@ from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 
 
+@dataclass(frozen=True)
+class Typed:
+    """The names of the options that somebody typed, whether or not they differ from a default."""
+
+    names: frozenset[str] = frozenset()
+
+    def of(self, *groups: Any) -> dict[str, Any]:
+        """Those of some groups, with what was typed."""
+        return {
+            each.name: getattr(group, each.name)
+            for group in groups
+            for each in fields(group)
+            if each.name in self.names
+        }
+
+
 def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of the groups as its options, and call it with the groups."""
+    """Give a command the fields of the groups as its options, and call it with the groups.
+
+    A command that must know what was typed takes it after them, as `typed`.
+    """
     parameters = [each for group in groups for each in _parameters(group)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def call(**given: Any) -> None:
-            command(
-                *(
-                    group(**{each.name: given[each.name] for each in fields(group)})
-                    for group in groups
-                )
-            )
+        asks = "typed" in inspect.signature(command).parameters
+
+        def call(context: typer.Context, **given: Any) -> None:
+            found = [
+                group(**{each.name: given[each.name] for each in fields(group)}) for group in groups
+            ]
+            command(*found, **({"typed": _typed(context)} if asks else {}))
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__
-        call.__annotations__ = {each.name: each.annotation for each in parameters}
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        taken = [_CONTEXT, *parameters]
+        call.__annotations__ = {each.name: each.annotation for each in taken}
+        call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+_CONTEXT = inspect.Parameter(
+    "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+)
+
+
+def _typed(context: typer.Context) -> Typed:
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    names = (name for name, source in sources.items() if source and source.name == "COMMANDLINE")
+    return Typed(frozenset(names))
 
 
 def _parameters(group: type) -> list[inspect.Parameter]:
@@ -80,11 +113,10 @@ def refuse_mistake(variant: str) -> None:
         )
 
 
-def refuse_both(trace: str | None, *groups: Any) -> None:
+def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
     """A trace that is there already cannot be made in another way."""
     if trace is None:
         return
-    others = chosen(*groups)
     if "text" in others:
         raise AttnvizError("a text and --trace are both given", "give one of them")
     for name in others:

@@ -14,7 +14,7 @@ from attnviz.cli.making import (
     SavedOptions,
     TextOptions,
 )
-from attnviz.cli.options import accepts, command_line, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.renderers import suffixes
 
@@ -42,6 +42,8 @@ def run(
     shown: ShowOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
+    *,
+    typed: Typed,
 ) -> None:
     """Show which token of a sentence reads which.
 
@@ -49,7 +51,7 @@ def run(
     not. With --out it is written to files, and their suffixes say what kind they are.
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, text, attention, matrices, blocks)
+    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     settings = settings_of(text, attention, matrices, blocks)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query)

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from attnviz.traces.saved import read
 from attnviz.traces.trace import Trace
 from attnviz.views.trace import command_of
-from attnviz.wording.commands import chosen
+from attnviz.wording.commands import Command, chosen, option
 
 
-def read_again(name: str, file: str, *groups: Any) -> Trace:
-    """With the command that made it, or that would make what is made of it now.
+def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
+    """A trace as it was written, but for the settings that are given, and what makes it now.
 
-    What the same command draws later is what it drew then, to the byte. Another command says
-    how to come by its own result from the text.
+    `groups` are the options of the command `name`, which shows it. What it writes again, as it
+    did when it made the trace, says what it said then, and is the same to the byte. Anything
+    else says how to come by it from the text, or from this file where there is no way from a
+    text.
     """
-    trace = read(file)
-    made_by, command = trace.provenance.command or "", command_of(name, trace)
-    if made_by.startswith(f"attnviz {name} ") or command is None:
+    found = read(file)
+    trace = replace(
+        found, origin=replace(found.origin, settings=replace(found.origin.settings, **settings))
+    )
+    if not settings and _drawn_along(name, found.provenance.command or "", groups):
         return trace
-    line = command.also(**chosen(*groups)).line
+    from_file = Command(name=name, options={"trace": file} | settings)
+    line = (command_of(name, trace) or from_file).also(**chosen(*groups)).line
     return replace(trace, provenance=replace(trace.provenance, command=line))
+
+
+def _drawn_along(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
+    """Whether the command that made a trace drew the same with it, whatever it named the files."""
+    if not made_by.startswith(f"attnviz {name} "):
+        return False
+    names = {option(each.name) for group in groups for each in fields(group)} - {"--quiet"}
+    then = _said(made_by, names)
+    now = _said(Command(name=name, options=chosen(*groups)).line, names)
+    kinds, kinds_then = (
+        {Path(file).suffix for file in each.pop("--out", [])} for each in (now, then)
+    )
+    return now == then and kinds <= kinds_then
+
+
+def _said(line: str, names: set[str]) -> dict[str, list[str]]:
+    """What a command says after the options of these names."""
+    said: dict[str, list[str]] = {}
+    values: list[str] = []  # of an option that is none of these
+    for word in shlex.split(line):
+        if word.startswith("--"):
+            values = said.setdefault(word, []) if word in names else []
+        else:
+            values.append(word)
+    return said

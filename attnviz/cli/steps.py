@@ -15,7 +15,7 @@ from attnviz.cli.making import (
     SavedOptions,
     TextOptions,
 )
-from attnviz.cli.options import accepts, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
 from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
@@ -108,6 +108,8 @@ def steps(
     blocks: BlockOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
+    *,
+    typed: Typed,
 ) -> None:
     """Show every number on the way, step by step; with --query its arithmetic.
 
@@ -117,7 +119,7 @@ def steps(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
-    refuse_both(saved.trace, text, attention, matrices, blocks)
+    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     settings = settings_of(text, attention, matrices, blocks)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 

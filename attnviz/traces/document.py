@@ -9,8 +9,10 @@ from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
+from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array
+from attnviz.wording.commands import PATHS, without_folders
 
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and contents again
 
@@ -117,11 +119,21 @@ def _facts_of_layer(layer: Layer) -> Contents:
 
 
 def _facts_of_origin(origin: Origin) -> Contents:
-    named: Contents = {"kind": KINDS[type(origin)], "settings": asdict(origin.settings)}
+    named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("source", "item", "items", "tokens", "key_tokens", "vocabulary")
-        named["matrices"] = {name: getattr(given, name) for name in facts}
+        facts = ("item", "items", "tokens", "key_tokens", "vocabulary")
+        named["matrices"] = {"source": without_folders(given.source)} | {
+            name: getattr(given, name) for name in facts
+        }
     if isinstance(origin, FromExample):
         named |= {"name": origin.name, "mistake": origin.mistake}
     return named
+
+
+def _facts_of_settings(settings: Settings) -> Contents:
+    """What they name is in the file, too, so that nobody needs to know where it was."""
+    return {
+        name: without_folders(value) if name in PATHS and value else value
+        for name, value in asdict(settings).items()
+    }

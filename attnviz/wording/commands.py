@@ -57,6 +57,15 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def without_folders(path: str) -> str:
+    """A path below this folder as it is; of any other only the name, which tells nobody's home.
+
+    >>> without_folders("here/numbers.toml"), without_folders("/home/me/numbers.toml")
+    ('here/numbers.toml', 'numbers.toml')
+    """
+    return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path
+
+
 def _default(declared: Field[Any]) -> Any:
     if declared.default_factory is not MISSING:
         return declared.default_factory()
@@ -69,9 +78,4 @@ def _spelled(name: str, value: Any) -> Iterator[str]:
         return
     for one in value if isinstance(value, (list, tuple)) else [value]:
         yield option(name)
-        yield _without_folders(str(one)) if name in PATHS else str(one)
-
-
-def _without_folders(path: str) -> str:
-    """A path below this folder as it is; of any other only the name, which tells nobody's home."""
-    return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path
+        yield without_folders(str(one)) if name in PATHS else str(one)
