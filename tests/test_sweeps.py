@@ -21,7 +21,7 @@ from attnviz.analysis.sweeps import MEASURED, SERIES, Sweep, sweep
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import POSITIONS, Dtype, Positions
 from attnviz.traces.trace import Layer
-from attnviz.views.sweep import curves
+from attnviz.views.sweep import curves_of
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -39,7 +39,7 @@ def vectors(tmp_path: Path) -> str:
     return str(path)
 
 
-def curves_of(made: Sweep) -> Numbers:
+def measured_in(made: Sweep) -> Numbers:
     """All its numbers."""
     return {(name, series): made.curves[name][series] for name in MEASURED for series in SERIES}
 
@@ -112,7 +112,7 @@ def test_curves_are_those_of_single_runs(variant: str, positions: Positions) -> 
 
     for by, values in (("temperature", ["0.25", "1.5"]), ("dim", ["4", "12"])):
         found = sweep(TEXT, chosen, by, values, 3)
-        assert_alike(curves_of(found), curves_of_runs(chosen, by, values, 3))
+        assert_alike(measured_in(found), curves_of_runs(chosen, by, values, 3))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -123,7 +123,7 @@ def test_curves_by_heads_are_those_of_single_runs(dtype: Dtype) -> None:
     found = sweep(TEXT, chosen, "heads", values, 4)
 
     assert found.widths == (12, 6, 4)
-    assert_alike(curves_of(found), curves_of_runs(chosen, "heads", values, 4))
+    assert_alike(measured_in(found), curves_of_runs(chosen, "heads", values, 4))
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -138,7 +138,7 @@ def test_with_embeddings_from_a_file_curves_are_those_of_single_runs(
 
     found = sweep(TEXT, chosen, "temperature", values, 3)
 
-    assert_alike(curves_of(found), curves_of_runs(chosen, "temperature", values, 3))
+    assert_alike(measured_in(found), curves_of_runs(chosen, "temperature", values, 3))
 
 
 def test_a_trace_is_swept_as_its_text_is(vectors: str) -> None:
@@ -148,7 +148,7 @@ def test_a_trace_is_swept_as_its_text_is(vectors: str) -> None:
     found = sweep(trace(TEXT, chosen), None, "temperature", values, 3)
 
     from_text = sweep(TEXT, chosen, "temperature", values, 3)
-    assert_close(curves_of(found), curves_of(from_text), atol=0, rtol=0)
+    assert_close(measured_in(found), measured_in(from_text), atol=0, rtol=0)
 
 
 def test_the_width_of_embeddings_from_a_file_is_shared_out_among_heads(vectors: str) -> None:
@@ -177,7 +177,7 @@ def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
 
 
 def test_curves_hold_medians_bands_and_the_root() -> None:
-    spread, *others = curves(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
+    spread, *others = curves_of(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
 
     assert spread.places == (2, 32)
     assert [line.name for line in spread.lines] == ["unscaled", "scaled", "√d_k"]

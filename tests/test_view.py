@@ -93,13 +93,46 @@ def test_steps_and_examples_do_so_too(
     assert len(set(both(attnviz, tmp_path, monkeypatch, shown, "b.svg", *words))) == 1
 
 
-def test_a_comparison_shows_what_the_command_line_shows(attnviz: Attnviz, tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", sorted({*FORMATS} - {".npz", ".png", ".gif"}))
+def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
     from attnviz import compare
 
-    attnviz("compare", TEXT, "--by", "mask", "-o", str(tmp_path / "a.txt"))
+    made = compare(TEXT, by="heads").view(repeats=3)
 
-    made = compare(TEXT, by="mask").view().render(".txt")
-    assert made == (tmp_path / "a.txt").read_bytes()
+    words = ["compare", TEXT, "--by", "heads", "--repeats", "3"]
+    assert len(set(both(attnviz, tmp_path, monkeypatch, made, f"a{suffix}", *words))) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "choices", "words"),
+    [
+        ({"by": "mask"}, {}, ["--by", "mask"]),
+        ({"by": "scale"}, {"query": "am"}, ["--query", "2"]),
+        ({"by": "temperature"}, {"curves": True}, ["--by", "temperature", "--curves"]),
+        (
+            {"by": "dim", "values": [2, 8], "reference": 8},
+            {},
+            ["--by", "dim", "--values", "2,8", "--reference", "8"],
+        ),
+    ],
+)
+def test_whatever_is_compared_the_bytes_are_the_same(
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: dict[str, Any],
+    choices: dict[str, Any],
+    words: list[str],
+) -> None:
+    from attnviz import compare
+
+    made = compare(TEXT, **asked).view(**choices)
+
+    typed, called = both(attnviz, tmp_path, monkeypatch, made, "a.svg", "compare", TEXT, *words)
+
+    assert typed == called
 
 
 def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) -> None:

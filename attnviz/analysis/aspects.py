@@ -34,9 +34,9 @@ class Aspect:
     about: str = ""  # for --help
 
 
-def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
+def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
     """The values that are asked for, or those that the aspect has of itself."""
-    names = tuple(values) if values is not None else ASPECTS[by].values()
+    names = ASPECTS[by].values() if values is None else tuple(str(value) for value in values)
     # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
     meant = [
         (ASPECTS[by].choose(Settings(), name), name if name in MISTAKES else "") for name in names
@@ -50,13 +50,13 @@ def chosen_values(by: str, values: Sequence[str] | None) -> tuple[str, ...]:
     return names
 
 
-def chosen_reference(names: Sequence[str], reference: str | None) -> int:
+def chosen_reference(names: Sequence[str], reference: object) -> int:
     """The place of the value that the others are held against."""
     if reference is None:
         return 0
-    if reference not in names:
-        raise unknown("value to be the reference", reference, names)
-    return list(names).index(reference)
+    if str(reference) not in names:
+        raise unknown("value to be the reference", str(reference), names)
+    return list(names).index(str(reference))
 
 
 def _more_values(by: str, names: Sequence[str]) -> str:

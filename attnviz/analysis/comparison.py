@@ -109,8 +109,8 @@ def compare(
     settings: Settings | None = None,
     *,
     by: str = "scale",
-    values: Sequence[str] | None = None,
-    reference: str | None = None,
+    values: Sequence[object] | None = None,
+    reference: object = None,
     command: str | None = None,
     **changes: Any,
 ) -> Comparison:
@@ -132,8 +132,9 @@ def compare(
     alternatives = [alternative(source, by, name, command) for name in names]
     first = alternatives[0].trace
     contrasted = contrast(alternatives, by, chosen_reference(names, reference))
-    listed = None if values is None else ",".join(values)
-    asked = {"by": by, "values": listed, "reference": reference}
+    listed = None if values is None else ",".join(names)
+    held = None if reference is None else str(reference)
+    asked = {"by": by, "values": listed, "reference": held}
     return replace(
         contrasted,
         provenance=first.provenance if first else None,

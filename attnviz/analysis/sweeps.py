@@ -11,11 +11,13 @@ from torch import Tensor
 
 from attnviz.analysis import measures
 from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.comparison import Comparison
 from attnviz.attention import arithmetic, devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import placed
 from attnviz.traces.layers import score
+from attnviz.traces.origin import Drawn
 from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
@@ -27,6 +29,8 @@ SERIES = ("unscaled", "scaled")
 NUMBERS_AT_ONCE = 2**24  # of one projection; seeds are worked through in groups of so many
 MOST_REPEATS = 100_000
 BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
+
+REPEATS = 20
 
 Track = Callable[[Sequence["Step"]], Iterable["Step"]]
 
@@ -75,6 +79,29 @@ def sweep(
                 found[name][series][step.place, columns][: len(step.seeds)] = numbers
     widths = tuple(plan.width or 1 for plan in plans)
     return Sweep(by, tuple(map(float, values)), widths, repeats, found)
+
+
+def sweep_of(comparison: Comparison, repeats: int, track: Track) -> Sweep | None:
+    """The curves of what was compared; none where its values are words, or nothing is drawn."""
+    trace = comparison.base.trace
+    if not ASPECTS[comparison.by].numeric or trace is None or not isinstance(trace.origin, Drawn):
+        return None
+    values = [each.name for each in comparison.alternatives]
+    return sweep(trace, None, comparison.by, values, repeats, track)
+
+
+def refuse_without_curves(comparison: Comparison) -> None:
+    """Refuse to show curves alone where there are none."""
+    if not ASPECTS[comparison.by].numeric:
+        numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
+        raise AttnvizError(
+            f"there are no curves by {comparison.by}: its values are no scale of numbers",
+            f"try {', '.join(numeric)}",
+        )
+    raise AttnvizError(
+        "curves are drawn over many seeds, and given matrices depend on none",
+        "leave --curves or --given out",
+    )
 
 
 def refuse_odd_repeats(repeats: int) -> None:

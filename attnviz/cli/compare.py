@@ -14,12 +14,11 @@ from attnviz.cli.help import in_section
 from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
-    from attnviz.analysis.sweeps import Step, Sweep
+    from attnviz.analysis.sweeps import Step
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
@@ -118,25 +117,26 @@ def compare(
         origin = read_again("compare", saved.trace, chosen, wanted, pictures, **typed.of(attention))
         settings = origin.origin.settings
         command = origin.provenance.command or ""
-    comparison = compared(origin, settings, chosen, wanted, command)
-    sweep = swept(origin, settings, comparison, chosen, wanted)
-    view = comparison.view(sweep=sweep, curves_alone=chosen.curves, full=wanted.full)
+    comparison = compared(origin, settings, chosen, command)
+    track = partial(_tracked, quiet=wanted.quiet)
+    view = comparison.view(
+        query=wanted.query,
+        curves=chosen.curves,
+        repeats=chosen.repeats,
+        full=wanted.full,
+        track=track,
+    )
     output.deliver(view, wanted, pictures)
 
 
 def compared(
-    text: str | Trace | None,
-    settings: Settings,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
-    command: str,
+    text: str | Trace | None, settings: Settings, chosen: ComparisonOptions, command: str
 ) -> Comparison:
-    """The comparison, of all queries or of one."""
+    """What is compared with what, as it was chosen."""
     from attnviz.analysis import comparison, sweeps  # torch, for which errors need not wait
-    from attnviz.tokens.finding import find_query
 
     sweeps.refuse_odd_repeats(chosen.repeats)
-    found = comparison.compare(
+    return comparison.compare(
         text,
         settings,
         by=chosen.by,
@@ -144,41 +144,6 @@ def compared(
         reference=chosen.reference,
         command=command,
     )
-    if wanted.query is None:
-        return found
-    return comparison.restricted(found, find_query(found.base.tokens, wanted.query))
-
-
-def swept(
-    text: str | Trace | None,
-    settings: Settings,
-    comparison: Comparison,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
-) -> Sweep | None:
-    """Curves over many seeds, where the values are numbers and numbers are drawn."""
-    from attnviz.analysis.sweeps import sweep
-    from attnviz.traces.origin import Drawn
-
-    if not ASPECTS[chosen.by].numeric:
-        if chosen.curves:
-            numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
-            raise AttnvizError(
-                f"there are no curves by {chosen.by}: its values are no scale of numbers",
-                f"try {', '.join(numeric)}",
-            )
-        return None
-    traced = comparison.base.trace
-    if traced is None or not isinstance(traced.origin, Drawn) or text is None:
-        if chosen.curves:
-            raise AttnvizError(
-                "curves are drawn over many seeds, and given matrices depend on none",
-                "leave --curves or --given out",
-            )
-        return None
-    values = [each.name for each in comparison.alternatives]
-    track = partial(_tracked, quiet=wanted.quiet)
-    return sweep(text, settings, chosen.by, values, chosen.repeats, track)
 
 
 def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:

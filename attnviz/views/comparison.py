@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from attnviz.analysis.aspects import ASPECTS
-from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
-from attnviz.analysis.sweeps import Sweep
+from attnviz.analysis.comparison import Alternative, Comparison, LargestChange, restricted
+from attnviz.analysis.sweeps import REPEATS, Track, refuse_without_curves, sweep_of
 from attnviz.cells import Cells, unmasked
+from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusion import conclusion
 from attnviz.views.data import data_of_comparison
@@ -19,7 +19,7 @@ from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.sweep import curves
+from attnviz.views.sweep import curves_of
 from attnviz.views.trace import AXES_NOTE
 from attnviz.views.view import Group, Kind, View, page_of
 from attnviz.wording.commands import Command
@@ -43,16 +43,26 @@ VARYING = {  # what differs is no setting of the whole
 def view(
     comparison: Comparison,
     *,
-    sweep: Sweep | None = None,
-    curves_alone: bool = False,
+    query: int | str | None = None,
+    curves: bool = False,
+    repeats: int = REPEATS,
     full: bool = False,
+    track: Track = lambda steps: steps,
 ) -> View:
-    """Alternatives side by side, what tells them apart, and what it comes to."""
+    """Alternatives side by side, what tells them apart, and what it comes to.
+
+    Values that are numbers have curves over many seeds, too; `curves` shows them alone.
+    """
+    if query is not None:
+        comparison = restricted(comparison, find_query(comparison.base.tokens, str(query)))
+    sweep = sweep_of(comparison, repeats, track)
+    if curves and sweep is None:
+        refuse_without_curves(comparison)
     line, concluded = _settings_line(comparison), conclusion(comparison, sweep)
-    charts = Group("curves", tuple(curves(sweep) if sweep else ()))
+    charts = Group("curves", tuple(curves_of(sweep) if sweep else ()))
     notes = [*mistakes(comparison), *changes_listed(comparison), concluded]
     screen = picture = page_of([charts], line)
-    if not curves_alone:
+    if not curves:
         screen = page_of([*_on_screen(comparison, full=full), charts], line)
         picture = page_of([*_in_a_picture(comparison), charts], line)
     return View(
@@ -61,21 +71,25 @@ def view(
         settings=line,
         screen=screen,
         picture=picture,
-        closing=(concluded,) if curves_alone else tuple(notes),
+        closing=(concluded,) if curves else tuple(notes),
         data=data_of_comparison(comparison, sweep, concluded),
         provenance=comparison.provenance,
-        command=_command(comparison, curves=curves_alone, full=full),
+        command=_command(comparison, repeats, curves, full),
     )
 
 
-def _command(comparison: Comparison, **options: bool) -> Command | None:
+def _command(comparison: Comparison, repeats: int, curves: bool, full: bool) -> Command | None:
     """The command that would show the same."""
     if comparison.command is None:
         return None
-    wanted: dict[str, Any] = {name: True for name, value in options.items() if value}
-    if comparison.query is not None:
-        wanted["query"] = str(comparison.query + 1)
-    return comparison.command.also(**wanted)
+    query = "" if comparison.query is None else str(comparison.query + 1)
+    wanted = {
+        "repeats": 0 if repeats == REPEATS else repeats,
+        "curves": curves,
+        "query": query,
+        "full": full,
+    }
+    return comparison.command.also(**{name: value for name, value in wanted.items() if value})
 
 
 def _on_screen(comparison: Comparison, *, full: bool) -> list[Group]:

@@ -15,7 +15,7 @@ TITLES = {
 }
 
 
-def curves(sweep: Sweep) -> list[Curves]:
+def curves_of(sweep: Sweep) -> list[Curves]:
     """A panel for each measure, scaled and unscaled, with the band that 8 of 10 seeds lie in."""
     return [_curves(sweep, name, title) for name, title in TITLES.items()]
 
