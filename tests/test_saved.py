@@ -305,6 +305,16 @@ def broken(path: Path, change: str) -> None:
         document["trace"]["origin"]["settings"]["heads"] = 0
     elif change == "a list":
         document["trace"] = []
+    elif change == "a token too few":
+        document["tokens"]["ids"].pop()
+    elif change == "a vector too few":
+        document["embeddings"].pop()
+    elif change == "a word for a number":
+        document["trace"]["variant"]["temperature"] = "warm"
+    elif change == "no layers":
+        document["layers"] = []
+    elif change == "no such mixing":
+        document["trace"]["layers"][0]["mixed_by"] = "a spoon"
     path.write_text(json.dumps(document), "utf-8")
 
 
@@ -316,7 +326,17 @@ BROKEN = {
     "a comparison": "'{}' holds a comparison, not a trace",
     "an older file": "'{}' holds no trace that can be read again",
     "settings": "--heads is 0, and must be from 1 to 65,536",
-    "a list": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    **dict.fromkeys(
+        (
+            "a list",
+            "a token too few",
+            "a vector too few",
+            "a word for a number",
+            "no layers",
+            "no such mixing",
+        ),
+        "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from einops import rearrange
@@ -21,6 +21,7 @@ from attnviz.attention.variants import Variant
 
 # Where the weights come from that values are mixed by.
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
+MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
 Weigh = Callable[[Tensor, Tensor], Tensor]
 
 

@@ -320,27 +320,25 @@ OF_BLOCK = (
 
 
 @dataclass(frozen=True)
-class Around:
-    """One part of the residual around a sub-layer of a block."""
+class ResidualPart:
+    """One part of the residual that a sub-layer of a block stands in."""
 
     data: str
     words: str
     sides: str
     find: Callable[[Residual], Tensor]
-    _: KW_ONLY
-    learned: bool = False
 
 
 OF_RESIDUAL = (
-    Around("inputs", "what goes in", "token dim", lambda around: around.inputs),
-    Around("read", "what the sub-layer reads", "token dim", lambda around: around.sublayer_inputs),
-    Around("made", "what the sub-layer makes", "token dim", lambda around: around.sublayer_outputs),
-    Around("added", "the sum of both", "token dim", lambda around: around.added),
-    Around("outputs", "what comes out", "token dim", lambda around: around.outputs),
-    Around("gain", "the gain of LayerNorm", "dim", lambda around: around.norm.gain, learned=True),
-    Around(
-        "shift", "the shift of LayerNorm", "dim", lambda around: around.norm.shift, learned=True
+    ResidualPart("inputs", "what goes in", "token dim", lambda each: each.inputs),
+    ResidualPart(
+        "read", "what the sub-layer reads", "token dim", lambda each: each.sublayer_inputs
     ),
+    ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
+    ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
+    ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", lambda each: each.norm.gain),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", lambda each: each.norm.shift),
 )
 
 PARTS = (*OF_ATTENTION, *OF_BLOCK)

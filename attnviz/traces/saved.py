@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,22 +11,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import MIXED_BY, Attended
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
+from attnviz.attention.choices import ACTIVATIONS, NORMS
+from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import FORMAT
+from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.matrix_files import json_object, text_of
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
-from attnviz.traces.parts import GIVEN, OF_ATTENTION, OF_BLOCK, OF_RESIDUAL, SAVED
-from attnviz.traces.settings import Settings
+from attnviz.traces.parts import (
+    GIVEN,
+    OF_ATTENTION,
+    OF_BLOCK,
+    OF_RESIDUAL,
+    SAVED,
+    Part,
+    ResidualPart,
+)
+from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
 from attnviz.vectors.arrays import numpy_arrays
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
+SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
 
 Contents = Mapping[str, Any]
@@ -104,34 +116,42 @@ class _Reader:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
-        self.provenance = Provenance(**contents["attnviz"])
+        self.provenance = of_their_types(Provenance, contents["attnviz"])
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def trace(self) -> Trace:
         tokens = self._tokens("tokens")
-        return Trace(
+        layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
+        trace = Trace(
             tokens=tokens,
             keys=self._tokens("key_tokens") if self.facts["key_tokens"] else tokens,
             memory=self._tokens("memory_tokens") if self.facts["memory_tokens"] else None,
-            tokenizer=self.facts["tokenizer"],
-            vocabulary=self.facts["vocabulary"],
-            variant=Variant(**self.facts["variant"]),
-            positions=self.facts["positions"],
+            **self._said(),
+            variant=of_their_types(Variant, self.facts["variant"]),
             embeddings=self._tensor(self.contents["embeddings"]),
-            layers=tuple(map(self._layer, self.contents["layers"], self.facts["layers"])),
+            layers=tuple(self._layer(*each) for each in layers),
             origin=self._origin(),
             provenance=self.provenance,
         )
+        _refuse_uneven(trace)
+        return trace
+
+    def _said(self) -> dict[str, Any]:
+        odd = [name for name, hint in SAID.items() if not fits(self.facts[name], hint)]
+        if odd:
+            raise TypeError(odd)
+        return {name: self.facts[name] for name in SAID}
 
     def _tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]
-        return Tokens(
-            text=facts["text"],
-            pieces=tuple(bytes.fromhex(str(piece)) for piece in stored["bytes"]),
-            ids=tuple(int(number) for number in stored["ids"]),
-            spaced=tuple(facts["spaced"]),
-            words=tuple(facts["words"]),
-        )
+        named = {
+            "text": facts["text"],
+            "pieces": tuple(bytes.fromhex(str(piece)) for piece in stored["bytes"]),
+            "ids": tuple(np.asarray(stored["ids"], dtype=np.int64).tolist()),
+            "spaced": tuple(facts["spaced"]),
+            "words": tuple(facts["words"]),
+        }
+        return of_their_types(Tokens, named)
 
     def _tensor(self, value: Any) -> Tensor:
         array = np.asarray(value)
@@ -149,7 +169,7 @@ class _Reader:
             block=self._block(block) if block else None,
         )
 
-    def _attention(self, stored: Contents, facts: Contents, **around: Any) -> Layer:
+    def _attention(self, stored: Contents, facts: Contents, **rest: Any) -> Layer:
         found = {name: self._tensor(stored[name]) for name in SIDES if stored.get(name) is not None}
         refuse_misfits(found, SIDES, {}, self.source)
         before = "queries_before_rotary" in found
@@ -171,24 +191,32 @@ class _Reader:
             context=found["context"],
             memory=found.get("memory"),
             given=frozenset(facts["given"]),
-            mistake=facts["mistake"],
-            **around,
+            mistake=_one_of(("", *MISTAKES), facts["mistake"]),
+            **rest,
         )
 
     def _block(self, stored: Contents) -> Block:
-        found = {part.data: self._tensor(stored[part.data]) for part in OF_BLOCK if part.data}
+        found = self._fitting(OF_BLOCK, stored)
         matrices = {name: found[name] for name in ("w_1", "b_1", "w_2", "b_2")}
+        activation = _one_of(ACTIVATIONS, stored["activation"])
         return Block(
-            place=stored["norm"] if isinstance(stored["norm"], str) else str(stored["norm"]),  # type: ignore[arg-type]
+            place=_one_of(NORMS, stored["norm"]),
             attention=self._residual(stored["attention"]),
             cross=self._residual(stored["cross"]) if stored.get("cross") else None,
             feed_forward=self._residual(stored["feed_forward"]),
             hidden=found["hidden"],
-            parameters=FeedForward(**matrices, activation=str(stored["activation"])),  # type: ignore[arg-type]
+            parameters=FeedForward(**matrices, activation=activation),
         )
 
+    def _fitting(self, parts: Sequence[Part | ResidualPart], stored: Contents) -> dict[str, Tensor]:
+        named = {part.data: part for part in parts if part.data}
+        found = {name: self._tensor(stored[name]) for name in named}
+        sides = {name: part.sides for name, part in named.items()}
+        refuse_misfits(found, sides, {}, self.source)
+        return found
+
     def _residual(self, stored: Contents) -> Residual:
-        found = {part.data: self._tensor(stored[part.data]) for part in OF_RESIDUAL}
+        found = self._fitting(OF_RESIDUAL, stored)
         return Residual(
             norm=Norm(found["gain"], found["shift"]),
             inputs=found["inputs"],
@@ -200,7 +228,7 @@ class _Reader:
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
-        settings = Settings(**facts["settings"])
+        settings = of_their_types(Settings, facts["settings"])
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
         if facts["kind"] == "drawn":
@@ -224,17 +252,35 @@ class _Reader:
         return Matrices(**rest, **named, **tensors)
 
 
+def _refuse_uneven(trace: Trace) -> None:
+    """As many vectors, rows and columns as there are tokens, and each of them whole."""
+    for tokens in (trace.tokens, trace.keys, trace.memory or trace.tokens):
+        if {len(tokens.pieces), len(tokens.spaced), len(tokens.labels)} != {len(tokens)}:
+            raise ValueError(tokens)
+    for layer in trace.attentions:
+        wanted = (len(trace.tokens), len(trace.keys_of(layer)))
+        if (tuple(layer.visible.shape), len(trace.embeddings)) != (wanted, len(trace.tokens)):
+            raise ValueError(wanted)
+    if not trace.layers or not len(trace.tokens):
+        raise ValueError(trace)
+
+
+def _one_of(known: tuple[Anything, ...], value: object) -> Anything:
+    return known[[str(each) for each in known].index(str(value))]
+
+
 def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     weights = found["weights"]
     in_place = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
-    mixing = found[in_place[facts["mixed_by"]]] if facts["mixed_by"] in in_place else weights
+    mixed_by = _one_of(MIXED_BY, facts["mixed_by"])
+    mixing = found[in_place[mixed_by]] if mixed_by in in_place else weights
     return Attended(
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
         bias=found.get("bias"),
         weights=weights,
         mixing=mixing,
-        mixed_by=facts["mixed_by"],
+        mixed_by=mixed_by,
         contexts=found["contexts"],
     )
 
