@@ -7,6 +7,7 @@ import io
 import json
 import re
 from math import e
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -415,3 +416,15 @@ def test_positions_in_the_attention_are_compared() -> None:
     weights = [each.weights for each in made.alternatives]
     assert not torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+
+
+def test_mistakes_are_compared_in_a_head_as_wide_as_the_matrices_make_it(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    given = tmp_path / "given.toml"
+    given.write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
+
+    result = attnviz("compare", "--by", "mask", "--given", str(given))
+
+    assert (result.status, result.err) == (0, "")
+    assert "1 head of width 2" in result.out

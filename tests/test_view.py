@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import attnviz
 from attnviz.renderers import FORMATS, Look, render
 from attnviz.renderers.saving import save
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from tests.conftest import Attnviz
 
@@ -187,6 +189,22 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_of_several_layers_each_is_named_though_no_block_is_around_them() -> None:
+    from attnviz import trace
+
+    made = trace(TEXT)
+    stack = replace(made, layers=tuple(replace(made.layers[0], layer=at) for at in range(3)))
+
+    view = stack.view(show=["weights", "context"])
+
+    names = [f"{name} L{at}{head}" for at in range(3) for name, head in NAMED]
+    assert [panel.title for panel in view.screen.panels if isinstance(panel, Grid)] == names
+    assert "3 layers" in view.settings
+
+
+NAMED = (("weights", "H0"), ("context vectors", ""))
+
+
 def test_every_result_has_a_view_with_words_and_panels() -> None:
     from attnviz import compare, example, steps, trace
 
@@ -220,3 +238,28 @@ def test_a_look_has_nothing_to_say() -> None:
     assert set(Look.__dataclass_fields__) == {
         "theme", "palette", "size", "dpi", "seconds", "transparent", "numbers"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("looks", "problem"),
+    [
+        ({"theme": "drak"}, "there is no theme 'drak'"),
+        ({"palette": "grays"}, "there is no colour map 'grays'"),
+        ({"size": (1000, 1000)}, "--size is 1000 by 1000 inches, and each must be from 2.5 to 40"),
+        ({"dpi": -3}, "--dpi is -3, and must be from 30 to 1200"),
+        ({"dpi": 1200, "size": (40, 5)}, "40 inches at 1200 dpi are 48,000 pixels"),
+        ({"seconds": -1}, "--seconds-per-step is -1, and must be from 0.1 to 60"),
+    ],
+)
+def test_a_look_that_nobody_can_draw_is_refused(looks: dict[str, Any], problem: str) -> None:
+    with pytest.raises(attnviz.AttnvizError, match=problem):
+        Look(**looks)
+
+
+def test_only_a_command_with_a_pace_is_told_one(tmp_path: Path) -> None:
+    from attnviz import steps, trace
+
+    for made in (trace("I am"), steps("I am", step="5")):
+        made.view().save(tmp_path / "a.gif", seconds=1.0, dpi=30)
+        told = b"--seconds-per-step 1.0" in (tmp_path / "a.gif").read_bytes()
+        assert told is (type(made).__name__ == "Walk")

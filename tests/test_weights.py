@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, nan
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnviz import Trace, cells, steps, trace
+from attnviz.attention.arithmetic import Attended
 from attnviz.cells import Cells, Patch, Whole
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import Stage, Weights, array
@@ -42,7 +44,11 @@ class Row(Cells):
             "masked scores": scores * self.layer.scale,
             "exponents": masked,
         }.get(self.stage, masked.softmax(-1))
-        shown = hidden if self.stage in ("masked scores", "weights", "mixing") else hidden & False
+        shown = (
+            hidden
+            if self.stage in ("masked scores", "weights", "mixing")
+            else torch.zeros_like(hidden)
+        )
         return Patch(array(numbers)[:, columns], array(shown)[:, columns])
 
 
@@ -59,9 +65,17 @@ class FromQueriesAndKeys(Weights):
 
 
 def row_by_row(made: Trace) -> Trace:
-    """The same trace, whose weights are in no matrix."""
-    layers = tuple(replace(layer, asked=FromQueriesAndKeys(layer)) for layer in made.layers)
+    """The same trace, whose weights are in no matrix: whoever takes one all the same gets NaN."""
+    layers = tuple(
+        replace(layer, asked=FromQueriesAndKeys(layer), attended=_empty(layer.attended))
+        for layer in made.layers
+    )
     return replace(made, layers=layers)
+
+
+def _empty(attended: Attended) -> Attended:
+    nothing = torch.full_like(attended.weights, nan)
+    return replace(attended, scores=nothing, scaled_scores=nothing, weights=nothing, mixing=nothing)
 
 
 def alike(ours: bytes, theirs: bytes) -> bool:

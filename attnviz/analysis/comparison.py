@@ -229,7 +229,8 @@ def alternative(source: Source, by: str, name: str, command: str | None = None) 
 def _with_a_narrow_head(source: Source) -> Settings:
     """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
     settings = source.settings
-    own = settings.heads is not None or settings.head_dim is not None
+    given = source.matrices.sizes.keys() & {"width", "query_width"}
+    own = settings.heads is not None or settings.head_dim is not None or given
     variant = chosen_variant(settings)
     if own or not variant.projected or variant.heads > 1:
         return settings

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.errors import AttnvizError, unknown
-from attnviz.renderers import Look, colors
+from attnviz.errors import AttnvizError
+from attnviz.renderers import Look
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,23 +16,14 @@ if TYPE_CHECKING:
     from attnviz.renderers.terminal.screen import Screen
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
-INCHES = (2.5, 40.0)
-DPI = (30, 1200)
-LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
 
 
 def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
     """The options of a picture."""
-    if pictures.theme is not None:
-        colors.theme(pictures.theme)
-    if pictures.colors not in colors.PALETTES:
-        raise unknown("colour map", pictures.colors, colors.PALETTES)
-    size = None if pictures.size is None else inches(pictures.size)
-    _refuse_odd_dpi(pictures.dpi, size)
     return Look(
-        theme=pictures.theme or colors.DEFAULT_THEME,
+        theme=Look.theme if pictures.theme is None else pictures.theme,
         palette=pictures.colors,
-        size=size,
+        size=None if pictures.size is None else inches(pictures.size),
         dpi=pictures.dpi,
         seconds=seconds,
         transparent=pictures.transparent,
@@ -67,30 +58,7 @@ def inches(size: str) -> tuple[float, float]:
         raise AttnvizError(
             f"there is no size '{size}'", f"try {', '.join(SIZES)}, or inches such as 8x5"
         )
-    width, height = float(given[1]), float(given[2])
-    if not all(INCHES[0] <= side <= INCHES[1] for side in (width, height)):
-        raise AttnvizError(
-            f"--size is {width:g} by {height:g} inches, and each must be from {INCHES[0]:g} to "
-            f"{INCHES[1]:g}",
-            "try --size 8x5",
-        )
-    return width, height
-
-
-def _refuse_odd_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
-    if dpi is None:
-        return
-    if not DPI[0] <= dpi <= DPI[1]:
-        nearest = min(max(dpi, DPI[0]), DPI[1])
-        raise AttnvizError(
-            f"--dpi is {dpi}, and must be from {DPI[0]} to {DPI[1]}", f"try --dpi {nearest}"
-        )
-    if size and max(size) * dpi > LARGEST_SIDE:
-        raise AttnvizError(
-            f"{max(size):g} inches at {dpi} dpi are {max(size) * dpi:,.0f} pixels, and at most "
-            f"{LARGEST_SIDE:,} can be drawn",
-            f"try --dpi {int(LARGEST_SIDE / max(size))}",
-        )
+    return float(given[1]), float(given[2])
 
 
 def _theme_of_terminal() -> str:

@@ -8,27 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnviz.errors import unknown
-from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME
+from attnviz.renderers.look import Look as Look
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
 
-    Renderer = Callable[[View, "Look"], Iterable[bytes]]
+    Renderer = Callable[[View, Look], Iterable[bytes]]
 
 Kind = Literal["picture", "text", "document", "arrays", "rows"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """How a picture looks."""
-
-    theme: str = DEFAULT_THEME
-    palette: str = DEFAULT_PALETTE
-    size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
-    dpi: int | None = None  # pixels to an inch; None: as many as the format wants
-    seconds: float = 2.5  # that an animation shows each step
-    transparent: bool = False
-    numbers: bool | None = None  # in the cells; None: while they fit
 
 
 @dataclass(frozen=True)

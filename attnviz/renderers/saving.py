@@ -17,6 +17,7 @@ from attnviz.wording.commands import chosen
 
 STEP = "{step}"  # in the name of a file: one for each step
 OPTIONS = {"palette": "colors", "seconds": "seconds_per_step"}  # where they have other names
+STEPWISE = ("steps", "example show")  # the commands that have a pace
 
 
 def save(view: View, *paths: str | Path, **looks: Any) -> None:
@@ -51,7 +52,8 @@ def _told(view: View, paths: Sequence[str | Path], look: Look) -> View:
     """With the command in its provenance, if nobody has said what it was."""
     if view.command is None or view.provenance is None or view.provenance.command is not None:
         return view
-    looks = {OPTIONS.get(name, name): value for name, value in chosen(look).items()}
+    kept = look if view.command.name in STEPWISE else replace(look, seconds=Look.seconds)
+    looks = {OPTIONS.get(name, name): value for name, value in chosen(kept).items()}
     if look.size is not None:
         looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
     command = view.command.also(out=[str(path) for path in paths], **looks)

@@ -25,14 +25,12 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
 
 def _shape(trace: Trace) -> dict[str, str]:
     """Widths, heads and layers."""
-    first = trace.layers[0]
-    blocks = (
-        f"{counted(len(trace.layers), 'layer')} ({first.block.place}-norm)" if first.block else ""
-    )
+    first, layers = trace.layers[0], counted(len(trace.layers), "layer")
+    several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
         "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
-        "layers": blocks,
+        "layers": f"{layers} ({first.block.place}-norm)" if first.block else several,
     }
 
 

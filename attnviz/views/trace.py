@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from attnviz.attention.arithmetic import MixedBy
-from attnviz.cells import unmasked
+from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
@@ -141,12 +141,12 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
             part.sides.split()[1].replace("token", "query"), _read(trace, layer, part)
         )
         return [
-            vectors_grid(titled(part.words, layer, head), each, rows)
+            vectors_grid(titled(part.words, trace, layer, head), each, rows)
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
     rows = token_axis(side, trace.tokens)
-    return [vectors_grid(_name_of_vectors(part, layer), tensor, rows)]
+    return [vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)]
 
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
@@ -158,9 +158,9 @@ def _first(layer: Layer) -> bool:
     return layer.layer == 0 and layer.memory is None
 
 
-def _name_of_vectors(part: Part, layer: Layer) -> str:
-    single = layer.block is None and layer.memory is None
-    return part.words if single or part.show == "embeddings" else f"{part.words} {layer.name}"
+def _name_of_vectors(part: Part, trace: Trace, layer: Layer) -> str:
+    nameless = _alone(trace, layer) or part.show == "embeddings"
+    return part.words if nameless else f"{part.words} {layer.name}"
 
 
 def _tokens(trace: Trace, layer: Layer) -> list[Grid]:
@@ -182,33 +182,24 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
     """Scores of each head, raw or on their way to weights."""
     rows, columns = _sides(trace, layer)
     return [
-        Grid(
-            titled(name, layer, head),
-            rows,
-            columns,
-            cells := layer.weights.cells(stage, head),
-            centred("score", cells),
-            note=note,
-        )
-        for head in range(layer.heads)
+        Grid(title, rows, columns, cells, centred("score", cells), note=note)
+        for title, cells in _of_heads(name, trace, layer, stage)
     ]
 
 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
+    note = WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE
     return [
-        Grid(
-            titled(MIXED_BY[mixed_by], layer, head),
-            rows,
-            columns,
-            cells := layer.weights.cells(stage, head),
-            weight_scale(cells),
-            note=WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE,
-            share=True,
-        )
-        for head in range(layer.heads)
+        Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
+        for title, cells in _of_heads(MIXED_BY[mixed_by], trace, layer, stage)
     ]
+
+
+def _of_heads(name: str, trace: Trace, layer: Layer, stage: Stage) -> Iterator[tuple[str, Cells]]:
+    for head in range(layer.heads):
+        yield titled(name, trace, layer, head), layer.weights.cells(stage, head)
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
@@ -217,10 +208,15 @@ def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
     return Grid(title, rows, dimension_axis(cells.shape[1]), cells, centred("value", cells))
 
 
-def titled(name: str, layer: Layer, head: int) -> str:
+def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:
     """With layer and head, where there could be others."""
-    alone = layer.heads == 1 and layer.block is None and layer.memory is None
+    alone = layer.heads == 1 and _alone(trace, layer)
     return name if alone else f"{name} {name_of_head(layer, head)}"
+
+
+def _alone(trace: Trace, layer: Layer) -> bool:
+    """Whether a sentence is attended to once, and outside of a block."""
+    return len(trace.layers) == 1 and layer.block is None and layer.memory is None
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

@@ -1,0 +1,69 @@
+"""How a picture looks, and which looks nobody could draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, theme
+
+INCHES = (2.5, 40.0)
+DPI = (30, 1200)
+SECONDS = (0.1, 60.0)
+LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a picture looks."""
+
+    theme: str = DEFAULT_THEME
+    palette: str = DEFAULT_PALETTE
+    size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
+    dpi: int | None = None  # pixels to an inch; None: as many as the format wants
+    seconds: float = 2.5  # that an animation shows each step
+    transparent: bool = False
+    numbers: bool | None = None  # in the cells; None: while they fit
+
+    def __post_init__(self) -> None:
+        theme(self.theme)
+        if self.palette not in PALETTES:
+            raise unknown("colour map", self.palette, PALETTES)
+        _refuse_odd_size(self.size)
+        _refuse_odd_dpi(self.dpi, self.size)
+        _refuse_odd_seconds(self.seconds)
+
+
+def _refuse_odd_size(size: tuple[float, float] | None) -> None:
+    if size and not all(INCHES[0] <= side <= INCHES[1] for side in size):
+        raise AttnvizError(
+            f"--size is {size[0]:g} by {size[1]:g} inches, and each must be from {INCHES[0]:g} to "
+            f"{INCHES[1]:g}",
+            "try --size 8x5",
+        )
+
+
+def _refuse_odd_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
+    if dpi is None:
+        return
+    if not DPI[0] <= dpi <= DPI[1]:
+        nearest = min(max(dpi, DPI[0]), DPI[1])
+        raise AttnvizError(
+            f"--dpi is {dpi}, and must be from {DPI[0]} to {DPI[1]}", f"try --dpi {nearest}"
+        )
+    if size and max(size) * dpi > LARGEST_SIDE:
+        raise AttnvizError(
+            f"{max(size):g} inches at {dpi} dpi are {max(size) * dpi:,.0f} pixels, and at most "
+            f"{LARGEST_SIDE:,} can be drawn",
+            f"try --dpi {int(LARGEST_SIDE / max(size))}",
+        )
+
+
+def _refuse_odd_seconds(seconds: float) -> None:
+    """Refuse a pace that nobody can follow."""
+    if not SECONDS[0] <= seconds <= SECONDS[1]:
+        nearest = min(max(seconds, SECONDS[0]), SECONDS[1])
+        raise AttnvizError(
+            f"--seconds-per-step is {seconds:g}, and must be from {SECONDS[0]:g} to {SECONDS[1]:g}",
+            f"try --seconds-per-step {nearest:g}",
+        )
