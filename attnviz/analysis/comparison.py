@@ -133,8 +133,7 @@ def compare(
     first = alternatives[0].trace
     contrasted = contrast(alternatives, by, chosen_reference(names, reference))
     listed = None if values is None else ",".join(names)
-    held = None if reference is None else str(reference)
-    asked = {"by": by, "values": listed, "reference": held}
+    asked = {"by": by, "values": listed, "reference": reference}
     return replace(
         contrasted,
         provenance=first.provenance if first else None,
@@ -199,11 +198,11 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
     return replace(comparison, query=query, changes=tuple(changes))
 
 
-def _command(source: Source, asked: dict[str, str | None]) -> Command | None:
+def _command(source: Source, asked: dict[str, object]) -> Command | None:
     """The command that compares the same; none for matrices that are in no file."""
     if source.settings.given is None and source.matrices.anything:
         return None
-    options = {name: value for name, value in asked.items() if value and value != "scale"}
+    options = {name: each for name, each in asked.items() if each not in (None, "scale")}
     return Command(
         name="compare", argument=source.text, options=chosen_options(source.settings) | options
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.sweeps import Step
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
+    from attnviz.views.view import View
 
 PANEL = "Comparison"
 _LISTED = ", ".join(
@@ -118,15 +119,7 @@ def compare(
         settings = origin.origin.settings
         command = origin.provenance.command or ""
     comparison = compared(origin, settings, chosen, command)
-    track = partial(_tracked, quiet=wanted.quiet)
-    view = comparison.view(
-        query=wanted.query,
-        curves=chosen.curves,
-        repeats=chosen.repeats,
-        full=wanted.full,
-        track=track,
-    )
-    output.deliver(view, wanted, pictures)
+    output.deliver(viewed(comparison, chosen, wanted), wanted, pictures)
 
 
 def compared(
@@ -144,6 +137,13 @@ def compared(
         reference=chosen.reference,
         command=command,
     )
+
+
+def viewed(comparison: Comparison, chosen: ComparisonOptions, wanted: OutputOptions) -> View:
+    """What is to be shown of it."""
+    track = partial(_tracked, quiet=wanted.quiet)
+    what = {"query": wanted.query, "curves": chosen.curves, "repeats": chosen.repeats}
+    return comparison.view(**what, full=wanted.full, track=track)
 
 
 def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:

@@ -27,11 +27,15 @@ class Look:
 
     def __post_init__(self) -> None:
         theme(self.theme)
-        if self.palette not in PALETTES:
-            raise unknown("colour map", self.palette, PALETTES)
+        _refuse_unknown_palette(self.palette)
         _refuse_odd_size(self.size)
         _refuse_odd_dpi(self.dpi, self.size)
         _refuse_odd_seconds(self.seconds)
+
+
+def _refuse_unknown_palette(name: str) -> None:
+    if name not in PALETTES:
+        raise unknown("colour map", name, PALETTES)
 
 
 def _refuse_odd_size(size: tuple[float, float] | None) -> None:

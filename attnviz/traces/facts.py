@@ -12,9 +12,8 @@ Anything = TypeVar("Anything")
 def of_their_types(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
     """A dataclass of facts that were read; TypeError where one of them is something else."""
     made = kind(**facts)
-    for name, hint in get_type_hints(kind).items():
-        if not fits(getattr(made, name), hint):
-            raise TypeError(name)
+    if not all(fits(getattr(made, name), hint) for name, hint in get_type_hints(kind).items()):
+        raise TypeError(kind.__name__)
     return made
 
 

@@ -49,10 +49,7 @@ def view(
     full: bool = False,
     track: Track = lambda steps: steps,
 ) -> View:
-    """Alternatives side by side, what tells them apart, and what it comes to.
-
-    Values that are numbers have curves over many seeds, too; `curves` shows them alone.
-    """
+    """What tells alternatives apart; where these are numbers, curves over seeds, too, or alone."""
     if query is not None:
         comparison = restricted(comparison, find_query(comparison.base.tokens, str(query)))
     sweep = sweep_of(comparison, repeats, track)
