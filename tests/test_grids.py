@@ -16,6 +16,7 @@ from attnviz.traces.parts import SHOWN
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.pooling import pool
+from attnviz.views.grids.scales import rounded_up
 from attnviz.views.reading import readings
 from attnviz.wording.words import isolated
 from tests.hand import causal_weights, many_words, vectors
@@ -158,3 +159,13 @@ def test_a_picture_is_described_in_words() -> None:
         "2 am reads 2 am most (0.67); 3 learning reads 3 learning most (0.57); "
         "4 this reads 4 this most (0.53)."
     )
+
+
+@given(st.floats(1e-300, 1e300))
+def test_a_scale_ends_a_little_above_its_largest_value(value: float) -> None:
+    assert value * (1 - 1e-8) <= rounded_up(value) <= value * 2
+
+
+@given(st.floats(max_value=1e-301))
+def test_a_scale_of_nothing_is_a_scale_all_the_same(value: float) -> None:
+    assert rounded_up(value) == 1

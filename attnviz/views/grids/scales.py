@@ -16,6 +16,7 @@ from attnviz.cells import Cells
 KEYS_ON_FULL_SCALE = 16
 FEW_EXCEED = 0.98  # of the weights that are not 0 lie below the stated maximum
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a scale
+TINIEST = 1e-300  # below, powers of ten are none any more
 
 Kind = Literal["sequential", "diverging", "none"]
 
@@ -71,8 +72,8 @@ def rounded_up(value: float) -> float:
     >>> rounded_up(0.0123), rounded_up(2.2), rounded_up(0.0)
     (0.015, 3.0, 1.0)
     """
-    if value <= 0 or not math.isfinite(value):
+    if value < TINIEST or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     step = next(step for step in ROUND if step * power >= value * (1 - 1e-9))
-    return round(step * power, 12)
+    return float(f"{step * power:.12g}")
