@@ -65,10 +65,16 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def matplotlibs_own_fonts() -> Iterator[None]:
-    """What a test draws depends on no font of the machine; a test about others brings its own."""
-    ours = Path(matplotlib.get_data_path())
+    """What a test draws depends on no font of the machine; a test about others brings its own.
+
+    They are listed anew: matplotlib's own list is kept in a file that may be an old one.
+    """
+    ours = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     manager, every = font_manager.fontManager, font_manager.fontManager.ttflist
-    manager.ttflist = [font for font in every if Path(font.fname).is_relative_to(ours)]
+    manager.ttflist = [
+        font_manager.ttfFontProperty(font_manager.get_font(path))
+        for path in sorted(ours.glob("*.ttf"))
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fonts, "_installed", list)
         yield

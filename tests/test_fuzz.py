@@ -7,6 +7,7 @@ import io
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -82,7 +83,10 @@ STEPS = st.lists(
 def test_anything_gives_exit_0_or_2(
     text: str, options: list[str], screen: dict[str, str], suffix: str | None
 ) -> None:
-    _gives_exit_0_or_2("run", text, options, screen, suffix)
+    ended = _ended("run", text, options, screen, suffix)
+
+    assert ended.status in (0, 2)
+    assert ended.faults == []
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
@@ -92,12 +96,45 @@ def test_any_steps_give_exit_0_or_2(
 ) -> None:
     ours = [each for each in options if not each.startswith(("--show", "--verify"))]
     pictures = suffix is None or suffix in suffixes("picture")  # drawing is slow, and tested
-    _gives_exit_0_or_2("steps", text, [*ours, *steps], screen, suffix if pictures else ".md")
+
+    ended = _ended("steps", text, [*ours, *steps], screen, suffix if pictures else ".md")
+
+    assert ended.status in (0, 2)
+    assert ended.faults == []
 
 
-def _gives_exit_0_or_2(
+def test_what_ends_badly_is_seen() -> None:
+    assert _Ended(0, "\x1b[1mbold\x1b[0m", "note: one", ["a.txt"]).faults == []
+    assert _Ended(2, "", "error: one\n hint: two", []).faults == []
+    assert len(_Ended(2, "\x1b[2J", "Traceback", ["a.txt"]).faults) == 4
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """How a command ended: what it said, and which files it left."""
+
+    status: int
+    out: str
+    err: str
+    files: list[str]
+
+    @property
+    def faults(self) -> list[str]:
+        """What must never be, whatever was typed."""
+        refused = self.status != 0
+        found = {
+            "an error is not two lines": refused and len(self.err.splitlines()) != 2,
+            "there is a traceback": "Traceback" in self.err,
+            "an error left files": refused and bool(self.files),
+            # Colours are ours to print; nothing else begins with an escape.
+            "an escape is on the screen": "\x1b" in re.sub("\x1b\\[[0-9;]*m", "", self.out),
+        }
+        return [f"{fault}: {self}" for fault, there in found.items() if there]
+
+
+def _ended(
     command: str, text: str, options: list[str], screen: dict[str, str], suffix: str | None
-) -> None:
+) -> _Ended:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
         err = stack.enter_context(contextlib.redirect_stderr(_stream()))
@@ -107,12 +144,9 @@ def _gives_exit_0_or_2(
 
         status = main([command, *options, *written, "--", text])
 
-        assert status in (0, 2), _text(err)
-        assert len(_text(err).splitlines()) == 2 or status == 0
-        assert "Traceback" not in _text(err)
-        assert not list(Path(folder).iterdir()) or status == 0
-        styles = re.sub("\x1b\\[[0-9;]*m", "", _text(out))  # colours are ours to print
-        assert "\x1b" not in styles
+        return _Ended(
+            status, _text(out), _text(err), sorted(each.name for each in Path(folder).iterdir())
+        )
 
 
 def _stream(content: bytes = b"") -> io.TextIOWrapper:

@@ -54,29 +54,42 @@ def test_a_trace_saves_the_bytes_that_the_command_line_writes(
 
 
 @pytest.mark.parametrize(
-    ("settings", "choices", "words"),
+    ("command", "asked", "choices", "words"),
     [
-        ({"variant": "multi-head", "seed": 7}, {}, ["--variant", "multi-head", "--seed", "7"]),
-        ({"scale": False, "causal": True}, {}, ["--no-scale", "--causal"]),
-        ({}, {"show": ["scores", "weights"]}, ["--show", "scores,weights"]),
-        ({"tokenizer": "words"}, {"query": "am"}, ["--query", "am", "-t", "words"]),
-        ({"layers": 2, "norm": "pre"}, {}, ["--layers", "2", "--norm", "pre"]),
-        ({"memory": "you are"}, {}, ["--memory", "you are"]),
+        ("run", {"variant": "multi-head", "seed": 7}, {}, "--variant multi-head --seed 7"),
+        ("run", {"scale": False, "causal": True}, {}, "--no-scale --causal"),
+        ("run", {}, {"show": ["scores", "weights"]}, "--show scores,weights"),
+        ("run", {"tokenizer": "words"}, {"query": "am"}, "--query am -t words"),
+        ("run", {"layers": 2, "norm": "pre"}, {}, "--layers 2 --norm pre"),
+        ("run", {"memory": "you"}, {}, "--memory you"),
+        ("compare", {"by": "mask"}, {}, "--by mask"),
+        ("compare", {"by": "scale"}, {"query": "am"}, "--query 2"),
+        ("compare", {"by": "temperature"}, {"curves": True}, "--by temperature --curves"),
+        (
+            "compare",
+            {"by": "dim", "values": [2, 8], "reference": 8},
+            {},
+            "--by dim --values 2,8 --reference 8",
+        ),
     ],
 )
 def test_whatever_is_chosen_the_bytes_are_the_same(
     attnviz: Attnviz,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, Any],
+    command: str,
+    asked: dict[str, Any],
     choices: dict[str, Any],
-    words: list[str],
+    words: str,
 ) -> None:
-    from attnviz import trace
+    from attnviz import Comparison, Trace, compare, trace
 
-    view = trace(TEXT, **settings).view(**choices)
+    made: Trace | Comparison
+    made = trace(TEXT, **asked) if command == "run" else compare(TEXT, **asked)
 
-    typed, called = both(attnviz, tmp_path, monkeypatch, view, "x.svg", "run", TEXT, *words)
+    typed, called = both(
+        attnviz, tmp_path, monkeypatch, made.view(**choices), "x.svg", command, TEXT, *words.split()
+    )
 
     assert typed == called
 
@@ -105,36 +118,6 @@ def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
 
     words = ["compare", TEXT, "--by", "heads", "--repeats", "3"]
     assert len(set(both(attnviz, tmp_path, monkeypatch, made, f"a{suffix}", *words))) == 1
-
-
-@pytest.mark.parametrize(
-    ("asked", "choices", "words"),
-    [
-        ({"by": "mask"}, {}, ["--by", "mask"]),
-        ({"by": "scale"}, {"query": "am"}, ["--query", "2"]),
-        ({"by": "temperature"}, {"curves": True}, ["--by", "temperature", "--curves"]),
-        (
-            {"by": "dim", "values": [2, 8], "reference": 8},
-            {},
-            ["--by", "dim", "--values", "2,8", "--reference", "8"],
-        ),
-    ],
-)
-def test_whatever_is_compared_the_bytes_are_the_same(
-    attnviz: Attnviz,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    asked: dict[str, Any],
-    choices: dict[str, Any],
-    words: list[str],
-) -> None:
-    from attnviz import compare
-
-    made = compare(TEXT, **asked).view(**choices)
-
-    typed, called = both(attnviz, tmp_path, monkeypatch, made, "a.svg", "compare", TEXT, *words)
-
-    assert typed == called
 
 
 def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) -> None:
