@@ -223,13 +223,16 @@ def test_how_a_trace_was_made_is_not_asked_again_even_if_the_answer_is_a_default
         )
 
 
-def test_what_is_drawn_from_an_example_says_so(attnviz: Attnviz, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "command"), [("dave", "compare"), ("dave-decoder", "run")])
+def test_what_is_drawn_from_an_example_says_so(
+    attnviz: Attnviz, tmp_path: Path, name: str, command: str
+) -> None:
     numbers, picture = tmp_path / "numbers.npz", tmp_path / "picture.svg"
-    attnviz("example", "show", "dave", "-o", str(numbers))
+    attnviz("example", "show", name, "-o", str(numbers))
 
-    attnviz("compare", "--trace", str(numbers), "-o", str(picture))
+    attnviz(command, "--trace", str(numbers), "-o", str(picture))
 
-    assert "attnviz compare --trace numbers.npz --out picture.svg" in picture.read_text()
+    assert f"attnviz {command} --trace numbers.npz --out picture.svg" in picture.read_text()
 
 
 def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -> None:

@@ -23,11 +23,10 @@ from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
-from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
+from attnviz.traces.source import Source, command_of, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.weights import array
 from attnviz.wording.commands import Command
-from attnviz.wording.commands import chosen as chosen_options
 
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
@@ -133,11 +132,11 @@ def compare(
     first = alternatives[0].trace
     contrasted = contrast(alternatives, by, chosen_reference(names, reference))
     listed = None if values is None else ",".join(names)
-    asked = {"by": by, "values": listed, "reference": reference}
+    asked = {"by": None if by == "scale" else by, "values": listed, "reference": reference}
     return replace(
         contrasted,
         provenance=first.provenance if first else None,
-        command=_command(source_of(text, settings, **changes), asked),
+        command=command_of("compare", source_of(text, settings, **changes), **asked),
     )
 
 
@@ -196,16 +195,6 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
         change = _largest(difference[:, query : query + 1], before, after)
         changes.append(replace(change, query=query))
     return replace(comparison, query=query, changes=tuple(changes))
-
-
-def _command(source: Source, asked: dict[str, object]) -> Command | None:
-    """The command that compares the same; none for matrices that are in no file."""
-    if source.settings.given is None and source.matrices.anything:
-        return None
-    options = {name: each for name, each in asked.items() if each not in (None, "scale")}
-    return Command(
-        name="compare", argument=source.text, options=chosen_options(source.settings) | options
-    )
 
 
 def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.traces.saved import read
+from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
-from attnviz.views.trace import command_of
 from attnviz.wording.commands import Command, chosen, option
 
 
@@ -28,7 +28,7 @@ def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
     if not settings and _drawn_along(name, found.provenance.command or "", groups):
         return trace
     from_file = Command(name=name, options={"trace": file} | settings)
-    line = (command_of(name, trace) or from_file).also(**chosen(*groups)).line
+    line = (command_of(name, source_of(trace)) or from_file).also(**chosen(*groups)).line
     return replace(trace, provenance=replace(trace.provenance, command=line))
 
 

@@ -19,10 +19,9 @@ from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
 from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
-from attnviz.renderers import Look, suffixes
+from attnviz.renderers import STEP, Look, suffixes
 
 PANEL = "Steps"
-STEP = "{step}"  # in the name of a file: one for each step
 
 
 @dataclass(frozen=True, kw_only=True)

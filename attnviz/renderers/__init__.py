@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
+STEP = "{step}"  # in the name of a file: one for each step
 Kind = Literal["picture", "text", "document", "arrays", "rows"]
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from attnviz.errors import Note
 from attnviz.files import AllOrNothing
-from attnviz.renderers import Look, chunks
+from attnviz.renderers import STEP, Look, chunks
 from attnviz.views.view import View
 from attnviz.wording.commands import chosen
 
-STEP = "{step}"  # in the name of a file: one for each step
 OPTIONS = {"palette": "colors", "seconds": "seconds_per_step"}  # where they have other names
 STEPWISE = ("steps", "example show")  # the commands that have a pace
 

@@ -21,6 +21,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.source import (
     Sentence,
     Source,
+    Vectors,
     embed,
     matrices_of,
     sentence_of,
@@ -30,8 +31,6 @@ from attnviz.traces.source import (
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
 from attnviz.vectors import positions
 from attnviz.version import __version__
-
-Vectors = Float[Tensor, "*seed token dim"]
 
 
 def trace(

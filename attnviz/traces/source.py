@@ -18,6 +18,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.vectors import loaded
 from attnviz.vectors.drawn import Seeds
+from attnviz.wording.commands import Command, chosen
 
 Vectors = Float[Tensor, "*seed token dim"]
 
@@ -30,6 +31,7 @@ class Source:
     settings: Settings
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None  # those of the file that the settings name
+    of_an_example: bool = False
 
     @property
     def seeds(self) -> Seeds:
@@ -54,15 +56,25 @@ class Sentence:
 def source_of(text: str | Trace | None, settings: Settings | None = None, **changes: Any) -> Source:
     """What a text, or a Trace that is there already, would be traced from."""
     if not isinstance(text, Trace):
-        chosen = replace(settings or Settings(), **changes)
-        return Source(text, chosen, matrices_of(chosen))
+        wanted = replace(settings or Settings(), **changes)
+        return Source(text, wanted, matrices_of(wanted))
     origin = text.origin
     return Source(
         text.text,
         replace(settings or origin.settings, **changes),
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
+        of_an_example=isinstance(origin, FromExample),
     )
+
+
+def command_of(name: str, source: Source, **options: object) -> Command | None:
+    """The command that makes the same; none for an example, and matrices that are in no file."""
+    in_no_file = source.settings.given is None and source.matrices.anything
+    if in_no_file or source.of_an_example:
+        return None
+    wanted = {key: value for key, value in options.items() if value is not None}
+    return Command(name=name, argument=source.text, options=chosen(source.settings) | wanted)
 
 
 def sentence_of(source: Source) -> Sentence:

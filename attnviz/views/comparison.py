@@ -14,13 +14,13 @@ from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusion import conclusion
 from attnviz.views.data import data_of_comparison
+from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
-from attnviz.views.trace import AXES_NOTE
 from attnviz.views.view import Group, Kind, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text, tiny_text

@@ -12,24 +12,22 @@ from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Drawn, Given
 from attnviz.traces.parts import SHOWN, Part
+from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.data import data_of
-from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, page_of
-from attnviz.wording.commands import Command, chosen
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
 
-AXES_NOTE = "row = query (reads) · column = key (is read)"
 WEIGHTS_NOTE = f"{AXES_NOTE} · each row sums to 1"
 SCORES_NOTE = "query · key, before scaling and mask"
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
@@ -63,7 +61,7 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
         sentences=sentences,
         data=data_of(trace),
         provenance=trace.provenance,
-        command=command_of("run", trace, **options),
+        command=command_of("run", source_of(trace), **options),
     )
 
 
@@ -75,16 +73,6 @@ def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
 def headline(trace: Trace) -> str:
     given = "scores" in trace.layers[0].given
     return "attention of given scores" if given else f"{trace.variant.name} attention"
-
-
-def command_of(name: str, trace: Trace, **options: object) -> Command | None:
-    """The command that traces the same; none for matrices that are in no file."""
-    origin = trace.origin
-    typed = isinstance(origin, Drawn) or (isinstance(origin, Given) and bool(origin.settings.given))
-    if not typed:
-        return None
-    wanted = {key: value for key, value in options.items() if value is not None}
-    return Command(name=name, argument=trace.text, options=chosen(origin.settings) | wanted)
 
 
 def refuse_unknown_parts(show: Sequence[str]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from attnviz.wording.words import numbered
 
+AXES_NOTE = "row = query (reads) · column = key (is read)"
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
-from attnviz.views.trace import AXES_NOTE
 from attnviz.wording.words import in_brackets
 
 

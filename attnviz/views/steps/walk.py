@@ -13,6 +13,7 @@ from typing import Any
 from attnviz.tokens.finding import find_query
 from attnviz.traces.from_text import trace
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.views.data import data_of
 from attnviz.views.grids.grid import same_scale
@@ -22,7 +23,7 @@ from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.scene import Scene, StepSettings, scene
-from attnviz.views.trace import command_of, headline
+from attnviz.views.trace import headline
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 
@@ -100,7 +101,7 @@ def view(walk: Walk) -> View:
         picture=page,
         data=data_of(walk.trace),
         provenance=walk.trace.provenance,
-        command=command_of("steps", walk.trace, **options),
+        command=command_of("steps", source_of(walk.trace), **options),
     )
 
 
