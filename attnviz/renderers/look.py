@@ -24,6 +24,8 @@ class Look:
     seconds: float = 2.5  # that an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
+    text_size: float = 1.0  # times as large as letters of a slide are
+    footnote: bool = True  # the faint line that says what made a picture
 
     def __post_init__(self) -> None:
         theme(self.theme)
