@@ -16,13 +16,14 @@ from attnviz.traces.parts import SHOWN, Part
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
+from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Group, Page, View, page_of
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
@@ -45,12 +46,13 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
     place = None if query is None else find_query(trace.tokens, str(query))
     if place is not None:
         sentences = tuple(readings(trace, place))
-        screen = picture = page_of([Group("readings", sentences)], line)
+        random = caveat(trace, IN_A_PICTURE)
+        screen = picture = page_of([Group("readings", sentences)], line, random)
     else:
         sentences = ()
         blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = page_of(groups(trace, show or (*ON_SCREEN, *blocks)), line)
-        picture = page_of(groups(trace, show or IN_A_PICTURE), line)
+        screen = _page(trace, show or (*ON_SCREEN, *blocks), line)
+        picture = _page(trace, show or IN_A_PICTURE, line)
     options = {"show": ",".join(show) if show else None, "query": query}
     return View(
         title=headline(trace),
@@ -63,6 +65,10 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
+
+
+def _page(trace: Trace, shown: Sequence[str], line: str) -> Page:
+    return page_of(groups(trace, shown), line, caveat(trace, shown))
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:

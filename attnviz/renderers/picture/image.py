@@ -103,14 +103,14 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     Of one kind they have one scale, wherever they stand.
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
-    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    panels = [panel for group in groups for panel in group.all]
     grids = [each for each in opened(panels) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
     return [
         replace(
             group,
             panels=tuple([_with_grids(each, scaled) for each in group.panels]),
-            below=tuple([next(scaled) for _ in group.below]),
+            below=tuple([each and next(scaled) for each in group.below]),
         )
         for group in groups
     ]

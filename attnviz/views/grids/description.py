@@ -13,13 +13,13 @@ ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
 
 
-def caption(drawn: Sequence[Drawable], settings: str) -> str:
-    """The small print of a picture: how to read its panels, each thing said once; settings."""
+def caption(drawn: Sequence[Drawable], settings: str, caveat: str = "") -> str:
+    """The small print: how to read the panels, each thing said once; what is random; settings."""
     shown = list(opened(drawn))
     notes = dict.fromkeys(part for each in shown if each.note for part in each.note.split(" · "))
     hidden = any(isinstance(each, Grid) and each.cells.hides for each in shown)
     masked = ["hatched = hidden by the mask"] if hidden else []
-    return " · ".join([*notes, *masked, settings])
+    return " · ".join([*notes, *masked, *([caveat] if caveat else []), settings])
 
 
 def describe(drawn: Iterable[Drawable]) -> str:
