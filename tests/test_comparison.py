@@ -21,7 +21,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.arrangement import arranged, columns
 from attnviz.traces.from_text import trace
-from attnviz.views.conclusion import conclusion
+from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.numbers import cell_format
 from attnviz.views.measures import measures_table

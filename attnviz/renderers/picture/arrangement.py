@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
@@ -12,7 +12,8 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
 
 PANELS_IN_A_ROW = 5
-PAIR, PAIR_WITH_CHARTS = 3, 4  # panels in the row of two alternatives and their difference
+COLUMNS_OF_A_TABLE = 8  # up to which its rows may become its columns, in a picture of its own size
+CHARTS_IN_A_ROW = 4
 
 Shown = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
 
@@ -34,6 +35,8 @@ def arranged(groups: Sequence[Group], size: tuple[float, float] | None) -> Arran
     charts = _panels(others)
     if first.kind == "free":
         return Arranged((*_panels([first]), *charts))
+    if first.kind == "table":
+        first = as_it_fits(first, len(charts), size)
     wide = columns(first, len(charts), size)
     in_a_row = wide or len(first.panels)
     above = _in_rows(first, in_a_row)
@@ -49,8 +52,10 @@ def columns(group: Group, charts: int, size: tuple[float, float] | None) -> int 
     Of its own size a picture has rows of at most five panels, as long as each other; of a given
     one as many as let the panels come out as large as they can.
     """
+    if group.kind == "table":
+        return group.across
     if group.kind == "pair":
-        return PAIR_WITH_CHARTS if charts else (None if size else PAIR)
+        return CHARTS_IN_A_ROW if charts else (None if size else len(group.panels))
     count = len(group.panels)
     least = max(charts, 1)
     if size is None:
@@ -62,9 +67,29 @@ def columns(group: Group, charts: int, size: tuple[float, float] | None) -> int 
 
 
 def _side(count: int, columns: int, charts: int, size: tuple[float, float]) -> float:
-    """About how large a panel becomes, in inches: rows also hold labels, a page also a title."""
-    rows = 2 * math.ceil(count / columns) + (1 if charts else 0)
+    """About how large panels become that have others below them."""
+    return _side_of(columns, 2 * math.ceil(count / columns) + (1 if charts else 0), size)
+
+
+def _side_of(columns: int, rows: int, size: tuple[float, float]) -> float:
+    """In inches: rows also hold labels, a page also a title."""
     return min(size[0] / columns, (size[1] - 1) / rows - 0.6)
+
+
+def as_it_fits(group: Group, charts: int, size: tuple[float, float] | None) -> Group:
+    """A table as it is, or lying on its side if its panels become larger so."""
+    high = len(group.panels) // group.across
+    panels = (group.panels[start :: group.across] for start in range(group.across))
+    turned = replace(group, panels=tuple(each for row in panels for each in row), across=high)
+    if size is None:
+        return turned if group.across < high <= COLUMNS_OF_A_TABLE else group
+    room = size
+
+    def side(each: Group) -> float:
+        rows = len(each.panels) // each.across + math.ceil(charts / each.across)
+        return _side_of(each.across, rows, room)
+
+    return max(group, turned, key=side)
 
 
 def _in_rows(group: Group, columns: int) -> list[Shown]:
