@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnviz.analysis.aspects import ASPECTS, TEXT
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange, restricted
@@ -20,7 +21,7 @@ from attnviz.views.data import data_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
-from attnviz.views.measures import measures_table, name_of, rows_of_measures, tokens_of
+from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
@@ -72,7 +73,7 @@ def view(
     if not curves:
         heads = _heads(comparison, mean=mean)
         screen = [*_on_screen(comparison, heads, full=full), *screen]
-        picture = [*_in_a_picture(comparison, heads), *picture]
+        picture = [*_in_a_picture(comparison, heads, charts=sweep is not None), *picture]
     told = (*mistakes(comparison), *changes_listed(comparison)) if not curves else ()
     return View(
         title=f"compared by {comparison.by}",
@@ -136,22 +137,27 @@ def _on_screen(comparison: Comparison, heads: Heads, *, full: bool) -> list[Grou
     ]
 
 
-def _in_a_picture(comparison: Comparison, heads: Heads) -> list[Group]:
+def _in_a_picture(comparison: Comparison, heads: Heads, *, charts: bool) -> list[Group]:
     """Of two alternatives the difference stands beside them, of more below each.
 
-    Of several heads each has a column.
+    Of several heads each has a column; with charts, which show what differs, that is enough.
     """
     weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
     if len(heads) > 1:
-        pairs = zip(weights, differences, strict=True)
-        table = [grid for both in pairs for grids in both for grid in grids]
+        below = [[]] * len(weights) if charts else differences
+        table = [
+            grid for both in zip(weights, below, strict=True) for grids in both for grid in grids
+        ]
         return [Group("alternatives", tuple(table), kind="table", across=len(heads))]
     panels = tuple(grid for grids in weights for grid in grids)
-    below = tuple(grids[0] if grids else None for grids in differences)
     if len(panels) == 2:
-        others = tuple(grid for grid in below if grid)
+        others = tuple(grid for grids in differences for grid in grids)
         return [Group("alternatives", (*panels, *others), kind="pair")]
-    return [Group("alternatives", panels, below if any(below) else (), kind="rows")]
+    base = name_of(comparison, comparison.base)
+    beneath = tuple(
+        replace(grids[0], title=f"minus {base}") if grids else None for grids in differences
+    )
+    return [Group("alternatives", panels, beneath if any(beneath) else (), kind="rows")]
 
 
 def weights_of(comparison: Comparison, heads: Heads) -> list[list[Grid]]:
@@ -213,7 +219,7 @@ def _settings_line(comparison: Comparison) -> str:
 
 def _weights(comparison: Comparison, alternative: Alternative, head: int | None) -> Grid:
     cells = alternative.cells(head)
-    title = f"{name_of(comparison, alternative)}{_of_head(head)}"
+    title = f"{titled(comparison, alternative)}{_of_head(head)}"
     note = " · ".join(part for part in (AXES_NOTE, _mean_note(comparison, head)) if part)
     sides = alternative.tokens, alternative.keys
     return _grid(comparison, sides, title, cells, weight_scale(cells), note)
@@ -229,15 +235,16 @@ def _mean_note(comparison: Comparison, head: int | None) -> str:
 
 
 def _of_head(head: int | None) -> str:
-    return "" if head is None else f" H{head}"
+    return "" if head is None else f" · head {head}"
 
 
 def _difference(comparison: Comparison, place: int, head: int | None) -> Grid | None:
     alternative, cells = comparison.alternatives[place], comparison.difference(place, head)
     if cells is None:
         return None
+    pair = (titled(comparison, each) for each in (alternative, comparison.base))
+    title = f"{' − '.join(pair)}{_of_head(head)}"
     base = name_of(comparison, comparison.base)
-    title = f"{name_of(comparison, alternative)} − {base}{_of_head(head)}"
     note = f"difference: above 0 = reads more than '{base}', below 0 = reads less"
     scale, tokens = centred("difference", cells), tokens_of(comparison, alternative)
     keys = tokens if alternative.keys is alternative.tokens else alternative.keys

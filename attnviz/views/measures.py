@@ -46,6 +46,13 @@ def name_of(comparison: Comparison, alternative: Alternative) -> str:
     return f"✗ {name}" if alternative.mistake else name
 
 
+def titled(comparison: Comparison, alternative: Alternative) -> str:
+    """What stands above its panel: of two sentences, whose labels are beside it, which it is."""
+    if comparison.by != TEXT:
+        return name_of(comparison, alternative)
+    return "first" if alternative is comparison.alternatives[0] else "second"
+
+
 def means_of(comparison: Comparison, measures: Measures) -> dict[str, float]:
     """Each measure's mean; of one query, if that is shown alone."""
     if comparison.query is None:
