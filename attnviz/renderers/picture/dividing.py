@@ -29,6 +29,8 @@ def pages(view: View, look: Look) -> list[View]:
         divided = list(_divided(view.picture.groups, -(-count // number)))
         if all(_labels(groups, view, look) >= alone for groups in divided):
             break
+    if len(divided) == 1:
+        return [view]
     return [_page(view, groups, place, len(divided)) for place, groups in enumerate(divided, 1)]
 
 
@@ -58,7 +60,6 @@ def _part(group: Group, run: Sequence[tuple[int, Drawable, Grid | None]]) -> Gro
 
 
 def _page(view: View, groups: Sequence[Group], number: int, count: int) -> View:
-    """One page, which says so where there are several."""
-    which = f" ({number} of {count})" if count > 1 else ""
-    page = page_of(groups, view.settings)
-    return replace(view, picture=page, headline=f"{view.headline}{which}")
+    """One of several pages, which says so."""
+    headline = f"{view.headline} ({number} of {count})"
+    return replace(view, picture=page_of(groups, view.settings), headline=headline)

@@ -17,7 +17,7 @@ from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bar
 from attnviz.renderers.picture.charts import Chart, chart, chart_ticks
 from attnviz.renderers.picture.frame import Captions, framed
 from attnviz.renderers.picture.labels import column_title, labels_at, marks_at, row_title
-from attnviz.renderers.picture.lettering import SLIDE, Lettering, Size, lettering, share_of
+from attnviz.renderers.picture.lettering import SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Mark, Panel, Words
 from attnviz.renderers.picture.texts import Headings, headings, panel_words
@@ -35,14 +35,17 @@ from attnviz.views.grids.scales import Scale
 
 DEFAULT_STYLE = PanelStyle()
 
-STRETCH, SQUEEZE = 2.2, 1.3  # of cells on a page of a given size: so wide or high may they become
+FEW, FEW_STRETCH = 6, 4.0  # columns, whose cells may be wider
+STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
+TITLE_BEYOND = 0.7  # of the gap beside a panel, its title may reach into it
 WIDEST_GAP = 3.0  # times the usual one, where cells cannot become wider
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT = 0.72  # of its width
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
 NATURAL_SHARE = 0.62  # of the letters of a slide: a picture of its own size is smaller
+GROWING = 8  # rounds in which letters and page grow with each other
 NATURAL_SHAPE = 1.5  # width by height of a picture that has no size given
 NARROWEST, LOWEST = 4.6, 2.2
 
@@ -102,7 +105,7 @@ class PanelRows:
             if each
         )
         preferred = MUCH_LARGER if self.arranged.preferred else 1.0
-        return min(areas) * preferred * math.sqrt(self.headings.size / self.style.title)
+        return min(areas) * preferred * self.headings.worth(self.style)
 
 
 def lay_out(
@@ -110,12 +113,13 @@ def lay_out(
 ) -> Layout:
     """Panels in rows and columns, as many of each as make the cells largest."""
     scales = scales_of(candidates[0].panels)
+    square = size is None
     if size is None:
-        chosen, size, letters = natural(candidates, scales, captions, text_size)
-        candidates, style = [chosen], style_of(letters, size, 1.0, 1.0)
+        candidates, size, letters = natural(candidates, scales, captions, text_size)
+        square = size[0] < SLIDE[0]
     else:
         letters = lettering(size, text_size)
-        style = style_of(letters, size, STRETCH, SQUEEZE)
+    style = style_of(letters, size, *((1.0, 1.0) if square else (STRETCH, SQUEEZE)))
     frame = framed(captions, size, letters)
     room = _beside(frame.room, bar_space(scales, letters))
     placed, right = _placed(settled(candidates, room, style), room)
@@ -174,19 +178,23 @@ def _placed(best: PanelRows, room: Box) -> tuple[Layout, float]:
 
 def natural(
     candidates: Sequence[Arranged], scales: Sequence[Scale], captions: Captions, text_size: float
-) -> tuple[Arranged, Size, Lettering]:
+) -> tuple[list[Arranged], Size, Lettering]:
     """As large as the panels want to be: small ones for many heads, larger ones for many tokens.
 
-    Letters grow with the page, for the whole of it will be shown on one slide.
+    Letters grow with the page, for the whole of it will be shown on one slide; and it grows to
+    the width of a slide, at most.
     """
-    small = Lettering().scaled(NATURAL_SHARE * text_size)
-    sizes = [_page(each, scales, captions, small) for each in candidates]
+    letters = Lettering().scaled(NATURAL_SHARE * text_size)
+    sizes = [_page(each, scales, captions, letters) for each in candidates]
     best = min(range(len(sizes)), key=lambda place: _oddness(candidates[place], sizes[place]))
-    chosen, size = candidates[best], sizes[best]
-    if share_of(size) <= NATURAL_SHARE:
-        return chosen, size, small
-    letters = lettering(size, text_size)
-    return chosen, _page(chosen, scales, captions, letters), letters
+    chosen, size = [candidates[best]], sizes[best]
+    for _ in range(GROWING):
+        share = min(max(size[0] / SLIDE[0], NATURAL_SHARE), 1.0)
+        letters = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
+        size = _page(chosen[0], scales, captions, letters)
+    if size[0] <= SLIDE[0]:
+        return chosen, size, letters
+    return chosen, (SLIDE[0], min(max(size[1], SLIDE[1]), SLIDE[0])), letters
 
 
 def _oddness(arranged: Arranged, size: Size) -> float:
@@ -243,7 +251,7 @@ def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
 def _in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle) -> PanelRows:
     """The labels that panels of this size have."""
     rows, across = _ticks(arranged, width, height, style)
-    titles = headings(arranged.panels, width + 0.7 * style.gap, style)
+    titles = headings(arranged.panels, width + TITLE_BEYOND * style.gap, style)
     return PanelRows(arranged, style, titles, rows, across, width, height)
 
 
@@ -293,7 +301,8 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.counts == each.columns.counts and rows > 1:
-        return min(wide, high * style.stretch) * columns, min(high, wide * style.squeeze) * rows
+        stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
+        return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     numbers = longest_number(each) * style.numbers / 10 / NUMBER_SHARE if style.numbers else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * 1.2, LOWEST_ROW) * rows)
@@ -302,9 +311,18 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
 def _columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
     """How wide each column is, and how high each row."""
     sizes, count = best.sizes, best.columns
-    columns = [max(width for width, _ in sizes[column::count]) for column in range(count)]
+    columns = [
+        max(_wide_enough(best, place) for place in range(column, len(sizes), count))
+        for column in range(count)
+    ]
     rows = [max(sizes[place][1] for place in best.places(row)) for row in range(best.arranged.rows)]
     return columns, rows
+
+
+def _wide_enough(best: PanelRows, place: int) -> float:
+    """The width of a panel, or that of its title where there is room for it."""
+    title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
+    return max(best.sizes[place][0], min(title, best.width))
 
 
 def _boxes(best: PanelRows, room: Box) -> tuple[list[Box], float]:

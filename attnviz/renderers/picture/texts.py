@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ ABOVE_A_PANEL = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
 SHORTENED = 0.95  # of its letters a line keeps each time that it is cut
 SHRINKING = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
+BROKEN = 0.3  # of the worth of titles that stand on one line
 NAMES = 0.85  # of the letters of a title: those of the lines of a chart
 BETWEEN_NAMES = 1.0  # in letters
 
@@ -30,6 +32,16 @@ class Headings:
 
     size: float
     lines: tuple[tuple[str, ...], ...]  # of each panel
+    whole: bool  # whether each fits on one line
+
+    def worth(self, style: PanelStyle) -> float:
+        """From 1 to 0: large titles, each on one line, are worth larger panels."""
+        whole = 1.0 if self.whole else BROKEN
+        return whole * math.sqrt(self.size / style.title)
+
+    def width(self, place: int) -> float:
+        """Of the longest line above a panel."""
+        return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
 
     def height(self, places: Sequence[int]) -> float:
         """The room above some of the panels."""
@@ -44,12 +56,12 @@ def headings(shown: Sequence[Titled], room: float, style: PanelStyle) -> Heading
     sizes = [style.title * share for share in SHRINKING if style.title * share >= style.smallest]
     fitting = [size for size in sizes if widest * size <= room]
     size = max(fitting, default=min(sizes, default=style.smallest))
-    lines = (wrapped(title.split(), " ", size, room) for title in titles)
+    lines = (wrapped(unbroken(title).split(" "), " ", size, room) for title in titles)
     named = (
         (*title, "") if isinstance(each, Curves) else title
         for each, title in zip(shown, map(tuple, lines), strict=True)
     )
-    return Headings(size, tuple(named))
+    return Headings(size, tuple(named), bool(fitting))
 
 
 def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
@@ -68,6 +80,11 @@ def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[s
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
+
+
+def unbroken(title: str) -> str:
+    """With a sign kept on the line of its word."""
+    return title.replace("✗ ", "✗\u00a0")
 
 
 def title_of(each: Titled) -> str:
