@@ -11,7 +11,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
-from attnviz.renderers.picture.layout import labels_shown
+from attnviz.renderers.picture.layout import filled, labels_shown
 from attnviz.renderers.picture.lettering import SLIDE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section
@@ -39,7 +39,8 @@ def _labels(groups: Sequence[Group], view: View, look: Look) -> int:
     with hermetic(view.picture.panels, captions):
         candidates = arrangements(pooled(groups_with_glyphs(groups), look))
         size = look.size or SLIDE
-        return labels_shown(candidates, size, captions_with_glyphs(captions), look.text_size)
+        around = captions_with_glyphs(captions)
+        return labels_shown(filled(candidates, size, around, look.text_size))
 
 
 def _divided(groups: Sequence[Group], most: int) -> Iterator[list[Group]]:

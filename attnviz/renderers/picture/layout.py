@@ -15,9 +15,9 @@ from functools import cached_property
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
 from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bars_beside, scales_of
 from attnviz.renderers.picture.charts import Chart, chart, chart_ticks
-from attnviz.renderers.picture.frame import Captions, framed
+from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.labels import column_title, labels_at, marks_at, row_title
-from attnviz.renderers.picture.lettering import SLIDE, SMALLEST, Lettering, Size, lettering
+from attnviz.renderers.picture.lettering import POINT, SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Mark, Panel, Words
 from attnviz.renderers.picture.texts import Headings, headings, panel_words
@@ -35,10 +35,12 @@ from attnviz.views.grids.scales import Scale
 
 DEFAULT_STYLE = PanelStyle()
 
-FEW, FEW_STRETCH = 6, 4.0  # columns, whose cells may be wider
+FEW, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
+LEAST = 1.2  # letters of a label: so high and so wide is a panel
+SMALLER_LETTERS = (1.0, 0.85, 0.72, 0.6)
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
-TITLE_BEYOND = 0.7  # of the gap beside a panel, its title may reach into it
+TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
 WIDEST_GAP = 3.0  # times the usual one, where cells cannot become wider
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT = 0.72  # of its width
@@ -108,39 +110,66 @@ class PanelRows:
         return min(areas) * preferred * self.headings.worth(self.style)
 
 
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A page with its frame, and the panels that are to fill it."""
+
+    frame: Frame
+    room: Box
+    best: PanelRows
+
+    @property
+    def fits(self) -> bool:
+        """Whether panels are at least as high and as wide as a label."""
+        return min(self.best.width, self.best.height) >= LEAST * self.frame.letters.label * POINT
+
+
 def lay_out(
     candidates: Sequence[Arranged], size: Size | None, captions: Captions, text_size: float = 1.0
 ) -> Layout:
     """Panels in rows and columns, as many of each as make the cells largest."""
     scales = scales_of(candidates[0].panels)
-    square = size is None
     if size is None:
         candidates, size, letters = natural(candidates, scales, captions, text_size)
-        square = size[0] < SLIDE[0]
+        form = (1.0, 1.0) if size[0] < SLIDE[0] else (STRETCH, SQUEEZE)
+        page = _filled(candidates, captions, size, letters, form)
     else:
-        letters = lettering(size, text_size)
-    style = style_of(letters, size, *((1.0, 1.0) if square else (STRETCH, SQUEEZE)))
-    frame = framed(captions, size, letters)
-    room = _beside(frame.room, bar_space(scales, letters))
-    placed, right = _placed(settled(candidates, room, style), room)
-    return replace(with_bars(placed, scales, right, letters, tuple(frame.words())), size=size)
+        page = filled(candidates, size, captions, text_size)
+    placed, right = _placed(page.best, page.room)
+    around = tuple(page.frame.words())
+    return replace(with_bars(placed, scales, right, page.frame.letters, around), size=size)
 
 
-def labels_shown(
+def filled(
     candidates: Sequence[Arranged], size: Size, captions: Captions, text_size: float
-) -> int:
-    """How many of the labels of its tokens a panel has, at least, on a page of this size."""
-    letters = lettering(size, text_size)
-    style = style_of(letters, size, STRETCH, SQUEEZE)
+) -> Filled:
+    """A page of a given size, in letters that are smaller where they leave panels no room."""
+    for share in SMALLER_LETTERS:
+        letters = lettering(size, text_size * share)
+        page = _filled(candidates, captions, size, letters, (STRETCH, SQUEEZE))
+        if page.fits:
+            break
+    return page
+
+
+def _filled(
+    candidates: Sequence[Arranged],
+    captions: Captions,
+    size: Size,
+    letters: Lettering,
+    form: tuple[float, float],
+) -> Filled:
+    frame = framed(captions, size, letters)
+    left, bottom, width, height = frame.room
     bars = bar_space(scales_of(candidates[0].panels), letters)
-    best = settled(candidates, _beside(framed(captions, size, letters).room, bars), style)
-    shown = (len(ticks.places) for ticks in (*best.row_ticks, *best.column_ticks))
+    room = (left, bottom, max(width - bars, 0.5), height)
+    return Filled(frame, room, settled(candidates, room, style_of(letters, size, *form)))
+
+
+def labels_shown(page: Filled) -> int:
+    """How many of the labels of its tokens a panel has, at least."""
+    shown = (len(ticks.places) for ticks in (*page.best.row_ticks, *page.best.column_ticks))
     return min((count for count in shown if count), default=0)
-
-
-def _beside(room: Box, bars: float) -> Box:
-    left, bottom, width, height = room
-    return left, bottom, max(width - bars, 0.5), height
 
 
 def with_bars(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.ticks import PanelStyle, text_width
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Curve, Curves, Grid
 
 BOLD = 1.15  # bold letters are so much wider
 ABOVE_A_PANEL = 0.45  # in letters of the title
@@ -110,14 +110,30 @@ def panel_words(
 def _names_of_lines(
     curves: Curves, box: Box, y: float, size: float, smallest: float
 ) -> Iterator[Words]:
-    """The lines' names in the lines' colours, those of the dashed ones first if room is short."""
-    names = [f"- - {line.name}" if line.dashed else line.name for line in curves.lines]
-    wide = sum(text_width(name, size) + BETWEEN_NAMES * size * POINT for name in names)
-    size = max(min(size, size * box[2] / max(wide, 1e-6)), smallest)
+    """The lines' names in the lines' colours.
+
+    Where there is no room for all, only what other charts have not: the dashed.
+    """
+    names = {n: _name(line) for n, line in enumerate(curves.lines)}
+    size = _fitting(names.values(), size, box[2])
+    if size < smallest:
+        names = {n: name for n, name in names.items() if curves.lines[n].dashed}
+        size = max(_fitting(names.values(), size, box[2]), smallest)
     x = box[0]
-    for number, (line, name) in enumerate(zip(curves.lines, names, strict=True)):
-        yield Words(name, x, y, size, series=None if line.dashed else number)
+    for number, name in names.items():
+        series = None if curves.lines[number].dashed else number
+        yield Words(name, x, y, size, series=series)
         x += text_width(name, size) + BETWEEN_NAMES * size * POINT
+
+
+def _name(line: Curve) -> str:
+    return f"- - {line.name}" if line.dashed else line.name
+
+
+def _fitting(names: Iterable[str], size: float, room: float) -> float:
+    """The size at which names fit beside each other."""
+    wide = sum(text_width(name, size) + BETWEEN_NAMES * size * POINT for name in names)
+    return min(size, size * room / max(wide, 1e-6))
 
 
 def panel_titles(
