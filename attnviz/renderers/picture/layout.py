@@ -89,8 +89,12 @@ class PanelRows:
 
     def label_height(self, row: int) -> float:
         """Of labels below; those above an empty place stand in it."""
-        last = row == self.arranged.rows - 1
-        above = (place for place in self.places(row) if last or self.drawn[place + self.columns])
+        below = self.drawn[(row + 1) * self.columns :]
+        above = (
+            place
+            for number, place in enumerate(self.places(row))
+            if number >= len(below) or below[number]
+        )
         return max((reach(self.column_ticks[each], self.style) for each in above), default=0.0)
 
     @property

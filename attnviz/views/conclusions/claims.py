@@ -65,15 +65,16 @@ class Pair:
 
     @property
     def direction(self) -> int:
-        """1 if it grows in 8 of 10 seeds and more, -1 if it shrinks, 0 if that cannot be told.
+        """1 if it grows in 9 of 10 seeds, -1 if it shrinks, 0 if that cannot be told.
 
-        8 of 10 differences lie between the ends of the band, which both have to be on one side
-        of 0.
+        The band of the differences has to lie on one side of 0, and the medians, which are
+        printed, have to go the same way.
         """
         low, _, high = quantiles(self.after - self.before)
+        before, after = self.medians
         if len(self.before) < FEWEST_SEEDS:
             return 0
-        return 1 if low > 0 else -1 if high < 0 else 0
+        return 1 if low > 0 and after > before else -1 if high < 0 and after < before else 0
 
     @property
     def medians(self) -> tuple[float, float]:
@@ -86,14 +87,15 @@ class Pair:
     def bands(self, amount: Amount) -> tuple[str, str]:
         """`2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
         digits = amount.digits_for(*self.medians)
-        before, after = (
-            [amount.write(each, digits) for each in quantiles(numbers)]
-            for numbers in (self.before, self.after)
-        )
-        return (
-            f"{before[1]} ({before[0]}–{before[2]})",
-            f"{after[1]}{amount.unit} ({after[0]}–{after[2]}{IN_BRACKETS})",
-        )
+        after = _with_band(self.after, amount, digits, amount.unit, IN_BRACKETS)
+        explained = "" if "(" in after else IN_BRACKETS  # once
+        return _with_band(self.before, amount, digits, "", explained), after
+
+
+def _with_band(numbers: Seeds, amount: Amount, digits: int, unit: str, explained: str) -> str:
+    """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
+    low, middle, high = (amount.write(each, digits) for each in quantiles(numbers))
+    return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explained})")
 
 
 def widest_told_apart(ways: Sequence[Seeds]) -> tuple[int, int] | None:

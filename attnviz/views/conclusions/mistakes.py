@@ -69,7 +69,7 @@ def _told(flaws: Sequence[Flaw]) -> str:
         "only the shape of the rows tells {}": [
             (each, each.name) for each in flaws if each.reshapes
         ],
-        "here {} cannot be told from what is right": [
+        "{} cannot be told from what is right": [
             (each, each.name) for each in flaws if each.idle
         ],
     }
