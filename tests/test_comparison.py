@@ -298,7 +298,7 @@ def test_a_head_that_is_shown_is_that_head() -> None:
 
 
 def test_the_mean_is_shown_and_said_where_heads_are_not_as_many() -> None:
-    shown = [each for each in compare(TEXT, by="heads").view(repeats=2).screen.panels]
+    shown = compare(TEXT, by="heads").view(repeats=2).screen.panels
     weights = [each for each in shown if isinstance(each, Grid) and each.scale.label == "weight"]
 
     assert [grid.title for grid in weights] == ["heads 1", "heads 2", "heads 4"]

@@ -286,7 +286,7 @@ def test_one_query_is_called_by_its_name() -> None:
 TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     text=st.sampled_from(TEXTS),
     by=st.sampled_from([name for name in ASPECTS if name not in ("device", "text")]),
