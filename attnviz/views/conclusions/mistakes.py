@@ -69,9 +69,7 @@ def _told(flaws: Sequence[Flaw]) -> str:
         "only the shape of the rows tells {}": [
             (each, each.name) for each in flaws if each.reshapes
         ],
-        "{} cannot be told from what is right": [
-            (each, each.name) for each in flaws if each.idle
-        ],
+        "{} cannot be told from what is right": [(each, each.name) for each in flaws if each.idle],
     }
     sure = [each for found in symptoms.values() for each, _ in found]
     symptoms["not every seed tells {} from what is right"] = [
