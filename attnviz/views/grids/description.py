@@ -14,12 +14,14 @@ STRONGEST_TOLD = 8  # those of the largest weights
 
 
 def caption(drawn: Sequence[Drawable], settings: str) -> str:
-    """The small print of a picture: how to read its panels, each thing said once; settings."""
-    shown = list(opened(drawn))
-    notes = dict.fromkeys(part for each in shown if each.note for part in each.note.split(" · "))
-    hidden = any(isinstance(each, Grid) and each.cells.hides for each in shown)
-    masked = ["hatched = hidden by the mask"] if hidden else []
-    return " · ".join([*notes, *masked, settings])
+    """The small print: how to read what is shown, each thing said once; settings."""
+    notes = (part for each in opened(drawn) if each.note for part in each.note.split(" · "))
+    return " · ".join([*dict.fromkeys(notes), settings])
+
+
+def hides(drawn: Iterable[Drawable]) -> bool:
+    """Whether anything is hidden: each renderer says in its own words how that looks."""
+    return any(isinstance(each, Grid) and each.cells.hides for each in opened(drawn))
 
 
 def describe(drawn: Iterable[Drawable]) -> str:
