@@ -98,7 +98,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
     pooled = pool(causal_weights(), 2, 2)
 
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
-    assert pooled.rows.names == ("1–2 I", "3–4 learning")
+    assert pooled.rows.names == ("1–2", "3–4")
     assert (
         pooled.pooled
         == "one cell = 2 × 2 tokens: weights added over the keys, averaged over the queries"

@@ -107,7 +107,7 @@ def test_a_picture_has_the_colours_of_its_scale() -> None:
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
     for palette in colors.PALETTES:
-        hidden = np.array([*bytes.fromhex(colors.hidden_color(palette, theme)[1:])])
+        hidden = np.array([*bytes.fromhex(colors.THEMES[theme].hidden[1:])])
         every = colors.shade(
             np.linspace(0, 1, 500), 0, 1, colors.gradient(palette, theme, "sequential")
         )

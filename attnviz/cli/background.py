@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from attnviz.renderers.colors import theme
+from attnviz.errors import AttnvizError, unknown
+from attnviz.renderers.colors import THEMES
 
 VARIABLE = "ATTNVIZ_THEME"
 # What is your background (OSC 11)? And what are you (DA1)? Every terminal answers the second, so
@@ -28,13 +29,19 @@ def theme_of_terminal() -> str:
     """ATTNVIZ_THEME, else what the terminal answers, else COLORFGBG, else dark."""
     said = os.environ.get(VARIABLE)
     if said:
-        theme(said)  # which refuses what there is not
-        return said
+        return _known(said)
     for find in (_answered, _in_colorfgbg):
         light = find()
         if light is not None:
             return "light" if light else "dark"
     return "dark"
+
+
+def _known(name: str) -> str:
+    if name not in THEMES:
+        error = unknown("theme", name, THEMES)
+        raise AttnvizError(f"{VARIABLE}: {error}", error.hint)
+    return name
 
 
 def _in_colorfgbg() -> bool | None:

@@ -77,8 +77,8 @@ PALETTES = {
     ),
     "greys": Palette(  # which ends, on either paper, before the grey of what is hidden
         anchors=(
-            "d2d2d2 c5c5c5 b7b7b7 aaaaaa 9e9e9e 919191 848484 787878 6c6c6c 606060 555555 "
-            "4a4a4a 3f3f3f 343434 2a2a2a 202020 161616"
+            "cacaca bdbdbd b1b1b1 a4a4a4 989898 8c8c8c 808080 747474 696969 5d5d5d 525252 "
+            "484848 3d3d3d 333333 292929 1f1f1f 161616"
         ),
         on_dark=(
             "f7f7f7 ebebeb e0e0e0 d4d4d4 c9c9c9 bebebe b3b3b3 a8a8a8 9d9d9d 929292 888888 "

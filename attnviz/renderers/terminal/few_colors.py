@@ -19,27 +19,17 @@ Ramp = tuple[int, ...]
 SEQUENTIAL: Mapping[Few, Mapping[str, Ramp]] = {
     "256": {
         "ocean": (17, 18, 19, 25, 32, 38, 44, 116, 195),
+        "greys": (235, 237, 239, 241, 243, 245, 247, 249, 251),
         "viridis": (53, 55, 24, 30, 36, 77, 149, 190, 226),
         "cividis": (17, 18, 239, 60, 243, 101, 143, 179, 185, 227),
         "magma": (17, 53, 90, 126, 168, 203, 209, 216, 222, 229),
     },
     "16": {
+        "ocean": (0, 4, 6, 14, 15),
+        "greys": (0, 8, 7, 15),
         "viridis": (4, 2, 10, 11),
         "cividis": (4, 8, 3, 11),
-    },
-}
-# Where the first on dark paper would be lost on white, and the last on white on dark.
-SEQUENTIAL_BY_THEME: Mapping[Few, Mapping[str, Mapping[str, Ramp]]] = {
-    "256": {
-        "greys": {
-            "dark": (239, 241, 243, 245, 247, 249, 251, 253, 231),
-            "light": (252, 249, 246, 243, 241, 239, 237, 235, 233),
-        },
-    },
-    "16": {
-        "ocean": {"dark": (4, 6, 14, 15), "light": (14, 6, 4, 0)},
-        "greys": {"dark": (8, 7, 15), "light": (7, 8, 0)},
-        "magma": {"dark": (5, 9, 11, 15), "light": (11, 9, 5, 0)},
+        "magma": (0, 5, 9, 11, 15),
     },
 }
 # From the most below 0 to the most above, 0 in the middle.
@@ -64,9 +54,6 @@ def ramp(few: Few, palette: str, theme: str, kind: str) -> Ramp:
     """The numbers of a scale of colour, from its lowest value to its highest."""
     if kind == "diverging":
         return DIVERGING[few][theme]
-    by_theme = SEQUENTIAL_BY_THEME[few].get(palette)
-    if by_theme is not None:
-        return by_theme[theme]
     numbers = SEQUENTIAL[few][palette]
     return numbers if theme == "dark" else numbers[::-1]
 

@@ -57,7 +57,7 @@ def _letters(label: str) -> list[str]:
     """What is seen as one letter each, the last one a sign that there are more.
 
     >>> _letters("am"), _letters("e\\u0301t"), _letters("crossings")[-2:]
-    (['a', 'm'], ['é', 't'], ['n', '…'])
+    (['a', 'm'], ['e\\u0301', 't'], ['n', '…'])
     """
     letters = list(_clusters(label))
     return letters if len(letters) <= LONGEST_DOWN else [*letters[: LONGEST_DOWN - 1], "…"]

@@ -99,8 +99,8 @@ def _opening(section: Section, screen: Screen) -> Iterator[Text]:
 
 def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
     """Number and title, and on the same line, while there is room, the shapes."""
-    line = Text(section.heading, BOLD, end="")
-    line.append(f"   {section.shapes}" if section.shapes else "", DIM)
+    shapes = f"   {section.shapes}" if section.shapes else ""
+    line = Text.assemble((section.heading, BOLD), (shapes, DIM))
     if line.cell_len <= screen.room:
         yield line
     else:

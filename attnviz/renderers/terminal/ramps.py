@@ -66,11 +66,14 @@ def painted(values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen) 
     return Paint(seen, needs_dark_ink(seen), INKS["truecolor"])
 
 
-def legend(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
-    """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`."""
+def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -> Iterator[Text]:
+    """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
+
+    `colors` is what its colours were taken from, if it was another scale.
+    """
     scale = grids[0].scale
-    line = Text(f"{scale.label} {scale.low:g} ", DIM, end="")
-    line.append_text(_ramp(scale, screen))
+    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
+    line.append_text(_ramp(scale, colors or scale, screen))
     line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
     hides = any(grid.cells.hides for grid in grids)
     masked = Text(f"{HIDDEN} hidden", DIM, end="") if hides else Text(end="")
@@ -81,11 +84,11 @@ def legend(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
         yield line.append(" " * GAP).append_text(masked) if masked else line
 
 
-def _ramp(scale: Scale, screen: Screen) -> Text:
+def _ramp(scale: Scale, colors: Scale, screen: Screen) -> Text:
     if not screen.colored:
         return Text(RAMP, end="")
     width = LEGEND if screen.room >= 40 else NARROW_LEGEND
-    paint = painted(np.linspace(scale.low, scale.high, width), scale, screen)
+    paint = painted(np.linspace(scale.low, scale.high, width), colors, screen)
     return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")
 
 

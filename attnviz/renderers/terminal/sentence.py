@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
@@ -15,10 +16,12 @@ from attnviz.renderers.terminal.row_names import row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.scales import Scale
 from attnviz.wording.words import counted
 
 BARS_AT_ONCE = 20
 LONGEST_BAR = 40
+LIFTED = 1 / 3  # of a scale, by which 0 is further from the colour of paper
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -36,7 +39,7 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield from _bars(grid, row, screen)
     yield Text()
     if screen.width is not None:
-        yield from legend([grid], screen)
+        yield from legend([grid], screen, _on_paper(grid.scale))
 
 
 def _sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
@@ -60,7 +63,7 @@ def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text
     values = grid.values[row, column : column + 1]
     if not screen.colored:
         return Text(label + glyphs(values, grid.scale)[0])
-    return Text(label, painted(values, grid.scale, screen).behind(0))
+    return Text(label, painted(values, _on_paper(grid.scale), screen).behind(0))
 
 
 def _bars(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
@@ -91,15 +94,21 @@ def _listed(grid: Grid, row: int, places: list[int], screen: Screen) -> Iterator
         bar = _bar(grid, row, place, room, screen)
         yield Text(sized(start, before), end="").append_text(bar) if bar else Text(start)
     if room and places:
-        yield Text(f"{'0':>{before + 1}}{grid.scale.high:>{room - 1}g}", DIM)
+        end = f"{grid.scale.high:g}"
+        yield Text(" " * before + "0" + end.rjust(room - 1, "─"), DIM)
 
 
 def _bar(grid: Grid, row: int, place: int, room: int, screen: Screen) -> Text:
-    """From 0, as long as the value, in its colour; what is left up to the end is a line."""
+    """From 0, as long as the value, in its colour."""
     value = grid.values[row, place : place + 1]
     length = round(float(share(value, 0, grid.scale.high)[0]) * room * 8)
     bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
-    style = Style(color=painted(value, grid.scale, screen).color(0))
-    return Text(bar, style, end="").append("─" * (room - len(bar)), DIM)
+    style = Style(color=painted(value, _on_paper(grid.scale), screen).color(0))
+    return Text(bar, style)
+
+
+def _on_paper(scale: Scale) -> Scale:
+    """Colours among words and on bars, of which the faintest must be told apart from paper."""
+    return replace(scale, low=-LIFTED * scale.high)

@@ -39,13 +39,17 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A grid in its form; one that stands beside another of the same rows needs no names."""
+    """A grid in its form; one that stands beside another of the same rows needs no names.
+
+    `alone` is one that has nothing beside it.
+    """
 
     grid: Grid
     screen: Screen
     form: Form
     write: Write
     named: bool = True
+    alone: bool = True
 
     @property
     def width(self) -> int:
@@ -54,7 +58,7 @@ class Table:
 
     @property
     def height(self) -> int:
-        return bool(self._title_above) + len(self._headings) + len(self._names)
+        return bool(self._title_above) + len(self._headings) + len(self.names)
 
     @property
     def cells_width(self) -> int:
@@ -65,11 +69,12 @@ class Table:
         if not self.named:
             return 0
         if self.form.pairs:
-            return max(map(cell_len, self._names)) + 1
-        return width_of(self._names, self.screen)
+            return max(map(cell_len, self.names)) + 1
+        return width_of(self.names, self.screen)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """What stands beside each line of cells."""
         if self.form.cells != "halves":
             return row_names(self.grid.rows)
         return (pair_names if self.form.pairs else range_names)(self.grid.rows)
@@ -85,8 +90,9 @@ class Table:
 
     @property
     def _title_in_corner(self) -> bool:
-        """Where lines are dear, the title of a map stands over its names."""
-        return self.form.cells == "halves" and cell_len(self.grid.title) < self.label_width
+        """Where lines are dear, the title of a map that stands alone stands over its names."""
+        short = cell_len(self.grid.title) < self.label_width
+        return self.alone and short and self.form.cells == "halves"
 
     @property
     def _title_above(self) -> str:
@@ -113,7 +119,7 @@ class Table:
             start.stylize(BOLD)
             yield start.append(heading, DIM)
             corner = ""
-        for line, name in enumerate(self._names):
+        for line, name in enumerate(self.names):
             yield self._line(line, name if self.named else "")
 
     def _line(self, place: int, name: str) -> Text:

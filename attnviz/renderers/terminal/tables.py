@@ -31,6 +31,9 @@ ABOVE = 5  # lines over the tables, which stay on the screen where words are wri
 LONGEST_ACROSS = 11  # letters of a word that stands over numbers
 FEW_ROWS = 2  # are drawn in full height
 
+BLOCKS = 24  # on a side: with fewer, nothing is to be seen any more
+GROWTH = 1.1  # of blocks that are still too small
+
 Rows = list[list[Table]]  # tables side by side, and rows of them one below the other
 
 
@@ -92,7 +95,8 @@ def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
         yield Form("blocks", 2, "down")
     yield Form("blocks", 2)
     if screen.colored and len(first.rows) > FEW_ROWS and first.scale.kind != "none":
-        yield Form("halves", 1, pairs=True)
+        if any(first.rows.labels):
+            yield Form("halves", 1, pairs=True)
         yield Form("halves", 1)
     yield Form("blocks", 1)
 
@@ -113,18 +117,23 @@ def _height(alike: Sequence[Grid], rows: Rows) -> int:
 
 
 def _pooled(alike: Sequence[Grid], screen: Screen) -> Rows:
-    """Blocks of cells, as small as fits; names that span more are longer, so look again."""
-    first = alike[0]
-    size = math.ceil(len(first.columns) / screen.room)
-    if screen.colored and len(alike) == 1:
-        size = max(size, math.ceil(len(first.rows) / (2 * max(screen.rows - ABOVE, 1))))
+    """Blocks of cells, as small as fits: in width, and in height while there are many blocks."""
+    count, size = len(alike[0].columns), _smallest_block(alike, screen)
     while True:
-        size = block_size(len(first.columns), size)
-        high = size if first.rows.counts == "token" else 1
+        size = block_size(count, size)
+        high = size if alike[0].rows.counts == "token" else 1
         rows = _chosen(same_scale([pool(grid, high, size) for grid in alike]), screen)
-        if rows is not None:
+        larger = math.ceil(size * GROWTH)
+        if rows and (count / larger < BLOCKS or _height(alike, rows) <= screen.rows):
             return rows
-        size += 1
+        size = larger
+
+
+def _smallest_block(alike: Sequence[Grid], screen: Screen) -> int:
+    """No smaller ones can fit; names that span more are longer, so that larger ones may not."""
+    across = math.ceil(len(alike[0].columns) / screen.room)
+    lines = 2 * max(screen.rows - ABOVE, 1) if screen.colored else len(alike[0].rows)
+    return max(across, math.ceil(len(alike[0].rows) / lines))
 
 
 def _vectors(grid: Grid, screen: Screen) -> list[Table]:
@@ -164,17 +173,15 @@ def _packed(made: Sequence[Table], screen: Screen) -> Rows:
     """Tables in rows: side by side while they fit, with the names of their rows on the left."""
     rows: Rows = []
     for table in made:
-        beside = rows and _nameless_beside(rows[-1][0], table)
-        used = sum(other.width + GAP for other in rows[-1]) if rows else 0
-        if rows and beside and screen.width is not None and used + beside.width <= screen.room:
-            rows[-1].append(beside)
-        else:
-            rows.append([table])
+        if rows and screen.width is not None:
+            first = replace(rows[-1][0], alone=False)
+            beside = replace(table, alone=False, named=first.grid.rows != table.grid.rows)
+            row = [first, *rows[-1][1:], beside]
+            if sum(each.width + GAP for each in row) - GAP <= screen.room:
+                rows[-1] = row
+                continue
+        rows.append([table])
     return rows
-
-
-def _nameless_beside(first: Table, table: Table) -> Table:
-    return replace(table, named=first.grid.rows != table.grid.rows)
 
 
 def _beside(tables: Sequence[Table]) -> Iterator[Text]:
