@@ -26,6 +26,7 @@ from attnviz.renderers.picture.layout import lay_out
 from attnviz.renderers.picture.texts import Captions
 from attnviz.renderers.picture.ticks import LABEL, SMALLEST_LABEL
 from attnviz.views.grids.section import Drawable
+from attnviz.views.view import Group, View, page_of
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
 INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
@@ -121,6 +122,16 @@ def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
     steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
 
     assert (steps > 0.5).all() or (steps < -0.5).all()
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".md"])
+def test_texts_do_not_speak_of_hatching(suffix: str) -> None:
+    page = page_of([Group("weights", (causal_weights(),))], "settings")
+    text = render(View(screen=page, picture=page), suffix).decode()
+
+    assert page.hides
+    assert "hidden by the mask" in text
+    assert "hatched" not in text
 
 
 def test_ink_is_chosen_by_contrast() -> None:

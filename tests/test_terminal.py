@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.style import Style
 
-from attnviz.renderers.terminal.lines import lines
+from attnviz.cells import Whole
+from attnviz.renderers.colors import PALETTES
+from attnviz.renderers.terminal.lines import lines, printed
 from attnviz.renderers.terminal.ramps import RAMP
 from attnviz.renderers.terminal.screen import HIDDEN, Colors, Screen
 from attnviz.renderers.terminal.sentence import reading
@@ -281,6 +285,84 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     numbers = [float(line.split()[2]) for line in bars]
     assert numbers == sorted(numbers, reverse=True)
     assert "2 tokens hidden by the mask" in text
+
+
+def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> None:
+    made = trace("I am learning, again and again", tokenizer="words", variant="causal")
+    grid = readings(made, 4)[0]
+    shown = list(reading(grid, Screen(60, colors="truecolor")))
+
+    assert shown[0].plain == 'what "again" (5) reads'
+    (axis,) = [line for line in shown if line.plain.strip().startswith("0─")]
+    assert axis.plain.endswith("─1")
+    bars = [line for line in shown if "█" in line.plain]
+    start = axis.plain.index("0")
+    for bar in bars:
+        share = float(bar.plain[:start].split()[-1])
+        assert len(bar.plain) - start == pytest.approx(40 * share, abs=1)
+    styles = {str(span.style) for line in (*bars, shown[-1]) for span in line.spans}
+    assert len(styles) > 4
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("colors", ["256", "truecolor"])
+@pytest.mark.parametrize("palette", PALETTES)
+def test_every_word_that_is_read_is_told_apart_from_the_paper_and_from_what_is_hidden(
+    theme: str, colors: Colors, palette: str
+) -> None:
+    grid = replace(many_words(3), scale=Scale("weight", 0.0, 1.0))
+    values = np.array([[0.0, 0.5, 0.0]])
+    one = replace(grid.part(slice(1)), cells=Whole(values, np.array([[False, False, True]])))
+    sentence = next(
+        line
+        for line in reading(one, Screen(60, colors=colors, theme=theme, palette=palette))
+        if line.plain == "word0 word1 word2"
+    )
+    *read, hidden = (span.style for span in sentence.spans)
+    faint, strong = (behind(style) for style in read)
+
+    assert str(hidden) == "dim"
+    paper = np.array([255 if theme == "light" else 0] * 3)
+    assert all(np.abs(each - paper).max() > 60 for each in (faint, strong))
+    assert np.abs(faint - strong).max() > 60
+
+
+def behind(style: str | Style) -> np.ndarray:
+    assert isinstance(style, Style)
+    assert style.bgcolor
+    return np.array(style.bgcolor.get_truecolor(), dtype=int)
+
+
+def test_what_is_hidden_is_dim_with_colours_and_without() -> None:
+    for screen in (Screen(80), Screen(80, colors="256"), Screen(80, numbers=False)):
+        row = list(lines([causal_weights()], screen))[2]
+        dots = [place for place, letter in enumerate(row.plain) if letter == HIDDEN]
+        dim = {place for span in row.spans if str(span.style) == "dim"
+               for place in range(span.start, span.end)}  # fmt: skip
+        assert dots
+        assert set(dots) <= dim
+
+
+def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
+    made = trace("I am learning this and that", tokenizer="words").view()
+    tall, short = (
+        [line.plain for line in printed(made, Screen(80, height))] for height in (40, 16)
+    )
+
+    assert "context vectors" in tall
+    assert not any("--show" in line for line in tall)
+    assert "context vectors" not in short
+    assert "weights" in short
+    assert short[-1] == "--show context has the vectors"
+    assert "context vectors" in [line.plain for line in printed(made, Screen(80))]
+    full = Screen(80, 16, full=True)
+    assert "context vectors" in [line.plain for line in printed(made, full)]
+
+
+def test_what_is_asked_for_is_shown_whatever_the_height() -> None:
+    made = trace("I am learning this", tokenizer="words").view(show=["weights", "context"])
+
+    assert "context vectors" in [line.plain for line in printed(made, Screen(80, 10))]
 
 
 def test_colours_are_backgrounds_with_ink_that_can_be_read() -> None:

@@ -26,7 +26,7 @@ from attnviz.views.grids.pooling import block_size, pool
 from attnviz.wording.words import counted
 
 ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
-LISTED = 40  # tokens of another text, that the columns stand for
+LISTED = 40  # tokens that the columns stand for
 ABOVE = 5  # lines over the tables, which stay on the screen where words are written downwards
 LONGEST_ACROSS = 11  # letters of a word that stands over numbers
 FEW_ROWS = 2  # are drawn in full height
@@ -216,10 +216,10 @@ def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
 
 
 def _other_tokens(grid: Grid) -> str:
-    """What the numbers over the columns stand for, where the rows are of another text."""
+    """What the numbers over the columns stand for, where no rows say so."""
     if grid.columns.counts != "token" or grid.rows.counts != "token":
         return ""
-    if set(grid.rows.names) <= set(grid.columns.names) or len(grid.columns) > LISTED:
+    if set(grid.columns.names) <= set(grid.rows.names) or len(grid.columns) > LISTED:
         return ""
     return f"columns: {' · '.join(grid.columns.names)}"
 
