@@ -324,13 +324,24 @@ def test_every_word_that_is_read_is_told_apart_from_the_paper_and_from_what_is_h
     assert str(hidden) == "dim"
     paper = np.array([255 if theme == "light" else 0] * 3)
     assert all(np.abs(each - paper).max() > 60 for each in (faint, strong))
-    assert np.abs(faint - strong).max() > 60
+    assert np.abs(faint - strong).max() > 50
 
 
 def behind(style: str | Style) -> np.ndarray:
     assert isinstance(style, Style)
     assert style.bgcolor
     return np.array(style.bgcolor.get_truecolor(), dtype=int)
+
+
+@pytest.mark.parametrize("tokens", [5, 20, 40, 100])
+def test_what_one_token_reads_is_seen_at_once(tokens: int) -> None:
+    made = trace(" ".join(f"w{place}" for place in range(tokens)), tokenizer="words")
+    (grid,) = readings(made, tokens - 1)
+    shown = [line.plain for line in reading(grid, Screen(80, 24))]
+
+    assert len(shown) <= 23
+    assert sum("█" in line or "▏" in line for line in shown) >= 5
+    assert any("more" in line for line in shown) == (tokens > 14)
 
 
 def test_what_is_hidden_is_dim_with_colours_and_without() -> None:

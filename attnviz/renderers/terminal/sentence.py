@@ -19,7 +19,8 @@ from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.words import counted
 
-BARS_AT_ONCE = 20
+BARS_AT_ONCE, FEWEST_BARS = 20, 5
+AROUND, AROUND_A_HEAD = 4, 5  # lines that are taken by other things
 LONGEST_BAR = 40
 LIFTED = 1 / 3  # of a scale, by which 0 is further from the colour of paper
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -33,13 +34,20 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield Text()
         if len(grid.rows) > 1:
             yield Text(name, BOLD)
-        if screen.width is not None:
-            yield from _sentence(grid, row, screen)
-            yield Text()
-        yield from _bars(grid, row, screen)
+        sentence = [] if screen.width is None else [*_sentence(grid, row, screen), Text()]
+        yield from sentence
+        yield from _bars(grid, row, screen, _at_once(grid, screen, len(sentence)))
     yield Text()
     if screen.width is not None:
         yield from legend([grid], screen, _on_paper(grid.scale))
+
+
+def _at_once(grid: Grid, screen: Screen, above: int) -> int:
+    """How many bars of a head are shown: as many as are seen with the others, if that is a few."""
+    if screen.full or screen.width is None:
+        return len(grid.columns)
+    lines = (screen.rows - AROUND) // len(grid.rows) - above - AROUND_A_HEAD
+    return max(FEWEST_BARS, min(BARS_AT_ONCE, lines))
 
 
 def _sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
@@ -66,11 +74,11 @@ def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text
     return Text(label, painted(values, _on_paper(grid.scale), screen).behind(0))
 
 
-def _bars(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
+def _bars(grid: Grid, row: int, screen: Screen, at_once: int) -> Iterator[Text]:
     """What is read, the most read first: label, number, bar; and where bars begin and end."""
     values, form = grid.values[row], cell_format(grid, screen.decimals)
     order = [place for place in np.argsort(-values, kind="stable") if not grid.hidden[row, place]]
-    listed = order if screen.full or screen.width is None else order[:BARS_AT_ONCE]
+    listed = order[:at_once]
     yield from _listed(grid, row, [int(place) for place in listed], screen)
     if len(order) > len(listed):
         rest = float(values[order[len(listed) :]].sum())
