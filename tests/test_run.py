@@ -177,8 +177,11 @@ def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, sampl
     refused = attnviz(*asked, "keys")
     assert (refused.status, refused.out) == (2, "")
     assert refused.err == (
-        "error: there is nothing to show of keys for one token of the sentence\n"
-        " hint: leave --query out, or --show\n"
+        "error: keys are of the tokens that are read, and the query is none of them\n"
+        " hint: leave --query out to see all of them\n"
+    )
+    assert (
+        "there is nothing to show of outputs: they are a block's" in attnviz(*asked, "outputs").err
     )
 
 

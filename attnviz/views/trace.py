@@ -23,6 +23,7 @@ from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Excerpt, Group, Page, View, page_of
+from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
@@ -67,10 +68,12 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
     )
 
 
-def _excerpt(screen: Page) -> Excerpt:
+def _excerpt(screen: Page) -> Excerpt | None:
     """The weights alone, where there is no room for the vectors that they make."""
     kept = tuple(each for each in screen.groups if each.name.startswith("weights "))
     left_out = dict.fromkeys(each.name.split()[0] for each in screen.groups if each not in kept)
+    if not kept or not left_out:
+        return None
     return Excerpt(kept, f"--show {','.join(left_out)} has the vectors")
 
 
@@ -96,21 +99,24 @@ def refuse_unknown_parts(show: Sequence[str]) -> None:
 def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
     """What is to be shown of each attention, in the order it happened; all, or of one token."""
     wanted = [part for name, part in SHOWN.items() if name in show]
+    found = [
+        (layer, part, grids_of(trace, layer, part)) for layer in trace.attentions for part in wanted
+    ]
     named = [
-        (f"{part.show} {layer.name}", _of_token(query, trace, layer, part))
-        for layer in trace.attentions
-        for part in wanted
+        (f"{part.show} {layer.name}", _of_token(query, trace, layer, part, grids))
+        for layer, part, grids in found
     ]
     drawn = same_scale([grid for _, grids in named for grid in grids])
     if not drawn:
-        raise _nothing_to_show(show) if query is None else _nothing_of_token(show)
+        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
     left = iter(drawn)
     return [Group(name, tuple(next(left) for _ in grids)) for name, grids in named if grids]
 
 
-def _of_token(query: int | None, trace: Trace, layer: Layer, part: Part) -> list[Grid]:
+def _of_token(
+    query: int | None, trace: Trace, layer: Layer, part: Part, grids: list[Grid]
+) -> list[Grid]:
     """What is one token's own: its row, or nothing where the rows are of other tokens."""
-    grids = grids_of(trace, layer, part)
     if query is None:
         return grids
     own = _read(trace, layer, part) == trace.tokens
@@ -119,8 +125,8 @@ def _of_token(query: int | None, trace: Trace, layer: Layer, part: Part) -> list
 
 def _nothing_of_token(show: Sequence[str]) -> AttnvizError:
     return AttnvizError(
-        f"there is nothing to show of {' and '.join(show)} for one token of the sentence",
-        "leave --query out, or --show",
+        f"{listed(show)} are of the tokens that are read, and the query is none of them",
+        "leave --query out to see all of them",
     )
 
 
