@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Trace, draw, trace
+from attnviz import Trace, compare, draw, trace
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import unmasked
 from attnviz.cli.showing import ShowOptions
 from attnviz.errors import AttnvizError
+from attnviz.renderers.colors import gradient, shade
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import SHOWN
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.pooling import pool
-from attnviz.views.grids.scales import rounded_up
+from attnviz.views.grids.scales import centred, rounded_up
 from attnviz.views.reading import readings
 from attnviz.wording.words import isolated
 from tests.hand import causal_weights, many_words, vectors
@@ -98,7 +104,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
     pooled = pool(causal_weights(), 2, 2)
 
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
-    assert pooled.rows.names == ("1–2 I", "3–4 learning")
+    assert pooled.rows.names == ("1–2", "3–4")
     assert (
         pooled.pooled
         == "one cell = 2 × 2 tokens: weights added over the keys, averaged over the queries"
@@ -120,6 +126,49 @@ def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     assert grid.rows.labels == ("L0H0", "L0H1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
     assert grid.hidden[0].tolist() == [False, False, False, True]
+
+
+def test_rows_are_said_to_sum_to_1_where_they_do() -> None:
+    """Whatever takes the place of the softmax's weights need not."""
+    sentence = {
+        "softmax": trace("I am learning this"),
+        "dropout": trace("I am learning this", dropout=0.5),
+        **{name: _mistaken(name) for name in MISTAKES},
+    }
+    for name, made in sentence.items():
+        for grid in (*readings(made, 2), *grids_of(made, "weights")):
+            said = "each row sums to 1" in grid.note
+            assert said == (name == "softmax")
+            assert not said or np.allclose(grid.values.sum(1), 1)
+
+
+def _mistaken(name: str) -> Trace:
+    (_, wrong) = compare("I am learning this", by="mask", values=["causal", name]).alternatives
+    assert wrong.trace is not None
+    return wrong.trace
+
+
+@pytest.mark.parametrize("tokens", [4, 40])
+def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
+    made = trace("ab" * (tokens // 2), tokenizer="chars", temperature=0.1)
+    for query in range(tokens):
+        (grid,) = readings(made, query)
+        assert not grid.scale.beyond
+        assert grid.values.max() <= grid.scale.high <= 1
+        assert tokens > 16 or grid.scale.high == 1
+
+
+@pytest.mark.parametrize("power", [-3, -12, -13, -20, -40, -299])
+def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
+    """Down to where a power of ten is none any more."""
+    cells = unmasked(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)
+    scale = centred("value", cells)
+    grid = replace(vectors(1, 4), cells=cells, scale=scale)
+
+    assert scale.high == -scale.low == pytest.approx(10.0**power, rel=1e-9)
+    assert list(map(cell_format(grid, 2), cells.values[0].tolist()))[1] == "0"
+    ends = shade(cells.values[0], scale.low, scale.high, gradient("ocean", "light", "diverging"))
+    assert ends.tolist()[::3] == [[0x00, 0x43, 0x96], [0x9D, 0x1F, 0x00]]
 
 
 def test_a_query_is_named_by_its_word_or_its_number() -> None:

@@ -18,18 +18,18 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
-from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, Page, View, page_of
+from attnviz.views.view import Excerpt, Group, Page, View, page_of
+from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
 
-WEIGHTS_NOTE = f"{AXES_NOTE} · each row sums to 1"
 SCORES_NOTE = "query · key, before scaling and mask"
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
     "softmax": "weights",
@@ -40,19 +40,21 @@ MIXED_BY: dict[MixedBy, str] = {  # what weights are called
 
 
 def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None = None) -> View:
-    """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it."""
+    """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
+
+    With a query and names after --show, what is the query's own of those parts.
+    """
     refuse_unknown_parts(ON_SCREEN if show is None else show)
     line = settings_line(trace)
     place = None if query is None else find_query(trace.tokens, str(query))
-    if place is not None:
-        sentences = tuple(readings(trace, place))
+    sentences = tuple(readings(trace, place)) if place is not None and show is None else ()
+    if sentences:
         random = caveat(trace, IN_A_PICTURE)
         screen = picture = page_of([Group("readings", sentences)], line, random)
     else:
-        sentences = ()
         blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = _page(trace, show or (*ON_SCREEN, *blocks), line)
-        picture = _page(trace, show or IN_A_PICTURE, line)
+        screen = _page(trace, show or (*ON_SCREEN, *blocks), line, place)
+        picture = _page(trace, show or IN_A_PICTURE, line, place)
     options = {"show": ",".join(show) if show else None, "query": query}
     return View(
         title=headline(trace),
@@ -60,6 +62,7 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
         settings=line,
         screen=screen,
         picture=picture,
+        excerpt=_excerpt(screen) if show is None and not sentences else None,
         sentences=sentences,
         data=data_of(trace),
         provenance=trace.provenance,
@@ -67,8 +70,17 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
     )
 
 
-def _page(trace: Trace, shown: Sequence[str], line: str) -> Page:
-    return page_of(groups(trace, shown), line, caveat(trace, shown))
+def _page(trace: Trace, shown: Sequence[str], line: str, query: int | None) -> Page:
+    return page_of(groups(trace, shown, query), line, caveat(trace, shown))
+
+
+def _excerpt(screen: Page) -> Excerpt | None:
+    """The weights alone, where there is no room for the vectors that they make."""
+    kept = tuple(each for each in screen.groups if each.name.startswith("weights "))
+    left_out = dict.fromkeys(each.name.split()[0] for each in screen.groups if each not in kept)
+    if not kept or not left_out:
+        return None
+    return Excerpt(kept, f"--show {','.join(left_out)} has the vectors")
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
@@ -90,23 +102,38 @@ def refuse_unknown_parts(show: Sequence[str]) -> None:
         raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
 
 
-def groups(trace: Trace, show: Sequence[str]) -> list[Group]:
-    """What is to be shown of each attention, in the order it happened."""
+def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
+    """What is to be shown of each attention, in the order it happened; all, or of one token."""
     wanted = [part for name, part in SHOWN.items() if name in show]
+    found = [
+        (layer, part, grids_of(trace, layer, part)) for layer in trace.attentions for part in wanted
+    ]
     named = [
-        (layer.name, part.show, grids_of(trace, layer, part))
-        for layer in trace.attentions
-        for part in wanted
+        (f"{part.show} {layer.name}", _of_token(query, trace, layer, part, grids))
+        for layer, part, grids in found
     ]
-    drawn = same_scale([grid for _, _, grids in named for grid in grids])
+    drawn = same_scale([grid for _, grids in named for grid in grids])
     if not drawn:
-        raise _nothing_to_show(show)
+        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
     left = iter(drawn)
-    return [
-        Group(f"{part} {layer}", tuple(next(left) for _ in grids))
-        for layer, part, grids in named
-        if grids
-    ]
+    return [Group(name, tuple(next(left) for _ in grids)) for name, grids in named if grids]
+
+
+def _of_token(
+    query: int | None, trace: Trace, layer: Layer, part: Part, grids: list[Grid]
+) -> list[Grid]:
+    """What is one token's own: its row, or nothing where the rows are of other tokens."""
+    if query is None:
+        return grids
+    own = _read(trace, layer, part) == trace.tokens
+    return [grid.part(slice(query, query + 1)) for grid in grids] if own else []
+
+
+def _nothing_of_token(show: Sequence[str]) -> AttnvizError:
+    return AttnvizError(
+        f"{listed(show)} are of the tokens that are read, and the query is none of them",
+        "leave --query out to see all of them",
+    )
 
 
 def _nothing_to_show(show: Sequence[str]) -> AttnvizError:
@@ -145,7 +172,8 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
     """The tokens that the rows of a part stand for."""
-    return trace.keys_of(layer) if part.sides.split()[1] == "key" else trace.tokens
+    of_keys = part.sides.startswith("head key") or part.show == "tokens"
+    return trace.keys_of(layer) if of_keys else trace.tokens
 
 
 def _first(layer: Layer) -> bool:
@@ -184,7 +212,7 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
-    note = WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE
+    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if mixed_by == "softmax" else AXES_NOTE
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
         for title, cells in _of_heads(MIXED_BY[mixed_by], trace, layer, stage)

@@ -17,7 +17,7 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import Theme, gradient, hidden_color, needs_dark_ink, shade, theme
+from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Words
 from attnviz.views.grids.grid import Grid
@@ -87,7 +87,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
     rgb = shade(values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
     rgb[empty] = _rgb(colors.paper)
-    rgb[grid.hidden] = _rgb(hidden_color(look.palette, look.theme))
+    rgb[grid.hidden] = _rgb(colors.hidden)
     return rgb
 
 
