@@ -14,14 +14,14 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking, shipped
+from attnviz.examples import checking, names, shipped
 from attnviz.examples.draws import Draw, Recipe, drawn
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import walk
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
-NAMES = shipped.names()
+NAMES = names.names()
 
 MINE = """\
 title = "Mine"
@@ -120,7 +120,7 @@ def altered(text: str, place: int) -> str:
 def test_a_digit_that_is_off_by_one_is_found(
     attnviz: Attnviz, tmp_path: Path, name: str, place: int
 ) -> None:
-    text = (shipped.FOLDER / f"{name}.toml").read_text("utf-8")
+    text = (names.FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
     path.write_text(text[:start] + altered(text[start:], place), "utf-8")

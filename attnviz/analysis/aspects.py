@@ -34,6 +34,11 @@ class Aspect:
     about: str = ""  # for --help
 
 
+def refuse_unknown_aspect(by: str) -> None:
+    if by not in ASPECTS:
+        raise unknown("way to compare by", by, ASPECTS)
+
+
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
     """The values that are asked for, or those that the aspect has of itself."""
     names = ASPECTS[by].values() if values is None else tuple(str(value) for value in values)

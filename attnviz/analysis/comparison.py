@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.aspects import ASPECTS, chosen_reference, chosen_values
+from attnviz.analysis.aspects import ASPECTS, chosen_reference, chosen_values, refuse_unknown_aspect
 from attnviz.analysis.measures import Measures, Weights, measure
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant
@@ -117,8 +117,7 @@ def compare(
 
     In place of a text a Trace will do: it knows what it was made of.
     """
-    if by not in ASPECTS:
-        raise unknown("way to compare by", by, ASPECTS)
+    refuse_unknown_aspect(by)
     names = chosen_values(by, values)
     source = source_of(text, settings, **changes)
     if source.settings.blocks:

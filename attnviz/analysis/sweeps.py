@@ -18,8 +18,8 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import placed
 from attnviz.traces.layers import score
 from attnviz.traces.origin import Drawn
-from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
-from attnviz.traces.settings import Settings
+from attnviz.traces.plan import Plan, planned
+from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Trace
 from attnviz.vectors.drawn import Seeds
@@ -118,7 +118,7 @@ def _valued(source: Source, tokens: Tokens, by: str, value: str) -> Source:
 
 def _plan(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
     plan = planned(source.settings, source.matrices, dim, seeds=seeds)
-    refuse_odd_rotary(plan)
+    refuse_odd_rotary(source.settings, plan.width)
     return plan
 
 

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    chosen_reference,
+    chosen_values,
+    refuse_unknown_aspect,
+)
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
+from attnviz.traces import foreseen
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -40,6 +46,8 @@ class ComparisonOptions:
             "--by",
             metavar="WHAT",
             help=f"What differs: {_LISTED}.",
+            short=f"What differs: {', '.join(ASPECTS)}.",
+            among={name: aspect.about for name, aspect in ASPECTS.items()},
         ),
     ] = "scale"
     values: Annotated[
@@ -49,6 +57,8 @@ class ComparisonOptions:
             "--values",
             metavar="A,B,…",
             help="Its values, with commas; each has sensible ones.",
+            short="Its values, if not the usual ones: --by dim --values 8,64",
+            example="8,64",
         ),
     ] = None
     reference: Annotated[
@@ -58,6 +68,7 @@ class ComparisonOptions:
             "--reference",
             metavar="VALUE",
             help="The value that the others are subtracted from.  [default: the first]",
+            example="scaled",
         ),
     ] = None
     repeats: Annotated[
@@ -67,6 +78,7 @@ class ComparisonOptions:
             "--repeats",
             metavar="N",
             help="How many seeds the curves of a numeric --by are drawn over.",
+            short="How many seeds curves are drawn over, if not 20: --repeats 100",
         ),
     ] = 20
     curves: Annotated[
@@ -79,6 +91,20 @@ class ComparisonOptions:
         if self.values is None:
             return None
         return [value.strip() for value in self.values.split(",") if value.strip()]
+
+    def refuse_odd(self, settings: Settings) -> None:
+        """What can be refused before anything is computed."""
+        refuse_unknown_aspect(self.by)
+        if self.by == "device" and self.values is None:
+            return  # torch alone knows which there are
+        names = chosen_values(self.by, self.names())
+        chosen_reference(names, self.reference)
+        for name in names:
+            foreseen.refuse_settings(ASPECTS[self.by].choose(settings, name))
+
+    def query_of(self, wanted: OutputOptions) -> str | None:
+        """The token that is asked for, where every way of attending has the same tokens."""
+        return None if self.by == "tokenizer" else wanted.query
 
 
 @accepts(
@@ -109,8 +135,12 @@ def compare(
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     refuse_both(saved.trace, typed.of(text, matrices))
     settings = settings_of(text, attention, matrices)
+    chosen.refuse_odd(settings)
     if saved.trace is None:
-        origin: str | Trace | None = source.read_or_given(text, matrices.given)
+        source.ask_about_a_file(text.text, quiet=wanted.quiet)
+        origin: str | Trace | None
+        origin = words = source.read_or_given(text, matrices.given)
+        foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         command = command_line("compare", text, settings, chosen, wanted, pictures)
     else:
         from attnviz.cli.saved import read_again

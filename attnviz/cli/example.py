@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnviz.cli import output
-from attnviz.cli.help import in_section
+from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
+from attnviz.examples.names import names as all_names
+from attnviz.examples.names import titles
 from attnviz.renderers import suffixes
+from attnviz.tokens.finding import find_query
 from attnviz.tokens.labels import printable
 from attnviz.wording.words import counted
 
@@ -29,29 +32,34 @@ class ExampleOptions:
 
     name: Annotated[
         str,
-        typer.Argument(
+        positional(
+            "Example",
             metavar="NAME",
             help="An example's name (attnviz example list), or a file of your own.",
-            rich_help_panel="Example",
+            short="An example's name (attnviz example list), or a file of your own.",
+            among=titles,
         ),
     ]
     item: Annotated[
         int | None,
         in_section(
-            "Example", "--item", metavar="N", help="Which of a batch, from 1.  [default: 1]"
+            "Example",
+            "--item",
+            metavar="N",
+            help="Which of a batch, from 1.  [default: 1]",
+            short="Which of a batch, from 1: --item 2",
+            example="2",
         ),
     ] = None
 
 
 def list_() -> None:
     """List the worked examples, and what each shows."""
-    from attnviz.examples import shipped
-
-    names = shipped.names()
-    width = max(map(len, names))
-    for name in names:
-        typer.echo(f"{name:<{width}}  {shipped.example(name).title}")
-    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {names[0]}")
+    listed = titles()
+    width = max(map(len, listed))
+    for name, title in listed.items():
+        typer.echo(f"{name:<{width}}  {title}")
+    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {next(iter(listed))}")
 
 
 @accepts(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
@@ -70,6 +78,8 @@ def show(
     from attnviz.examples import shipped
 
     example = shipped.example(chosen.name)
+    if wanted.query is not None and example.tokens is not None:
+        find_query(example.tokens, wanted.query)
     trace = example.trace(chosen.item, command=command)
     view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
     output.deliver(view, wanted, pictures, walking.seconds_per_step)
@@ -78,10 +88,11 @@ def show(
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        positional(
+            "Example",
             metavar="[NAME…]",
             help="Examples by name, or files of your own.  [default: all]",
-            rich_help_panel="Example",
+            among=titles,
         ),
     ] = None,
     quiet: Annotated[
@@ -94,10 +105,9 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    from attnviz.examples import shipped
     from attnviz.examples.checking import numbers_in
 
-    checked = _checked(names or shipped.names(), quiet)
+    checked = _checked(names or all_names(), quiet)
     findings = [found for _, each in checked.done for found in each]
     numbers = sum(numbers_in(example) for example, _ in checked.done)
     wrong = sum(not found.passed for found in findings)

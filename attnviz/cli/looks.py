@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from attnviz.renderers.terminal.screen import Screen
 
 SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
+SLIDE = 40 / 3  # inches: how wide a slide is
+LARGEST_INCH = 100  # two larger numbers are pixels
 
 
 def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
     """The options of a picture."""
+    size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
         theme=Look.theme if pictures.theme is None else pictures.theme,
         palette=pictures.colors,
-        size=None if pictures.size is None else inches(pictures.size),
-        dpi=pictures.dpi,
+        size=size,
+        dpi=dpi,
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
@@ -46,8 +49,27 @@ def screen_of(console: Console, wanted: OutputOptions, pictures: PictureOptions)
     )
 
 
+def size_and_dpi(
+    size: str | None, dpi: int | None
+) -> tuple[tuple[float, float] | None, int | None]:
+    """A size in inches, and pixels to an inch; of a size in pixels both, for a page as a slide is.
+
+    >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
+    (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
+    """
+    if size is None:
+        return None, dpi
+    width, height = inches(size)
+    if min(width, height) <= LARGEST_INCH:
+        return (width, height), dpi
+    dense = dpi or max(round(width / SLIDE), 1)
+    return (width / dense, height / dense), dense
+
+
 def inches(size: str) -> tuple[float, float]:
     """
+    Numbers that are too large for inches are pixels, and stay what they are.
+
     >>> inches("16:9"), inches("8x5")
     ((10.0, 5.625), (8.0, 5.0))
     """
@@ -56,7 +78,8 @@ def inches(size: str) -> tuple[float, float]:
     given = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
     if not given:
         raise AttnvizError(
-            f"there is no size '{size}'", f"try {', '.join(SIZES)}, or inches such as 8x5"
+            f"there is no size '{size}'",
+            f"try {', '.join(SIZES)}, inches such as 8x5, or pixels such as 1920x1080",
         )
     return float(given[1]), float(given[2])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.kinds import Kind
-from attnviz.traces.matrix_files import line_of
+from attnviz.traces.texts import line_of
 
 
 @dataclass(frozen=True)

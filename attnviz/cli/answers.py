@@ -1,0 +1,90 @@
+"""`attnviz variants`, `tokenizers`, `help` and `version`: what there is to choose, and to read."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from shutil import get_terminal_size
+from typing import Annotated, Any
+
+import typer
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.cli.help import positional
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.settings import Settings
+from attnviz.version import __version__
+
+WIDEST = 80  # columns; longer lines are hard to read
+
+
+def variants() -> None:
+    """List the kinds of attention, and what each does."""
+    _table((each.name, each.about) for each in VARIANTS.values())
+    typer.echo("\nMistakes, to be looked at beside what is right:\n")
+    _table((each.name, each.about) for each in MISTAKES.values())
+    _table_of_commands(
+        ('attnviz run "I am learning this" --variant causal', "one of them"),
+        ('attnviz compare "I am learning this" --by variant', "some beside each other"),
+        ('attnviz compare "I am learning this" --by mask', "the mistakes"),
+    )
+
+
+def tokenizers() -> None:
+    """List the ways to cut a text into tokens."""
+    default = Settings.tokenizer
+    _table(
+        (name, each.about + (" (the default)" if name == default else ""))
+        for name, each in TOKENIZERS.items()
+    )
+    typer.echo("\nAny encoding that tiktoken knows will do as well, such as o200k_base.")
+    _table_of_commands(
+        ('attnviz run "I am learning this" --tokenizer words', "one of them"),
+        ('attnviz compare "I am learning this" --by tokenizer', "some beside each other"),
+    )
+
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"attnviz {__version__}")
+
+
+def help_(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        positional(
+            "Command",
+            metavar="[COMMAND]",
+            help="A command, such as run, or example show.  [default: all of them]",
+        ),
+    ] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    here: Any = context.find_root()
+    for word in words or ():
+        if not hasattr(here.command, "get_command"):
+            break
+        command = here.command.get_command(here, word)
+        here = type(here)(command, info_name=word, parent=here, **command.context_settings)
+    typer.echo(here.get_help())
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> None:
+    """Names, and beside each what it is, in as many lines as that takes."""
+    listed = list(rows)
+    start = max(len(name) for name, _ in listed) + 2
+    width = min(get_terminal_size().columns, WIDEST)
+    for name, about in listed:
+        lines = textwrap.wrap(about, max(width - start, 20))
+        typer.echo(f"{name:<{start}}{lines[0]}")
+        for line in lines[1:]:
+            typer.echo(" " * start + line)
+
+
+def _table_of_commands(*rows: tuple[str, str]) -> None:
+    width = max(len(command) for command, _ in rows)
+    typer.echo()
+    for command, about in rows:
+        typer.echo(f"{command:<{width}}  {about}")
