@@ -1,4 +1,4 @@
-"""`attnviz variants`, `tokenizers`, `help` and `version`: what there is to choose, and to read."""
+"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: what there is to choose."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def tokenizers() -> None:
         ('attnviz run "I am learning this" --tokenizer words', "one of them"),
         ('attnviz compare "I am learning this" --by tokenizer', "some beside each other"),
     )
+
+
+def examples() -> None:
+    """List the worked examples, and what each shows."""
+    from attnviz.examples.names import titles
+
+    listed = titles()
+    _table(listed.items())
+    _table_of_commands((f"attnviz example show {next(iter(listed))}", "shows one"))
 
 
 def version() -> None:

@@ -40,7 +40,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "version": ("attnviz.cli.answers:version", "Print the version."),
 }
 EXAMPLE_COMMANDS = {
-    "list": ("attnviz.cli.example:list_", "List the worked examples, and what each shows."),
+    "list": ("attnviz.cli.answers:examples", "List the worked examples, and what each shows."),
     "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
     "check": (
         "attnviz.cli.example:check",

@@ -1,4 +1,4 @@
-"""`attnviz example`: the textbooks' worked examples, listed, shown and checked."""
+"""`attnviz example`: the textbooks' worked examples, shown and checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
 from attnviz.examples.names import names as all_names
-from attnviz.examples.names import titles
+from attnviz.examples.names import path_of, titles
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.labels import printable
@@ -53,15 +53,6 @@ class ExampleOptions:
     ] = None
 
 
-def list_() -> None:
-    """List the worked examples, and what each shows."""
-    listed = titles()
-    width = max(map(len, listed))
-    for name, title in listed.items():
-        typer.echo(f"{name:<{width}}  {title}")
-    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {next(iter(listed))}")
-
-
 @accepts(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
 def show(
     chosen: ExampleOptions, walking: StepOptions, wanted: OutputOptions, pictures: PictureOptions
@@ -74,6 +65,8 @@ def show(
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
     command = command_line("example show", chosen, walking, wanted, pictures)
+
+    path_of(chosen.name)  # which refuses a name before more is loaded
 
     from attnviz.examples import shipped
 

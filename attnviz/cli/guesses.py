@@ -97,10 +97,10 @@ def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
     begun = [each for each in known if len(name) > 3 and each.startswith(name)]
     if nearest or begun:
         return f"did you mean {(begun or nearest)[0]}?"
-    elsewhere = [path for path, options in _commands(ctx) if named[:1] and named[0] in options]
-    elsewhere += [path for path, options in _commands(ctx) if name in options]
-    if elsewhere:
-        return f"{named[0] if named else name} belongs to {elsewhere[0]}"
+    wanted = named[0] if named else name
+    elsewhere = next((path for path, options in _commands(ctx) if wanted in options), None)
+    if elsewhere is not None:
+        return f"{wanted} belongs to {elsewhere}"
     return f"{ctx.command_path} {_help_of(known)} lists the options"
 
 

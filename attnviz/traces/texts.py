@@ -8,16 +8,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attnviz import files
 from attnviz.errors import AttnvizError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read(path: Path) -> str:
@@ -28,14 +24,24 @@ def read(path: Path) -> str:
 def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
     """A TOML text as tables, lists and values."""
     try:
-        contents: dict[str, Any] = tomllib.loads(text, **options)
-    except tomllib.TOMLDecodeError as error:
+        contents: dict[str, Any] = _loads()(text, **options)
+    except ValueError as error:
         raise AttnvizError(
             f"'{source}' is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
             "a line is a name, =, and a value; words stand in quotes",
             file=source,
         ) from None
     return contents
+
+
+def _loads() -> Callable[..., dict[str, Any]]:
+    """TOML's reader, which a name that is misspelt need not wait for."""
+    if sys.version_info >= (3, 11):
+        from tomllib import loads
+    else:
+        from tomli import loads
+    found: Callable[..., dict[str, Any]] = loads
+    return found
 
 
 def line_of(text: str, key: str) -> int | None:
