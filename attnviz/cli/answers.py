@@ -59,6 +59,12 @@ def version() -> None:
     typer.echo(f"attnviz {__version__}")
 
 
+def _commands() -> list[str]:
+    from attnviz.cli.app import COMMANDS  # which names this file
+
+    return [*COMMANDS]
+
+
 def help_(
     context: typer.Context,
     words: Annotated[
@@ -67,6 +73,7 @@ def help_(
             "Command",
             metavar="[COMMAND]",
             help="A command, such as run, or example show.  [default: all of them]",
+            among=_commands,
         ),
     ] = None,
 ) -> None:

@@ -131,6 +131,10 @@ def compare(
 
     Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
     scores are divided by the square root of a head's width.
+
+    \b
+    attnviz compare "I am learning this" --by mask
+    attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     refuse_both(saved.trace, typed.of(text, matrices))

@@ -61,6 +61,10 @@ def show(
 
     Its own query is followed unless --query names another. Takes what attnviz steps takes, and
     writes the same files.
+
+    \b
+    attnviz example show simplified
+    attnviz example show dave --step softmax -o dave.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
@@ -104,37 +108,49 @@ def check(
     findings = [found for _, each in checked.done for found in each]
     numbers = sum(numbers_in(example) for example, _ in checked.done)
     wrong = sum(not found.passed for found in findings)
-    verdict = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "all ✓"
-    typer.echo(
-        f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
-        f"{counted(numbers, 'printed number')}: {verdict}"
-    )
-    if checked.refused is not None:
-        raise checked.refused
+    if checked.done:
+        typer.echo(
+            f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
+            f"{counted(numbers, 'printed number')}: {_verdict(wrong, len(checked.refused))}"
+        )
+    if checked.refused:
+        raise checked.refused[0]
     if wrong:
         raise typer.Exit(1)
 
 
+def _verdict(wrong: int, refused: int) -> str:
+    """
+    >>> _verdict(0, 0), _verdict(2, 1), _verdict(0, 1)
+    ('all ✓', '✗ 2 expectations not met, and 1 example refused', '✓, and 1 example refused')
+    """
+    met = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "✓" if refused else "all ✓"
+    return f"{met}, and {counted(refused, 'example')} refused" if refused else met
+
+
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Examples with what was found in them; and the first error, if a file was broken."""
+    """Examples with what was found in them; and what is wrong with those that are broken."""
 
     done: list[tuple[Example, list[Finding]]]
-    refused: AttnvizError | None
+    refused: list[AttnvizError]
 
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
     from attnviz.examples import checking, shipped
+    from attnviz.examples.file import in_keys
 
     done: list[tuple[Example, list[Finding]]] = []
-    refused: AttnvizError | None = None
+    refused: list[AttnvizError] = []
     for name in names:
         try:
             example = shipped.example(name)
             done.append((example, _told(example, checking.findings(example), quiet)))
         except AttnvizError as error:
-            refused = refused or error
+            refused.append(in_keys(error))
+            why = f": {refused[-1]}" if len(refused) > 1 else ""  # the first is said in the end
+            typer.echo(printable(f"✗ {name} is refused{why}"))
     return Checked(done, refused)
 
 

@@ -52,6 +52,10 @@ def run(
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.
+
+    \b
+    attnviz run "I am learning this" --variant causal
+    attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))

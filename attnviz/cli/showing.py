@@ -82,7 +82,7 @@ class OutputOptions:
             metavar="FILE",
             help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
             "compare). May be given several times.",
-            short="Write a file: -o heatmap.png, .svg, .pdf, .md, .json, .npz; a .gif of steps.",
+            short="Write a file; its end says which kind: -o heatmap.png",
             example="heatmap.png",
             show_default=False,
         ),

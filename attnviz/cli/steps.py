@@ -118,6 +118,10 @@ def steps(
     Ten steps: tokens, embeddings, projections, queries, scores, scaling, mask, softmax, weighted
     values, context. With --out they become course notes (.md), one picture (.png, .svg, .pdf),
     an animation (.gif), or a file for each step (-o steps-{step}.png).
+
+    \b
+    attnviz steps "I am learning this" --query learning
+    attnviz steps "I am learning this" --step scores-softmax -o softmax.gif
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)

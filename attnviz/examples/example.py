@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
+from attnviz.examples.file import in_keys
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.parts import GIVEN_NAMES
@@ -20,6 +21,8 @@ from attnviz.traces.texts import located
 if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
     from attnviz.traces.matrices import Matrices
     from attnviz.traces.trace import Trace
+
+OF_COMMANDS = ("item", "query")  # what `attnviz example show` takes, too
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -113,7 +116,7 @@ class Example(Showable):
         return replace(traced, origin=origin)
 
     def _located(self, error: AttnvizError) -> AttnvizError:
-        told = located(error, self.path)
+        told = in_keys(located(error, self.path), but=OF_COMMANDS)
         named = told.file == str(self.path)
         return told if named else told.told(f"'{self.path}': {told}")
 
