@@ -22,7 +22,8 @@ WIDEST = 80  # columns; longer lines are hard to read
 def variants() -> None:
     """List the kinds of attention, and what each does."""
     _table((each.name, each.about) for each in VARIANTS.values())
-    typer.echo("\nMistakes, to be looked at beside what is right:\n")
+    _say("Mistakes, to be looked at beside what is right:")
+    typer.echo()
     _table((each.name, each.about) for each in MISTAKES.values())
     _table_of_commands(
         ('attnviz run "I am learning this" --variant causal', "one of them"),
@@ -38,7 +39,7 @@ def tokenizers() -> None:
         (name, each.about + (" (the default)" if name == default else ""))
         for name, each in TOKENIZERS.items()
     )
-    typer.echo("\nAny encoding that tiktoken knows will do as well, such as o200k_base.")
+    _say("Any encoding that tiktoken knows will do as well, such as o200k_base.")
     _table_of_commands(
         ('attnviz run "I am learning this" --tokenizer words', "one of them"),
         ('attnviz compare "I am learning this" --by tokenizer', "some beside each other"),
@@ -87,20 +88,31 @@ def help_(
     typer.echo(here.get_help())
 
 
+def _say(sentence: str) -> None:
+    typer.echo()
+    for line in textwrap.wrap(sentence, _width()):
+        typer.echo(line)
+
+
+def _width() -> int:
+    return min(get_terminal_size().columns, WIDEST)
+
+
 def _table(rows: Iterable[tuple[str, str]]) -> None:
     """Names, and beside each what it is, in as many lines as that takes."""
     listed = list(rows)
     start = max(len(name) for name, _ in listed) + 2
-    width = min(get_terminal_size().columns, WIDEST)
     for name, about in listed:
-        lines = textwrap.wrap(about, max(width - start, 20))
+        lines = textwrap.wrap(about, max(_width() - start, 20))
         typer.echo(f"{name:<{start}}{lines[0]}")
         for line in lines[1:]:
             typer.echo(" " * start + line)
 
 
 def _table_of_commands(*rows: tuple[str, str]) -> None:
+    """What to type next; beside each why, while both fit."""
     width = max(len(command) for command, _ in rows)
+    beside = width + 2 + max(len(about) for _, about in rows) <= get_terminal_size().columns
     typer.echo()
     for command, about in rows:
-        typer.echo(f"{command:<{width}}  {about}")
+        typer.echo(f"{command:<{width}}  {about}" if beside else command)

@@ -93,19 +93,22 @@ def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
     named = re.findall(r"--[\w-]+", told)
     if told and ("attnviz " in told or all(each in known for each in named)):
         return told
-    nearest = get_close_matches(name.replace("_", "-"), known, n=1, cutoff=0.6)
-    begun = [each for each in known if len(name) > 3 and each.startswith(name)]
-    if nearest or begun:
-        return f"did you mean {(begun or nearest)[0]}?"
+    near = [] if told else _near(name, known, 0.8)
+    if near:
+        return f"did you mean {near[0]}?"
     wanted = named[0] if named else name
     elsewhere = next((path for path, options in _commands(ctx) if wanted in options), None)
     if elsewhere is not None:
         return f"{wanted} belongs to {elsewhere}"
-    return f"{ctx.command_path} {_help_of(known)} lists the options"
+    near = _near(name, known, 0.6)
+    lists = "--help-all" if "--help-all" in known else "--help"
+    return f"did you mean {near[0]}?" if near else f"{ctx.command_path} {lists} lists the options"
 
 
-def _help_of(known: Iterable[str]) -> str:
-    return "--help-all" if "--help-all" in known else "--help"
+def _near(name: str, known: Sequence[str], cutoff: float) -> list[str]:
+    """Options that begin so, or that are spelt nearly so."""
+    begun = [each for each in known if len(name) > 4 and each.startswith(name)]
+    return begun or get_close_matches(name.replace("_", "-"), known, n=1, cutoff=cutoff)
 
 
 def _options(command: Any, ctx: Any) -> Iterator[str]:
@@ -134,4 +137,4 @@ def resembles(word: str, names: Iterable[str]) -> bool:
     >>> resembles("runn", ["run", "steps"]), resembles("I am", ["run"]), resembles("hello", ["run"])
     (True, False, False)
     """
-    return bool(get_close_matches(word.lower(), list(names), n=1, cutoff=0.66))
+    return bool(get_close_matches(word.lower(), list(names), n=1, cutoff=0.7))

