@@ -131,6 +131,20 @@ def test_another_shell_is_refused(
     )
 
 
+def test_lines_that_cannot_be_installed_can_be_printed(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/fish")
+    monkeypatch.setattr(completion, "_parent", str)
+    (tmp_path / ".config").write_text("a file, where a folder is wanted")
+
+    result = attnviz("--install-completion")
+
+    assert result.status == 2
+    assert "cannot be written: not a directory\n hint: attnviz --show-completion" in result.err
+
+
 def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
     command = tmp_path / "attnviz"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnviz "$@"\n')

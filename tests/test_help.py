@@ -56,6 +56,9 @@ def test_help_is_a_command_too(attnviz: Attnviz) -> None:
     assert attnviz("help", "run").out == attnviz("run", "--help").out
     assert attnviz("help", "example", "show").out == attnviz("example", "show", "--help").out
     assert "did you mean 'steps'?" in attnviz("help", "stesp").err
+    assert attnviz("help", "run", "more").err == (
+        "error: attnviz run has no commands of its own\n hint: leave 'more' out\n"
+    )
 
 
 def test_the_version_is_a_command_too(attnviz: Attnviz) -> None:

@@ -12,6 +12,7 @@ import typer
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import positional
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.settings import Settings
 from attnviz.version import __version__
@@ -82,7 +83,9 @@ def help_(
     here: Any = context.find_root()
     for word in words or ():
         if not hasattr(here.command, "get_command"):
-            break
+            raise AttnvizError(
+                f"{here.command_path} has no commands of its own", f"leave '{word}' out"
+            )
         command = here.command.get_command(here, word)
         here = type(here)(command, info_name=word, parent=here, **command.context_settings)
     typer.echo(here.get_help())

@@ -60,7 +60,13 @@ def install() -> Path:
     """Write those lines where this shell finds them when it starts."""
     from typer.completion import install as written  # type: ignore[attr-defined]
 
-    path: Path = written(shell=shell_here(), prog_name="attnviz", complete_var=VARIABLE)[1]
+    try:
+        path: Path = written(shell=shell_here(), prog_name="attnviz", complete_var=VARIABLE)[1]
+    except OSError as error:
+        raise AttnvizError(
+            f"'{error.filename}' cannot be written: {(error.strerror or str(error)).lower()}",
+            "attnviz --show-completion prints the lines, to be put elsewhere",
+        ) from None
     return path
 
 

@@ -107,8 +107,10 @@ def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
 
 def _near(name: str, known: Sequence[str], cutoff: float) -> list[str]:
     """Options that begin so, or that are spelt nearly so."""
-    begun = [each for each in known if len(name) > 4 and each.startswith(name)]
-    return begun or get_close_matches(name.replace("_", "-"), known, n=1, cutoff=cutoff)
+    word = name.lstrip("-").replace("_", "-")  # dashes are common to all
+    options = {each.removeprefix("--"): each for each in known if each.startswith("--")}
+    begun = [each for each in options if len(word) > 2 and each.startswith(word)]
+    return [options[each] for each in begun or get_close_matches(word, options, 1, cutoff)]
 
 
 def _options(command: Any, ctx: Any) -> Iterator[str]:
