@@ -53,7 +53,8 @@ def examples() -> None:
 
     listed = titles()
     _table(listed.items())
-    _table_of_commands((f"attnviz example show {next(iter(listed))}", "shows one"))
+    first, width = next(iter(listed)), max(map(len, listed))
+    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
 def version() -> None:
