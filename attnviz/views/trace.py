@@ -9,10 +9,10 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import SHOWN, Part
+from attnviz.traces.parts import SHOWN, Part, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
@@ -44,7 +44,7 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
 
     With a query and names after --show, what is the query's own of those parts.
     """
-    refuse_unknown_parts(ON_SCREEN if show is None else show)
+    parts = None if show is None else parts_to_show(show)
     line = settings_line(trace)
     place = None if query is None else find_query(trace.tokens, str(query))
     sentences = tuple(readings(trace, place)) if place is not None and show is None else ()
@@ -53,8 +53,8 @@ def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None =
         screen = picture = page_of([Group("readings", sentences)], line, random)
     else:
         blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = _page(trace, show or (*ON_SCREEN, *blocks), line, place)
-        picture = _page(trace, show or IN_A_PICTURE, line, place)
+        screen = _page(trace, parts or (*ON_SCREEN, *blocks), line, place)
+        picture = _page(trace, parts or IN_A_PICTURE, line, place)
     options = {"show": ",".join(show) if show else None, "query": query}
     return View(
         title=headline(trace),
@@ -91,15 +91,6 @@ def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
 def headline(trace: Trace) -> str:
     given = "scores" in trace.layers[0].given
     return "attention of given scores" if given else f"{trace.variant.name} attention"
-
-
-def refuse_unknown_parts(show: Sequence[str]) -> None:
-    """Refuse names that stand for nothing."""
-    for name in show:
-        if name not in SHOWN:
-            raise unknown("thing to show", name, SHOWN)
-    if not show:
-        raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
 
 
 def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
