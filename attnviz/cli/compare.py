@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz.analysis.aspects import ASPECTS, chosen_reference, chosen_values
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    TEXT,
+    chosen_aspect,
+    chosen_reference,
+    chosen_values,
+)
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
