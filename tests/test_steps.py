@@ -187,7 +187,7 @@ def test_the_arithmetic_that_is_printed_keeps_its_word(
 
     for section in walk(made, StepSettings(query=query, digits=digits, full=True)):
         for line in written(section):
-            assert line.endswith("= -∞") or holds(line), line
+            assert line.endswith("= −∞") or holds(line), line
 
 
 def filled(section: Section) -> list[int]:

@@ -183,7 +183,7 @@ def _runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
 def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
     dark = needs_dark_ink(rgb)
     for (row, column), text in np.ndenumerate(panel.numbers):
-        if text and not panel.grid.hidden[row, column]:
+        if text:
             axes.text(
                 column + 0.5,
                 row + 0.5,

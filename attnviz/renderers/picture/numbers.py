@@ -11,7 +11,7 @@ import numpy as np
 from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box, Panel
 from attnviz.renderers.picture.ticks import POINT, text_width
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write, cell_format
+from attnviz.views.grids.numbers import Write, cell_format, cell_text
 
 NUMBER = 10.0  # points
 NUMBER_SHARE = 0.74  # of the width of a cell, at most,
@@ -51,7 +51,7 @@ def _written(grid: Grid, write: Write) -> np.ndarray:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
     for place, value in np.ndenumerate(grid.values):
-        numbers[place] = "" if np.isnan(value) else write(value.item())
+        numbers[place] = cell_text(value.item(), bool(grid.hidden[place]), write)
     return numbers
 
 

@@ -34,7 +34,7 @@ from attnviz.renderers.terminal.screen import (
 )
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write, cell_format
+from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
 from attnviz.views.grids.pooling import block_size, pool
 from attnviz.wording.words import counted, isolated
 
@@ -101,11 +101,9 @@ class FittedTable:
     def _texts(self, row: int) -> list[str]:
         values, hidden = self.grid.values[row], self.grid.hidden[row]
         if self.write is not None:
-            texts = [_written(value, self.write) for value in values.tolist()]
-            return [
-                f"{HIDDEN if masked else text:>{self.cell_width}}"
-                for text, masked in zip(texts, hidden.tolist(), strict=True)
-            ]
+            cells = zip(values.tolist(), hidden.tolist(), strict=True)
+            texts = [cell_text(value, masked, self.write, HIDDEN) for value, masked in cells]
+            return [f"{text:>{self.cell_width}}" for text in texts]
         shown = [" "] * len(values) if self.screen.colored else glyphs(values, self.grid.scale)
         return [
             (HIDDEN if masked else glyph).ljust(self.cell_width, HIDDEN if masked else glyph)
@@ -212,11 +210,6 @@ def _ruler(axis: Axis, cell_width: int) -> str:
     return line
 
 
-def _written(value: float, write: Write) -> str:
-    """A number, or nothing in a cell that is not yet filled."""
-    return "" if value != value else write(value)
-
-
 def _alike(grids: Sequence[Grid]) -> list[list[Grid]]:
     """Runs of grids of one kind, such as the weights of all heads."""
     runs: list[list[Grid]] = []
@@ -263,7 +256,8 @@ def _footer(grid: Grid, table: FittedTable) -> Iterator[Text]:
         yield from legend(table.grid, screen)
     elif grid.cells.hides:
         masked = grid.columns.counts == "token"
-        yield Text(f"{HIDDEN} = {'hidden by the mask' if masked else 'there is none'}", DIM)
+        sign = sign_of_hidden(table.grid, HIDDEN)
+        yield Text(f"{sign} = {'hidden by the mask' if masked else 'there is none'}", DIM)
     missing = _missing(grid, table)
     if missing and not screen.full:
         yield from wrapped(f"and {missing} more (--full shows all)", screen)

@@ -48,9 +48,10 @@ class Grid:
         """All its numbers; of a large grid ask its cells for a part, or for blocks."""
         return self._all.values
 
-    @property
+    @cached_property
     def hidden(self) -> Hidden:
-        return self._all.hidden
+        """What a mask hides; −∞ is nothing that a scale has a colour for."""
+        return self._all.hidden | np.isneginf(self._all.values)
 
     def part(self, rows: slice, columns: slice = EVERYTHING) -> Grid:
         """Some of its rows and columns."""

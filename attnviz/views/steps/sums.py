@@ -15,6 +15,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
 from attnviz.vectors import positions
+from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.sums import Sum
@@ -157,7 +158,7 @@ def mask(here: Scene, layer: Layer) -> Iterator[Sum]:
         if key not in here.masked_keys:
             continue
         name = here.name(here.keys, key)
-        yield Sum(f"masked({here.query_name}, {name})", "-∞", "", True)
+        yield Sum(f"masked({here.query_name}, {name})", MINUS_INFINITY, "", True)
 
 
 @_followed
