@@ -71,7 +71,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How long a .gif shows each step.",
+            help="How many seconds a .gif shows each step; where one cell is new, 0.16 of it.",
         ),
     ] = Look.seconds
 

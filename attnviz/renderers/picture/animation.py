@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,11 @@ from attnviz.views.view import Group, View
 PIXELS_PER_INCH = 100
 LONGEST_SIDE = 1920  # pixels
 SMALL_PAGES = (8.0, 9.6, 11.2)  # inches wide: the first in which the numbers of a step can be read
-MOMENT_SHARE, SHORTEST_MOMENT, LAST_SHARE = 0.6, 0.2, 2.0  # of the time for a step; seconds
+# Of the time for a step, which has a paragraph to read:
+OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
+MOMENT_SHARE = 0.16  # for one in which a cell is
+LAST_SHARE = 2.0
+SHORTEST_MOMENT = 0.2  # seconds
 SHORTEST = 20  # thousandths of a second: players take less for a mistake
 
 
@@ -71,14 +75,8 @@ def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def _scaled(panel: Drawable, scales: dict[str, Scale]) -> Drawable:
-    return _section_scaled(panel, scales) if isinstance(panel, Section) else panel
-
-
-def _section_scaled(section: Section, scales: dict[str, Scale]) -> Section:
-    grids = (replace(g, scale=scales.get(g.scale.label, g.scale)) for g in section.grids)
-    moments = tuple(_section_scaled(moment, scales) for moment in section.moments)
-    return replace(section, grids=tuple(grids), moments=moments)
+def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
+    return panel.scaled(scales) if isinstance(panel, Section) else panel
 
 
 def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator[Frame]:
@@ -107,10 +105,9 @@ def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions, *, alon
 
 
 def _step(each: Drawable, look: Look, size: Size) -> Frame:
-    """A step on a page of its own; one of words alone is read as fast as a moment."""
+    """A step on a page of its own."""
     if isinstance(each, Section):
-        seconds = look.seconds if each.grids else _of_a_moment(look)
-        return Frame(_readable([each], look, size)[0], seconds)
+        return Frame(_readable([each], look, size)[0], look.seconds)
     smaller = replace(look, size=_smaller(size, SMALL_PAGES[0]))
     return Frame(page([Group("alone", (each,))], smaller, Captions()), look.seconds)
 
@@ -118,12 +115,12 @@ def _step(each: Drawable, look: Look, size: Size) -> Frame:
 def _moments(section: Section, look: Look, size: Size) -> Iterator[Frame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
-        for layout in _readable(section.moments, look, size):
-            yield Frame(layout, _of_a_moment(look))
-
-
-def _of_a_moment(look: Look) -> float:
-    return max(look.seconds * MOMENT_SHARE, SHORTEST_MOMENT)
+        told = ""
+        layouts = _readable(section.moments, look, size)
+        for moment, layout in zip(section.moments, layouts, strict=True):
+            share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
+            yield Frame(layout, max(look.seconds * share, SHORTEST_MOMENT))
+            told = moment.about
 
 
 def _readable(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Curves, Grid, common_scales
+from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
 
 
@@ -39,6 +40,20 @@ class Section:
         if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():
             return (replace(self.grids[0], title=""),)
         return self.grids
+
+    def scaled(self, scales: Mapping[str, Scale]) -> Section:
+        """With these scales of colour, by what they measure; its moments, too."""
+        grids = (
+            replace(each, scale=scales.get(each.scale.label, each.scale)) for each in self.grids
+        )
+        moments = tuple(each.scaled(scales) for each in self.moments)
+        return replace(self, grids=tuple(grids), moments=moments)
+
+
+def on_one_scale(sections: Sequence[Section]) -> list[Section]:
+    """Sections, in all of which a colour means one number: so that scaling shows."""
+    scales = common_scales([grid for each in sections for grid in each.grids])
+    return [each.scaled(scales) for each in sections]
 
 
 Drawable = Grid | Curves | Section

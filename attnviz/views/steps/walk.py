@@ -16,8 +16,7 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.views.data import data_of
-from attnviz.views.grids.grid import same_scale
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
@@ -83,7 +82,7 @@ def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     own = [section for make in OF_ATTENTION for section in make(here)]
     numbers = enumerate(block.after_attention(here), start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
-    return [_finished(section, here) for section in (*own, *around)]
+    return on_one_scale([_finished(section, here) for section in (*own, *around)])
 
 
 def view(walk: Walk) -> View:
@@ -106,10 +105,9 @@ def view(walk: Walk) -> View:
 
 
 def _finished(section: Section, here: Scene) -> Section:
-    """With one scale of colours, what is left out said, and what an animation shows of it."""
+    """With what is left out said, and what an animation shows of it."""
     return replace(
         section,
-        grids=tuple(same_scale(section.grids)),
         remarks=(*section.remarks, *_left_out(section, here)),
         moments=moments_of(section, here),
     )
