@@ -38,6 +38,16 @@ class StepOptions:
             "with commas.",
         ),
     ] = None
+    key: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--key",
+            metavar="TOKEN",
+            help="With --query: the score of this one key alone, in step 5 as two arrows and the "
+            "angle between them.",
+        ),
+    ] = None
     digits: Annotated[
         int,
         in_section(
@@ -79,6 +89,7 @@ class StepOptions:
         """What is asked of the steps."""
         return {
             "query": wanted.query,
+            "key": self.key,
             "step": self.step,
             "head": self.head,
             "layer": self.layer,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.views.grids.grid import Curves, Grid, common_scales
+from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
 
@@ -29,6 +30,7 @@ class Section:
     sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
+    planes: tuple[Plane, ...] = ()  # in a picture in place of the grids
 
     @property
     def heading(self) -> str:

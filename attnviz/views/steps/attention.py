@@ -11,7 +11,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import sums
+from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.words import in_brackets
 
@@ -19,6 +19,9 @@ from attnviz.wording.words import in_brackets
 def scores(here: Scene) -> Iterator[Section]:
     """How well each query matches each key."""
     layer = here.layer
+    if here.asked.key is not None:
+        yield from pair.score(here, here.asked.key)
+        return
     compared = here.trace.variant.compared and layer.queries is not None
     shapes = f"scores {here.size_of_weights}"
     if compared and layer.queries is not None and layer.keys is not None:

@@ -34,6 +34,7 @@ class StepSettings:
     """What is asked for: which token and head are followed, and how numbers are written."""
 
     query: int | None = None
+    key: int | None = None  # the one whose arithmetic alone is shown
     head: int | None = None
     layer: int = 0
     digits: int = 2
@@ -98,6 +99,8 @@ class Scene:
     def written_keys(self) -> Sequence[int]:
         """The keys whose arithmetic is written out: of very many those that weigh most."""
         count = len(self.keys)
+        if self.asked.key is not None:
+            return [self.asked.key]
         if self.asked.full or count <= TERMS:
             return range(count)
         weights = np.array(self.row("mixing", self.written_heads[0]))
@@ -131,7 +134,7 @@ class Scene:
         """What is not written out, if something is not."""
         keys, heads = len(self.keys), len(self.shown_heads)
         found = []
-        if len(self.written_keys) < keys:
+        if len(self.written_keys) < keys and self.asked.key is None:
             found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most")
         if len(self.written_heads) < heads:
             found.append(f"written out: head 0 of {heads} (--head follows another)")

@@ -21,6 +21,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
+from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
 from attnviz.views.trace import headline
 from attnviz.views.view import Group, View, page_of
@@ -59,6 +60,7 @@ def steps(
     text: str | Trace | None,
     *,
     query: str | None = None,
+    key: str | None = None,
     step: str | None = None,
     head: int | None = None,
     layer: int = 0,
@@ -72,13 +74,16 @@ def steps(
     """
     traced = text if isinstance(text, Trace) else trace(text, **changes)
     place = None if query is None else find_query(traced.tokens, str(query))
-    asked = StepSettings(query=place, head=head, layer=layer, digits=digits, full=full)
+    other = None if key is None else find_query(traced.keys, str(key), "--key")
+    asked = StepSettings(query=place, key=other, head=head, layer=layer, digits=digits, full=full)
     return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
 
 
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
     here = scene(trace, asked or StepSettings())
+    if here.asked.key is not None:
+        refuse_pair(trace, here.layer, here.asked.query)
     own = [section for make in OF_ATTENTION for section in make(here)]
     numbers = enumerate(block.after_attention(here), start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
@@ -90,8 +95,9 @@ def view(walk: Walk) -> View:
     line = settings_line(walk.trace)
     page = page_of([Group("steps", walk.sections)], line)
     title = f"{headline(walk.trace)}, step by step"
-    query = None if walk.asked.query is None else str(walk.asked.query + 1)
-    options = chosen_options(walk.asked) | {"query": query, "step": walk.step}
+    places = {"query": walk.asked.query, "key": walk.asked.key}
+    numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
+    options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
         headline=title,
