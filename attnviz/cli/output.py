@@ -45,7 +45,8 @@ def deliver(
 ) -> None:
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
-        view = replace(view, headline=printable(pictures.title))
+        title = printable(pictures.title)
+        view = replace(view, title=title, headline=title)
     if wanted.out:
         write(view, wanted, look_of(pictures, seconds))
     if wanted.json:

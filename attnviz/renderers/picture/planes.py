@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Box, Layout, Place, Stroke, Words, joined
 from attnviz.renderers.picture.texts import fitted
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.plane import Arrow, Plane
 
 QUERY, KEY = 0, 1  # the colours of the two, as of lines in a chart
