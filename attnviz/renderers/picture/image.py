@@ -80,7 +80,7 @@ def captions_of(view: View, look: Look) -> Captions:
     said = [note for note in notes(panels) if note not in on_axes]
     hatched = ["hatched = hidden by the mask"] if hides(panels) else []
     made = view.settings if look.footnote else ""
-    return Captions(view.headline, BETWEEN.join([*said, *hatched]), made)
+    return Captions(view.headline, BETWEEN.join([*said, *hatched]), made, view.titled)
 
 
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:

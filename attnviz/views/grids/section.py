@@ -10,6 +10,10 @@ from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
 
+# Lines of tables, by their places among the grids of a section, and what stands between two.
+Stages = tuple[tuple[int | str, ...], ...]
+JOINED, APART = "+0", " "  # two tables as one; two with only a gap between them
+
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -30,7 +34,8 @@ class Section:
     sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
-    planes: tuple[Plane, ...] = ()  # in a picture in place of the grids
+    planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
+    stages: Stages = ()  # how some of its grids become others
 
     @property
     def heading(self) -> str:
