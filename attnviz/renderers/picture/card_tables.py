@@ -38,6 +38,8 @@ CHART_WIDTH = 2.6
 RAGGED = 4  # so many tables stand in rows that are all full
 TABLE_GAP, LINE_GAP = 0.22, 0.1  # between two tables
 
+OF_A_HEAD = re.compile(r"head \d+$")
+
 Drawn = tuple[Grid | Curves, ...]
 
 
@@ -132,8 +134,8 @@ def _arrangements(drawn: Sequence[Grid | Curves]) -> list[int]:
 
 def _heads(drawn: Sequence[Grid | Curves]) -> int:
     """How many heads there are, if each table belongs to one."""
-    ends = [each.title.rpartition(" ")[2] for each in drawn]
-    return len(set(ends)) if all(re.fullmatch(r"H\d+", end) for end in ends) else 0
+    found = [OF_A_HEAD.search(each.title) for each in drawn]
+    return len({match[0] for match in found if match}) if all(found) else 0
 
 
 def _table(

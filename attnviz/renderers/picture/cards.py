@@ -79,14 +79,14 @@ def without_titles(grid: Grid) -> Grid:
 
 
 def _short_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
-    """Of `scaled scores H0` and `scaled scores H1` the end, if they are wider than their tables."""
-    words = [grid.title.split() for grid in grids]
-    alike = len({" ".join(each[:-1]) for each in words}) == 1 and all(len(w) > 1 for w in words)
+    """Of `scores · head 0` and `scores · head 1` the end, if they are wider than their tables."""
+    parts = [grid.title.rpartition(" · ") for grid in grids]
+    alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
     wide = any(
         text_width(grid.title, ON_CARDS.title) > size_of(grid, 1.0, 1.0)[0] for grid in grids
     )
-    for grid, each in zip(grids, words, strict=True):
-        yield replace(grid, title=each[-1]) if alike and wide and len(grids) > 1 else grid
+    for grid, (_, _, end) in zip(grids, parts, strict=True):
+        yield replace(grid, title=end) if alike and wide and len(grids) > 1 else grid
 
 
 def least_width(card: Card) -> float:

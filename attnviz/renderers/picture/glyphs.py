@@ -96,6 +96,7 @@ def _section_with_glyphs(section: Section) -> Section:
         formula=_set(section.formula),
         sums=tuple(map(_sum_with_glyphs, section.sums)),
         grids=tuple(map(_grid_with_glyphs, section.grids)),
+        beyond=tuple(map(_grid_with_glyphs, section.beyond)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
         planes=tuple(map(_plane_with_glyphs, section.planes)),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
-from attnviz.renderers.picture.layout import STRETCH
+from attnviz.renderers.picture.layout import LOWEST_ROW
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.numbers import panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Mark, Words, joined
@@ -19,10 +19,13 @@ from attnviz.renderers.picture.ticks import PanelStyle, Ticks, no_ticks, row_tic
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Stages
 
-TITLE = 1.6  # the room for a title, in its letters
+TITLE = 1.5  # the room for a title, in its letters
+START = "start"  # of a line: there is no sign before its first table
 BETWEEN = 0.8  # on each side of a sign, and between parts, in letters of the labels
-BELOW = 0.9  # from one line to the next, in letters of the labels
-SQUEEZE = 1.2  # times as high as wide cells may be
+BELOW = 0.6  # from one line to the next, in letters of the labels
+STRETCH, SQUEEZE = 2.6, 1.2  # times as wide as high, and as high as wide, cells may be
+MANY_ROWS = 10  # tables with more of them are no higher
+LOWEST_SHARE = 0.25  # of the height of a line each of its tables may have, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +73,37 @@ def place_stages(
 
 
 def _pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[Piece]:
-    """The tables of a line; of some that are joined the first has the title of all."""
-    signs = ["", *(sign for sign in line if isinstance(sign, str))]
-    places = [place for place in line if isinstance(place, int)]
-    for number, (place, sign) in enumerate(zip(places, signs, strict=True)):
-        title, match = grids[place].title, OF_A_HEAD.match(grids[place].title)
-        starts = [*signs, ""][number + 1] == JOINED
-        if match and sign == JOINED:
-            title = ""
-        elif match:
-            title = match["part"] if starts else match["rest"]
-        yield Piece(grids[place], sign, title)
+    """The tables of a line, each with so much of its title as tells it from its neighbours."""
+    signs = [START, *(sign for sign in line if isinstance(sign, str))]
+    shown = [grids[place] for place in line if isinstance(place, int)]
+    parts = [_parts(grid.title) for grid in shown]
+    of_one = len({part for part, head in parts if head}) == 1
+    for number, (grid, sign, (part, head)) in enumerate(zip(shown, signs, parts, strict=True)):
+        before = parts[number - 1] if number else ("", "")
+        if not head or [*signs, START][number + 1] == JOINED:
+            title = part
+        elif of_one:
+            title = head
+        else:
+            title = f"{head}: {part}" if before[1] != head else part
+        yield Piece(grid, sign, "" if head and sign == JOINED else title)
+
+
+def _parts(title: str) -> tuple[str, str]:
+    """What a table shows, and of which head, if it is of one."""
+    match = OF_A_HEAD.match(title)
+    return (match["part"], match["rest"]) if match else (title, "")
 
 
 def _width_of_sign(sign: str, style: PanelStyle) -> float:
     between = BETWEEN * style.label * POINT
-    if sign in ("", JOINED):
+    if sign in (START, JOINED):
         return 0.0
-    return between if sign == APART else 2 * between + text_width(sign, style.title * 1.2)
+    return between if sign == APART else 2 * between + text_width(sign, _size_of_sign(sign, style))
+
+
+def _size_of_sign(sign: str, style: PanelStyle) -> float:
+    return style.title * (2.0 if sign == "·" else 1.2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,44 +116,57 @@ class _Setting:
 
     @property
     def title(self) -> float:
-        return TITLE * self.letters.label * POINT
+        return TITLE * self.letters.axis * POINT
 
     @property
     def gap(self) -> float:
         return BELOW * self.letters.label * POINT
 
     @cached_property
-    def cell(self) -> tuple[float, float]:
-        """How wide and high a cell is: labels take width, and are as large as rows are high."""
-        rows = sum(line.rows for line in self.lines)
+    def wide(self) -> float:
+        """How wide a cell is: labels take width, and are as large as rows are high."""
+        possible = (
+            (self.room[2] - line.fixed(max(high, LOWEST_ROW))) / line.columns
+            for line, high in zip(self.lines, self.shares, strict=True)
+        )
+        return min(max(min(possible), 0.01), STRETCH * max(self.shares))
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """How high a cell of each line can be: one of very many rows takes less for each."""
         taken = len(self.lines) * self.title + (len(self.lines) - 1) * self.gap
-        high = max((self.room[3] - taken) / rows, 0.02)
-        wide = min((self.room[2] - line.fixed(high)) / line.columns for line in self.lines)
-        wide = min(max(wide, 0.01), STRETCH * high)
-        return wide, min(high, SQUEEZE * wide)
+        parts = [min(line.rows, MANY_ROWS) for line in self.lines]
+        unit = max((self.room[3] - taken) / sum(parts), 0.02)
+        return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
+
+    @cached_property
+    def heights(self) -> list[float]:
+        most = max(SQUEEZE * self.wide, LOWEST_ROW)
+        return [min(share, most) for share in self.shares]
 
     def layout(self) -> tuple[Layout, float]:
-        wide, high = self.cell
         left, bottom, _, height = self.room
-        taken = sum(self.title + line.rows * high for line in self.lines)
+        pairs = list(zip(self.lines, self.heights, strict=True))
+        taken = sum(self.title + line.rows * high for line, high in pairs)
         gaps = len(self.lines) - 1
         spare = max((height - taken - gaps * self.gap) / (gaps + 1), 0.0) if gaps else 0.0
         top, drawn, right = bottom + height, [], left
-        for line in self.lines:
+        for line, high in pairs:
             top -= self.title
-            drawn.append(self._line(line, top))
-            right = max(right, left + line.fixed(high) + line.columns * wide)
+            drawn.append(self._line(line, top, high))
+            right = max(right, left + line.fixed(high) + line.columns * self.wide)
             top -= line.rows * high + self.gap + spare
         return joined(drawn), right
 
-    def _line(self, line: StageLine, top: float) -> Layout:
-        wide, high = self.cell
-        middle, ticks = top - line.rows * high / 2, line.ticks(high)
+    def _line(self, line: StageLine, top: float, high: float) -> Layout:
+        whole = line.rows * high
+        middle, ticks = top - whole / 2, line.ticks(self._cell(line.pieces[0].grid, high, whole))
         x, drawn = self.room[0] + ticks.extent, []
         for piece in line.pieces:
             sign = _width_of_sign(piece.sign, line.style)
             rows, columns = piece.grid.cells.shape
-            box = (x + sign, middle - rows * high / 2, columns * wide, rows * high)
+            tall = rows * self._cell(piece.grid, high, whole)
+            box = (x + sign, middle - tall / 2, columns * self.wide, tall)
             words = [*_sign(piece, x + sign / 2, middle, line.style)]
             marks: list[Mark] = []
             if piece is line.pieces[0]:
@@ -146,23 +175,49 @@ class _Setting:
                 marks += marks_at(ticks, none, box)
             panel = panel_of(piece.grid, box, self.letters.number, self.letters.smallest)
             drawn.append(Layout((0.0, 0.0), (panel,), (), (), tuple(words), tuple(marks)))
-            x += sign + columns * wide
+            x += sign + columns * self.wide
         return joined([*drawn, self._titles(line, [each.panels[0].box for each in drawn])])
 
+    def _cell(self, grid: Grid, high: float, whole: float) -> float:
+        """As high as all in its line; but a table beside one of very many rows is no thread."""
+        most = max(SQUEEZE * self.wide, LOWEST_ROW)
+        return max(high, min(LOWEST_SHARE * whole / len(grid.rows), most))
+
     def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Layout:
-        """Each as small as its table, and those that are joined with it, want it to be."""
-        words = []
-        starts = [place for place, piece in enumerate(line.pieces) if piece.title]
-        for start, stop in zip(starts, [*starts[1:], len(boxes)], strict=True):
-            right = boxes[stop - 1][0] + boxes[stop - 1][2] + BETWEEN * line.style.label * POINT
-            size, room = self.letters.label, right - boxes[start][0]
-            text, size = fitted(line.pieces[start].title, size, self.letters.smallest, room)
-            y = boxes[start][1] + boxes[start][3] + 0.45 * size * POINT
-            words.append(Words(text, boxes[start][0], y, size))
+        """Above each table, or the first of those that are joined; short where room is."""
+        titles = [piece.title for piece in line.pieces]
+        starts = [place for place, title in enumerate(titles) if title]
+        stops = [*starts[1:], len(boxes)]
+        between = 0.7 * BETWEEN * line.style.label * POINT
+        rooms = [
+            boxes[stop - 1][0] + boxes[stop - 1][2] + between - boxes[start][0]
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+        named = _named([titles[start] for start in starts], rooms, self.letters)
+        words = [
+            Words(text, x, y + height + 0.4 * size * POINT, size)
+            for (text, size), (x, y, _, height) in zip(
+                named, (boxes[start] for start in starts), strict=True
+            )
+        ]
         return Layout((0.0, 0.0), (), (), (), tuple(words), ())
 
 
+def _named(
+    titles: Sequence[str], rooms: Sequence[float], letters: Lettering
+) -> list[tuple[str, float]]:
+    """All titles in letters of one size; `head 1` as `1` where there is less room."""
+    short = [title.removeprefix("head ") for title in titles]
+    for each in (titles, short):
+        pairs = zip(each, rooms, strict=True)
+        size = min(room / max(text_width(title, 1.0), 1e-6) for title, room in pairs)
+        if size >= letters.smallest:
+            return [(title, min(size, letters.axis)) for title in each]
+    pairs = zip(short, rooms, strict=True)
+    return [fitted(title, letters.smallest, letters.smallest, room) for title, room in pairs]
+
+
 def _sign(piece: Piece, x: float, middle: float, style: PanelStyle) -> Iterator[Words]:
-    if piece.sign.strip() and piece.sign != JOINED:
-        size = style.title * 1.2
+    if piece.sign not in (START, JOINED, APART):
+        size = _size_of_sign(piece.sign, style)
         yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, across="center")

@@ -16,7 +16,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import free
 from attnviz.renderers.picture.bars import bar_space, scales_of
 from attnviz.renderers.picture.cards import without_titles
-from attnviz.renderers.picture.frame import Captions, Frame, Line, framed, headline, stacked
+from attnviz.renderers.picture.frame import Captions, Line, framed, headline, stacked
 from attnviz.renderers.picture.layout import (
     NATURAL_SHARE,
     SQUEEZE,
@@ -40,13 +40,12 @@ from attnviz.wording.sums import Sum
 NARROWEST = 7.4  # inches: a page that nobody gave a size
 PLANES_HEIGHT = 0.4  # of the width of such a page
 HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
-SUMS_SHARE = 0.45  # of what that leaves, at most: the sums
+SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
+SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
+SUMS_SIDE = 0.5  # of the width
+ROOM_FOR_LABELS, HIGH_ROW = 5.0, 2.5  # around tables, and of their rows, in letters of the labels
 AIR = 0.7  # above and below the tables, in letters of the text
-READABLE = (
-    1.0,
-    0.94,
-    0.89,
-)  # of the letters of the text: sums, while all fit; on a slide 16 points
+READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
 SMALLER = (0.8, 0.7, 0.62, 0.56)  # the first of them, if it would not fit otherwise
 NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 
@@ -59,20 +58,55 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
     heads = [_head(each, captions, letters, (width, size[1])) for each in sections]
     top = size[1] - margin - max(map(_height, heads))
     bottom = frame.room[1]
-    sums = set_sums([each.sums for each in sections], (width, _room_for_sums(top, frame)), letters)
-    middle = bottom + max(map(_height, sums))
-    air = AIR * letters.text * POINT
-    room = (margin, middle + air, width, max(top - middle - 2 * air, 0.5))
+    below = _body(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
     pages = []
-    for head, drawn, lines in zip(heads, _alike(sections, room, letters), sums, strict=True):
-        words = (
-            *stacked(head, margin, size[1] - margin),
-            *drawn.words,
-            *stacked(lines, margin, middle),
-            *frame.words(),
-        )
+    for head, drawn in zip(heads, below, strict=True):
+        words = (*stacked(head, margin, size[1] - margin), *drawn.words, *frame.words())
         pages.append(replace(drawn, size=size, words=words))
     return pages
+
+
+def _body(sections: Sequence[Section], room: Box, letters: Lettering) -> list[Layout]:
+    """What is drawn of each section, and its sums below it, or beside it."""
+    if all(section.planes for section in sections) and room[2] > SIDE_BY_SIDE * room[3]:
+        return [_beside_sums(section, room, letters) for section in sections]
+    for share in SUMS_SHARES:
+        layouts = _above_sums(sections, room, letters, share)
+        if all(panel.number_size for each in layouts for panel in each.panels):
+            return layouts
+    return _above_sums(sections, room, letters, SUMS_SHARES[0])
+
+
+def _above_sums(
+    sections: Sequence[Section], room: Box, letters: Lettering, share: float
+) -> list[Layout]:
+    left, bottom, width, height = room
+    low = max(share, 1 - max(_least_height(each, letters) for each in sections) / height)
+    sums = set_sums([each.sums for each in sections], (width, height * low), letters)
+    middle = max(map(_height, sums))
+    air = AIR * letters.text * POINT
+    above = (left, bottom + middle + air, width, max(height - middle - 2 * air, 0.5))
+    return [
+        replace(drawn, words=(*drawn.words, *stacked(lines, left, bottom + middle)))
+        for drawn, lines in zip(_alike(sections, above, letters), sums, strict=True)
+    ]
+
+
+def _least_height(section: Section, letters: Lettering) -> float:
+    """What its tables need, if they stand beside each other; more than a page, if below."""
+    rows = max((len(grid.rows) for grid in section.grids), default=0)
+    if len(section.grids) > 1:
+        return 100.0
+    return (ROOM_FOR_LABELS + HIGH_ROW * rows) * letters.label * POINT
+
+
+def _beside_sums(section: Section, room: Box, letters: Lettering) -> Layout:
+    left, bottom, width, height = room
+    half, air = width * SUMS_SIDE, AIR * letters.text * POINT
+    (lines,) = set_sums([section.sums], (half, height - 2 * air), letters)
+    drawn = _drawn(section, (left, bottom, width - half - 2 * air, height - air), letters)
+    top = bottom + (height + _height(lines)) / 2
+    return replace(drawn, words=(*drawn.words, *stacked(lines, left + width - half, top)))
 
 
 def sums_at_once(section: Section, look: Look, captions: Captions) -> int:
@@ -81,12 +115,8 @@ def sums_at_once(section: Section, look: Look, captions: Captions) -> int:
     width = size[0] - 2 * letters.margin
     frame = framed(replace(captions, title=""), size, letters)
     head = _head(section, captions, letters, (width, size[1]))
-    room = width, _room_for_sums(size[1] - letters.margin - _height(head), frame)
-    return _fitting(section.sums, room, letters)[0]
-
-
-def _room_for_sums(top: float, frame: Frame) -> float:
-    return max(top - frame.room[1], 0.0) * SUMS_SHARE
+    room = size[1] - letters.margin - _height(head) - frame.room[1]
+    return _fitting(section.sums, (width, room * SUMS_SHARES[0]), letters)[0]
 
 
 def _page(sections: Sequence[Section], look: Look, captions: Captions) -> tuple[Size, Lettering]:
@@ -232,7 +262,8 @@ def _drawn(section: Section, room: Box, letters: Lettering) -> Layout:
     """Its planes; its stages; or its tables, with the colour bars of their scales beside them."""
     if section.planes:
         return place_planes(section.planes, room, letters)
-    grids = section.grids if section.stages else _several(section.tables)
+    staged = (*section.grids, *section.beyond)
+    grids = staged if section.stages else _several(section.tables)
     if not grids:
         return empty_layout()
     scales = scales_of(grids)

@@ -12,7 +12,15 @@ from attnviz.wording.sums import Sum
 
 # Lines of tables, by their places among the grids of a section, and what stands between two.
 Stages = tuple[tuple[int | str, ...], ...]
-JOINED, APART = "+0", " "  # two tables as one; two with only a gap between them
+JOINED, APART = "", " "  # two tables as one; two with only a gap between them
+
+
+def parted(places: Iterable[int], sign: str) -> tuple[int | str, ...]:
+    """
+    >>> parted(range(3), "·")
+    (0, '·', 1, '·', 2)
+    """
+    return tuple(each for place in places for each in (sign, place))[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +43,8 @@ class Section:
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
     planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
-    stages: Stages = ()  # how some of its grids become others
+    stages: Stages = ()  # how some of its grids become others,
+    beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
 
     @property
     def heading(self) -> str:
@@ -53,8 +62,9 @@ class Section:
         grids = (
             replace(each, scale=scales.get(each.scale.label, each.scale)) for each in self.grids
         )
+        beyond = (replace(g, scale=scales.get(g.scale.label, g.scale)) for g in self.beyond)
         moments = tuple(each.scaled(scales) for each in self.moments)
-        return replace(self, grids=tuple(grids), moments=moments)
+        return replace(self, grids=tuple(grids), beyond=tuple(beyond), moments=moments)
 
 
 def on_one_scale(sections: Sequence[Section]) -> list[Section]:

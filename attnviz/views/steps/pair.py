@@ -79,7 +79,7 @@ def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Gri
     """Both vectors, one below the other: what stands below each other is multiplied."""
     cells = unmasked(np.array([query, key]))
     rows, columns = plain_axis("vector", _names(here, place)), dimension_axis(len(query))
-    title = f"the two vectors{here.of_head(head)}"
+    title = here.titled("the two vectors", head)
     return Grid(title, rows, columns, cells, centred("value", cells), decimals=here.asked.digits)
 
 
@@ -89,7 +89,8 @@ def _plane(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Pl
         Arrow(name, length := length_of(vector), here.style.of(length)(length))
         for name, vector in zip(names, (query, key), strict=True)
     )
-    return Plane(here.of_head(head).strip(), (first, second), cosine, _degrees(cosine, here.style))
+    title = f"head {head}" if here.layer.heads > 1 else ""
+    return Plane(title, (first, second), cosine, _degrees(cosine, here.style))
 
 
 def _degrees(cosine: float | None, style: Style) -> str:

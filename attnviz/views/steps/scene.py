@@ -153,6 +153,10 @@ class Scene:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
+    def titled(self, name: str, head: int) -> str:
+        """What a table of one head is called, where there are several: `scores · head 1`."""
+        return name if self.layer.heads == 1 else f"{name} · head {head}"
+
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
         if tensor.ndim == 1:
@@ -181,7 +185,7 @@ class Scene:
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(f"{name}{self.of_head(head)}", vectors[head], rows, followed=followed)
+            self.grid(self.titled(name, head), vectors[head], rows, followed=followed)
             for head in self.shown_heads
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
@@ -196,7 +200,7 @@ class Scene:
         return tuple(self._cut(self._named(drawn[head], name, head)) for head in self.shown_heads)
 
     def _named(self, grid: Grid, name: str, head: int) -> Grid:
-        return replace(grid, title=f"{name}{self.of_head(head)}")
+        return replace(grid, title=self.titled(name, head))
 
     def _cut(self, grid: Grid, followed: bool = True) -> Grid:
         """With so many digits, and only the row of the token that is followed."""
