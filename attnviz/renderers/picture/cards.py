@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.card_tables import ON_CARDS, Body, Drawn, draw_tables, size_of
@@ -17,11 +18,14 @@ from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section
 
 HEADING, SMALLER_HEADING, SMALL = 10.0, 8.0, 6.5  # points
+SUM, ABOVE_SUMS = 7.0, 0.06  # points; inches between tables and sums
+NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 WIDEST_HEADING = 3.6  # a longer one is cut
 WORDS_ALONE = 1.5  # the width of a panel of words alone
 SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
@@ -41,6 +45,9 @@ class Card:
     formula: str
     about: str
     drawn: Drawn
+    sums: tuple[str, ...] = ()
+    most: int = 0  # lines of sums
+    fine: bool = False  # whether cells are small, and colours take the place of numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +71,8 @@ def card_of(each: Drawable) -> Card:
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
-    return Card(each.heading, each.shapes, each.formula, each.about, tuple(_short_titles(grids)))
+    drawn, sums = tuple(_short_titles(grids)), tuple(line.text for line in each.sums)
+    return Card(each.heading, each.shapes, each.formula, each.about, drawn, sums)
 
 
 def without_titles(grid: Grid) -> Grid:
@@ -108,7 +116,8 @@ def head(card: Card, width: float) -> Head:
         scales.append(scale)
     left = width - sum(map(_key_width, scales))
     heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD)
-    return Head(heading, size, tuple(scales), tuple(_small_print(card, width)))
+    lines = () if card.fine and card.drawn else tuple(_small_print(card, width))
+    return Head(heading, size, tuple(scales), lines)
 
 
 def _small_print(card: Card, width: float) -> Iterator[str]:
@@ -125,11 +134,40 @@ def _small_print(card: Card, width: float) -> Iterator[str]:
         yield from about
 
 
+@lru_cache(maxsize=4096)
+def foot(card: Card, width: float) -> tuple[str, ...]:
+    """The first of the sums, as many as stand on so many lines, and how many are left."""
+    lines: list[str] = []
+    for place, each in enumerate(card.sums):
+        more = list(islice(broken(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
+        last = place + 1 == len(card.sums)
+        if len(lines) + len(more) > card.most - (not last):
+            left = len(card.sums) - place
+            return (*lines, f"… and {left} more") if lines else (*more[: card.most - 1], "…")
+        lines += more
+    return tuple(lines)
+
+
+def _fits(line: str, width: float) -> bool:
+    # To measure thousands of letters takes long, and they never fit.
+    return len(line) * SUM * POINT * NARROW <= width and text_width(line, SUM) <= width
+
+
+def height_of_foot(card: Card, width: float) -> float:
+    lines = foot(card, width) if card.most else ()
+    return len(lines) * SUM * POINT * LEADING + (ABOVE_SUMS if lines else 0.0)
+
+
 def draw_card(card: Card, tables: Body, left: float, top: float, width: float) -> Layout:
     """A card: a rule, the heading with the keys to its colours, the small print, the tables."""
     above = head(card, width)
     keys = tuple(_keys(above, left + width, top))
-    words = (*_heading(above, left, top), *(word for key in keys for word in _key_words(key)))
+    below = top - above.height - tables.height - ABOVE_SUMS
+    words = (
+        *_heading(above, left, top),
+        *(word for key in keys for word in _key_words(key)),
+        *_sums(card, width, left, below),
+    )
     rule = ((left, top), (left + width, top))
     frame = replace(empty_layout(), bars=keys, words=words, marks=(rule,))
     return joined([frame, *draw_tables(tables, left, top - above.height)])
@@ -141,6 +179,13 @@ def _heading(above: Head, left: float, top: float) -> Iterator[Words]:
     for line in above.lines:
         y -= SMALL * POINT * LEADING
         yield Words(line, left, y, SMALL, faint=True)
+
+
+def _sums(card: Card, width: float, left: float, top: float) -> Iterator[Words]:
+    """Below the tables."""
+    for line in foot(card, width) if card.most else ():
+        top -= SUM * POINT * LEADING
+        yield Words(line, left, top + 0.3 * SUM * POINT, SUM)
 
 
 def _keys(above: Head, right: float, top: float) -> Iterator[Bar]:

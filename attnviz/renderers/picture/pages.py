@@ -6,16 +6,19 @@ inches.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
+from attnviz.renderers.picture.card_tables import SMALLEST
 from attnviz.renderers.picture.cards import RULE, Card, card_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
-from attnviz.renderers.picture.frame import Captions, framed
+from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.lettering import Lettering, Size
+from attnviz.renderers.picture.lettering import Lettering, Size, lettering
 from attnviz.renderers.picture.placed import Box, Layout, scaled_down
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.picture.texts import without_what_all_say
@@ -29,8 +32,13 @@ UPRIGHT = 1.25  # times as high as wide it may be, before it becomes wider
 STEP = 1.1  # by which a page grows until everything fits
 GROWN = (1.1, 1.2, 1.3, 1.45, 1.6, 1.8)  # times as large as they must be cells become
 
-SMALL_LETTERS = Lettering().scaled(0.5)
-MARGIN = SMALL_LETTERS.margin
+NATURAL = Lettering().scaled(0.6)  # letters around cards on a page that has no size given
+SUMS = (24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
+LARGER = (1.4, 1.25, 1.1, 1.0)  # times as large as they must be letters are, if there is room
+TOO_FULL = (
+    "so many steps have no room for their arithmetic on one page: -o steps-{page}.png makes as "
+    "many pages as they need"
+)
 
 
 def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
@@ -63,58 +71,94 @@ def _named(groups: Sequence[Group]) -> list[Group]:
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
     """On a slide where the cards fit on one, else on a page as large as they need."""
     if look.size:
-        return _scaled_down_to(cards, captions, look.size)
+        frame = framed(captions, look.size, lettering(look.size, look.text_size))
+        return _readable(cards, frame, SUMS) or _thinned(cards, frame)
+    letters = NATURAL.scaled(look.text_size)
     for size in PAGES:
-        room = _room(captions, size)
-        if _fits(flowing := flow(cards, room[2], 1.0), room):
-            return _with_words(_fullest(cards, room, flowing), captions, size)
-    return _grown(cards, captions)
+        frame = framed(captions, size, letters)
+        for most in SUMS:
+            if filled := _filled(_with_sums(cards, most), frame, look.text_size):
+                return filled
+    return _grown(_with_sums(cards, SUMS[-2]), captions, letters, look.text_size)
 
 
-def _room(captions: Captions, size: Size) -> Box:
-    """What title and caption leave of a page."""
-    left, bottom, width, height = framed(captions, size, SMALL_LETTERS).room
-    return left, bottom, width, height - (RULE if captions.title else 0.0)
+def can_be_read(sections: Sequence[Section], size: Size, look: Look, captions: Captions) -> bool:
+    """Whether sections have room together on a page of this size, in letters that can be read."""
+    frame = framed(captions, size, lettering(size, look.text_size))
+    return _readable([card_of(each) for each in sections], frame, SUMS[:-1]) is not None
+
+
+def _readable(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
+    """In letters that can be read, large ones if they have room; rather with more of the sums."""
+    least = frame.letters.smallest / SMALLEST
+    for most in sums:
+        for larger in LARGER:
+            if filled := _filled(_with_sums(cards, most), frame, least * larger):
+                return filled
+    return None
+
+
+def _thinned(cards: Sequence[Card], frame: Frame) -> Layout:
+    """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
+    warnings.warn(Note(TOO_FULL), stacklevel=2)
+    thin = [replace(card, fine=True) for card in cards]
+    return (
+        _readable(cards, frame, [0])
+        or _readable(thin, frame, [0])
+        or _smaller(_with_sums(thin, 0), frame)
+    )
+
+
+def _smaller(cards: Sequence[Card], frame: Frame) -> Layout:
+    """In the largest letters that let everything stand on the page."""
+    factor = frame.letters.smallest / SMALLEST
+    while not (layout := _filled(cards, frame, factor)):
+        factor /= STEP
+    return layout
+
+
+def _with_sums(cards: Sequence[Card], most: int) -> list[Card]:
+    return [replace(card, most=most) for card in cards]
+
+
+def _filled(cards: Sequence[Card], frame: Frame, factor: float) -> Layout | None:
+    """The cards, with everything so many times as large and cells larger where they can be."""
+    room = _room(frame, factor)
+    if not _fits(flowing := flow(cards, room[2], 1.0), room):
+        return None
+    for times in GROWN:
+        larger = flow(cards, room[2], times)
+        if not _fits(larger, room):
+            break
+        flowing = larger
+    return _around(scaled_down(draw_flow(flowing, room), 1 / factor), frame)
+
+
+def _room(frame: Frame, factor: float) -> Box:
+    """What is left for cards that will be so many times as large."""
+    left, bottom, width, height = (length / factor for length in frame.room)
+    return left, bottom, width, height - (RULE if frame.above else 0.0)
 
 
 def _fits(flowing: Flow, room: Box) -> bool:
     return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
 
 
-def _fullest(cards: Sequence[Card], room: Box, flowing: Flow) -> Layout:
-    """With cells as large as the page allows."""
-    for times in GROWN:
-        larger = flow(cards, room[2], times)
-        if not _fits(larger, room):
-            break
-        flowing = larger
-    return draw_flow(flowing, room)
-
-
-def _scaled_down_to(cards: Sequence[Card], captions: Captions, size: Size) -> Layout:
-    """Laid out on the smallest page of the same shape that holds everything."""
-    factor, larger = 1.0, size
-    while not _fits(flowing := flow(cards, (room := _room(captions, larger))[2], 1.0), room):
-        factor *= STEP
-        larger = size[0] * factor, size[1] * factor
-    return scaled_down(_with_words(_fullest(cards, room, flowing), captions, larger), factor)
-
-
-def _grown(cards: Sequence[Card], captions: Captions) -> Layout:
+def _grown(cards: Sequence[Card], captions: Captions, letters: Lettering, factor: float) -> Layout:
     """As high as is needed, on the first width on which that is not much higher than wide."""
     for width in WIDTHS:
-        flowing = flow(cards, width - 2 * MARGIN, 1.0)
-        around = HIGHEST - _room(captions, (width, HIGHEST))[3]
-        size = width, flowing.height + around
+        flowing = flow(cards, (width - 2 * letters.margin) / factor, 1.0)
+        around = HIGHEST - factor * _room(framed(captions, (width, HIGHEST), letters), factor)[3]
+        size = width, flowing.height * factor + around
         if size[1] <= width * UPRIGHT:
             break
-    room = _room(captions, size)
+    frame = framed(captions, (width, min(size[1], HIGHEST)), letters)
+    room = _room(frame, factor)
     if size[1] > HIGHEST or not _fits(flowing, room):
-        return _scaled_down_to(cards, captions, (WIDTHS[-1], HIGHEST))
-    return _with_words(draw_flow(flowing, room), captions, size)
+        return _smaller(cards, frame)
+    return _around(scaled_down(draw_flow(flowing, room), 1 / factor), frame)
 
 
-def _with_words(layout: Layout, captions: Captions, size: Size) -> Layout:
+def _around(layout: Layout, frame: Frame) -> Layout:
     """With the title of the page and its small print."""
-    words = framed(captions, size, SMALL_LETTERS).words()
-    return replace(layout, size=size, words=(*words, *layout.words))
+    return replace(layout, size=frame.size, words=(*frame.words(), *layout.words))

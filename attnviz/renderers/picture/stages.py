@@ -124,12 +124,16 @@ class _Setting:
 
     @cached_property
     def wide(self) -> float:
-        """How wide a cell is: labels take width, and are as large as rows are high."""
-        possible = (
-            (self.room[2] - line.fixed(max(high, LOWEST_ROW))) / line.columns
-            for line, high in zip(self.lines, self.shares, strict=True)
-        )
-        return min(max(min(possible), 0.01), STRETCH * max(self.shares))
+        """How wide a cell is: labels take width, and have their size from how high rows are."""
+        wide = self.room[2] / max(line.columns for line in self.lines)
+        for _ in range(3):
+            wide = min(
+                (self.room[2] - line.fixed(self._cell(line.pieces[0].grid, line, wide)))
+                / line.columns
+                for line in self.lines
+            )
+            wide = min(max(wide, 0.01), STRETCH * max(self.shares))
+        return wide
 
     @cached_property
     def shares(self) -> list[float]:
@@ -139,33 +143,37 @@ class _Setting:
         unit = max((self.room[3] - taken) / sum(parts), 0.02)
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
 
-    @cached_property
-    def heights(self) -> list[float]:
-        most = max(SQUEEZE * self.wide, LOWEST_ROW)
-        return [min(share, most) for share in self.shares]
+    def _high(self, line: StageLine, wide: float) -> float:
+        """How high most cells of a line are."""
+        share = self.shares[self.lines.index(line)]
+        return min(share, max(SQUEEZE * wide, LOWEST_ROW))
+
+    def _cell(self, grid: Grid, line: StageLine, wide: float) -> float:
+        """As high as all in its line; but a table beside one of very many rows is no thread."""
+        high, most = self._high(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
+        return max(high, min(LOWEST_SHARE * line.rows * high / len(grid.rows), most))
 
     def layout(self) -> tuple[Layout, float]:
-        left, bottom, _, height = self.room
-        pairs = list(zip(self.lines, self.heights, strict=True))
-        taken = sum(self.title + line.rows * high for line, high in pairs)
+        _, bottom, _, height = self.room
+        tall = [line.rows * self._high(line, self.wide) for line in self.lines]
         gaps = len(self.lines) - 1
-        spare = max((height - taken - gaps * self.gap) / (gaps + 1), 0.0) if gaps else 0.0
-        top, drawn, right = bottom + height, [], left
-        for line, high in pairs:
+        taken = sum(tall) + len(self.lines) * self.title + gaps * self.gap
+        spare = max((height - taken) / (gaps + 1), 0.0) if gaps else 0.0
+        top, drawn = bottom + height, []
+        for line, high in zip(self.lines, tall, strict=True):
             top -= self.title
-            drawn.append(self._line(line, top, high))
-            right = max(right, left + line.fixed(high) + line.columns * self.wide)
-            top -= line.rows * high + self.gap + spare
-        return joined(drawn), right
+            drawn.append(self._line(line, top - high / 2))
+            top -= high + self.gap + spare
+        whole = joined(drawn)
+        return whole, max(panel.box[0] + panel.box[2] for panel in whole.panels)
 
-    def _line(self, line: StageLine, top: float, high: float) -> Layout:
-        whole = line.rows * high
-        middle, ticks = top - whole / 2, line.ticks(self._cell(line.pieces[0].grid, high, whole))
+    def _line(self, line: StageLine, middle: float) -> Layout:
+        ticks = line.ticks(self._cell(line.pieces[0].grid, line, self.wide))
         x, drawn = self.room[0] + ticks.extent, []
         for piece in line.pieces:
             sign = _width_of_sign(piece.sign, line.style)
             rows, columns = piece.grid.cells.shape
-            tall = rows * self._cell(piece.grid, high, whole)
+            tall = rows * self._cell(piece.grid, line, self.wide)
             box = (x + sign, middle - tall / 2, columns * self.wide, tall)
             words = [*_sign(piece, x + sign / 2, middle, line.style)]
             marks: list[Mark] = []
@@ -177,11 +185,6 @@ class _Setting:
             drawn.append(Layout((0.0, 0.0), (panel,), (), (), tuple(words), tuple(marks)))
             x += sign + columns * self.wide
         return joined([*drawn, self._titles(line, [each.panels[0].box for each in drawn])])
-
-    def _cell(self, grid: Grid, high: float, whole: float) -> float:
-        """As high as all in its line; but a table beside one of very many rows is no thread."""
-        most = max(SQUEEZE * self.wide, LOWEST_ROW)
-        return max(high, min(LOWEST_SHARE * whole / len(grid.rows), most))
 
     def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Layout:
         """Above each table, or the first of those that are joined; short where room is."""
