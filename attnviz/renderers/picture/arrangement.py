@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from attnviz.errors import AttnvizError
@@ -13,6 +13,7 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
 
 WIDEST = 16  # panels in a row
+PANELS_BESIDE = 4  # that many charts stand beside each other
 
 Shown = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
 
@@ -39,6 +40,8 @@ def arrangements(groups: Sequence[Group]) -> list[Arranged]:
         return free(_panels(shown), _in_a_layer(shown))
     first, *others = shown
     charts = _panels(others)
+    if charts:
+        first = replace(first, below=())  # what charts tell of differences, they tell better
     return [_with_charts(first, columns, charts) for columns in _columns_of(first, charts)]
 
 
@@ -62,8 +65,8 @@ def _columns_of(group: Group, charts: Sequence[Shown]) -> list[int]:
     """How many panels may stand in a row: all of a pair, for which there is nothing to wrap."""
     if group.kind == "pair":
         return [max(len(group.panels), len(charts))] if charts else _possible(len(group.panels))
-    least = max(1, min(len(charts), len(group.panels)))
-    return [count for count in _possible(len(group.panels)) if count >= least]
+    possible = _possible(max(len(group.panels), len(charts)))
+    return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
 
 
 def _possible(count: int) -> list[int]:
@@ -81,10 +84,13 @@ def _with_charts(group: Group, columns: int, charts: Sequence[Shown]) -> Arrange
 
 
 def _rows(group: Group, columns: int) -> Iterator[Sequence[Shown]]:
-    """Rows of panels, and below each what belongs to it."""
+    """Rows of panels, and below each what belongs to it.
+
+    The first row is the one that is not full, so that labels stand below the last row alone.
+    """
     panels = _panels([group])
-    for start in range(0, len(panels), columns):
-        part = slice(start, start + columns)
+    for start in range(-(-len(panels) % columns), len(panels), columns):
+        part = slice(max(start, 0), start + columns)
         yield panels[part]
         below = group.below[part]
         if any(below):

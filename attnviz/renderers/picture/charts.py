@@ -14,6 +14,7 @@ from attnviz.renderers.picture.ticks import BESIDE, Ticks, text_width
 from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Curves
 
+BELOW = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
 LINE = 1.3  # from one number to the next, in letters
 STEPS = 1000  # of a side, between which numbers are placed
 LARGE_RANGE = 8  # from where on a scale is logarithmic
@@ -89,7 +90,8 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
         tuple(f"{place:g}" for place in places),
         size,
         0,
-        1.2 * size * POINT + beside,
+        (1.2 + BELOW) * size * POINT,
+        BELOW,
     )
     return left, below
 

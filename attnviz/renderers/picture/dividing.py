@@ -12,7 +12,7 @@ from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
-from attnviz.renderers.picture.layout import labels_shown
+from attnviz.renderers.picture.layout import filled, labels_shown
 from attnviz.renderers.picture.lettering import SLIDE
 from attnviz.renderers.picture.pages import can_be_read
 from attnviz.renderers.picture.stills import sums_at_once
@@ -36,6 +36,8 @@ def pages(view: View, look: Look) -> list[View]:
         divided = list(_divided(view.picture.groups, -(-count // number)))
         if all(_labels(groups, view, look) >= alone for groups in divided):
             break
+    if len(divided) == 1:
+        return [view]
     return [_page(view, groups, place, len(divided)) for place, groups in enumerate(divided, 1)]
 
 
@@ -71,7 +73,8 @@ def _labels(groups: Sequence[Group], view: View, look: Look) -> int:
     with hermetic(view.picture.panels, captions):
         candidates = arrangements(pooled(groups_with_glyphs(groups), look))
         size = look.size or SLIDE
-        return labels_shown(candidates, size, captions_with_glyphs(captions), look.text_size)
+        around = captions_with_glyphs(captions)
+        return labels_shown(filled(candidates, size, around, look.text_size))
 
 
 def _divided(groups: Sequence[Group], most: int) -> Iterator[list[Group]]:
@@ -92,7 +95,6 @@ def _part(group: Group, run: Sequence[tuple[int, Drawable, Grid | None]]) -> Gro
 
 
 def _page(view: View, groups: Sequence[Group], number: int, count: int) -> View:
-    """One page, which says so where there are several."""
-    which = f" ({number} of {count})" if count > 1 else ""
-    page = page_of(groups, view.settings)
-    return replace(view, picture=page, headline=f"{view.headline}{which}")
+    """One of several pages, which says so."""
+    headline = f"{view.headline} ({number} of {count})"
+    return replace(view, picture=page_of(groups, view.settings), headline=headline)

@@ -32,7 +32,7 @@ def _below(columns: Ticks, box: Box) -> Iterator[Words]:
         angle
     ]
     line = size * POINT
-    y = bottom - BESIDE * 0.7 * line - (line * ASCENT if angle == 0 else 0)
+    y = bottom - columns.beside * 0.7 * line - (line * ASCENT if angle == 0 else 0)
     for place, label in zip(columns.places, columns.labels, strict=True):
         x = left + width * (place + 0.5) / columns.count
         yield Words(label, x, y, size, angle=angle, across=across, along=along)

@@ -15,9 +15,9 @@ from functools import cached_property
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
 from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bars_beside, scales_of
 from attnviz.renderers.picture.charts import Chart, chart, chart_ticks
-from attnviz.renderers.picture.frame import Captions, framed
+from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.labels import column_title, labels_at, marks_at, row_title
-from attnviz.renderers.picture.lettering import SLIDE, Lettering, Size, lettering, share_of
+from attnviz.renderers.picture.lettering import POINT, SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Mark, Panel, Words
 from attnviz.renderers.picture.texts import Headings, headings, panel_words
@@ -35,14 +35,19 @@ from attnviz.views.grids.scales import Scale
 
 DEFAULT_STYLE = PanelStyle()
 
-STRETCH, SQUEEZE = 2.2, 1.3  # of cells on a page of a given size: so wide or high may they become
+FEW, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
+STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
+LEAST = 1.2  # letters of a label: so high and so wide is a panel
+SMALLER_LETTERS = (1.0, 0.85, 0.72, 0.6)
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
+TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
 WIDEST_GAP = 3.0  # times the usual one, where cells cannot become wider
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT = 0.72  # of its width
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
 NATURAL_SHARE = 0.62  # of the letters of a slide: a picture of its own size is smaller
+GROWING = 8  # rounds in which letters and page grow with each other
 NATURAL_SHAPE = 1.5  # width by height of a picture that has no size given
 NARROWEST, LOWEST = 4.6, 2.2
 
@@ -102,7 +107,21 @@ class PanelRows:
             if each
         )
         preferred = MUCH_LARGER if self.arranged.preferred else 1.0
-        return min(areas) * preferred * math.sqrt(self.headings.size / self.style.title)
+        return min(areas) * preferred * self.headings.worth(self.style)
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A page with its frame, and the panels that are to fill it."""
+
+    frame: Frame
+    room: Box
+    best: PanelRows
+
+    @property
+    def fits(self) -> bool:
+        """Whether panels are at least as high and as wide as a label."""
+        return min(self.best.width, self.best.height) >= LEAST * self.frame.letters.label * POINT
 
 
 def lay_out(
@@ -111,32 +130,46 @@ def lay_out(
     """Panels in rows and columns, as many of each as make the cells largest."""
     scales = scales_of(candidates[0].panels)
     if size is None:
-        chosen, size, letters = natural(candidates, scales, captions, text_size)
-        candidates, style = [chosen], style_of(letters, size, 1.0, 1.0)
+        candidates, size, letters = natural(candidates, scales, captions, text_size)
+        form = (1.0, 1.0) if size[0] < SLIDE[0] else (STRETCH, SQUEEZE)
+        page = _filled(candidates, captions, size, letters, form)
     else:
-        letters = lettering(size, text_size)
-        style = style_of(letters, size, STRETCH, SQUEEZE)
-    frame = framed(captions, size, letters)
-    room = _beside(frame.room, bar_space(scales, letters))
-    placed, right = _placed(settled(candidates, room, style), room)
-    return replace(with_bars(placed, scales, right, letters, tuple(frame.words())), size=size)
+        page = filled(candidates, size, captions, text_size)
+    placed, right = _placed(page.best, page.room)
+    around = tuple(page.frame.words())
+    return replace(with_bars(placed, scales, right, page.frame.letters, around), size=size)
 
 
-def labels_shown(
+def filled(
     candidates: Sequence[Arranged], size: Size, captions: Captions, text_size: float
-) -> int:
-    """How many of the labels of its tokens a panel has, at least, on a page of this size."""
-    letters = lettering(size, text_size)
-    style = style_of(letters, size, STRETCH, SQUEEZE)
+) -> Filled:
+    """A page of a given size, in letters that are smaller where they leave panels no room."""
+    for share in SMALLER_LETTERS:
+        letters = lettering(size, text_size * share)
+        page = _filled(candidates, captions, size, letters, (STRETCH, SQUEEZE))
+        if page.fits:
+            break
+    return page
+
+
+def _filled(
+    candidates: Sequence[Arranged],
+    captions: Captions,
+    size: Size,
+    letters: Lettering,
+    form: tuple[float, float],
+) -> Filled:
+    frame = framed(captions, size, letters)
+    left, bottom, width, height = frame.room
     bars = bar_space(scales_of(candidates[0].panels), letters)
-    best = settled(candidates, _beside(framed(captions, size, letters).room, bars), style)
-    shown = (len(ticks.places) for ticks in (*best.row_ticks, *best.column_ticks))
+    room = (left, bottom, max(width - bars, 0.5), height)
+    return Filled(frame, room, settled(candidates, room, style_of(letters, size, *form)))
+
+
+def labels_shown(page: Filled) -> int:
+    """How many of the labels of its tokens a panel has, at least."""
+    shown = (len(ticks.places) for ticks in (*page.best.row_ticks, *page.best.column_ticks))
     return min((count for count in shown if count), default=0)
-
-
-def _beside(room: Box, bars: float) -> Box:
-    left, bottom, width, height = room
-    return left, bottom, max(width - bars, 0.5), height
 
 
 def with_bars(
@@ -174,19 +207,23 @@ def _placed(best: PanelRows, room: Box) -> tuple[Layout, float]:
 
 def natural(
     candidates: Sequence[Arranged], scales: Sequence[Scale], captions: Captions, text_size: float
-) -> tuple[Arranged, Size, Lettering]:
+) -> tuple[list[Arranged], Size, Lettering]:
     """As large as the panels want to be: small ones for many heads, larger ones for many tokens.
 
-    Letters grow with the page, for the whole of it will be shown on one slide.
+    Letters grow with the page, for the whole of it will be shown on one slide; and it grows to
+    the width of a slide, at most.
     """
-    small = Lettering().scaled(NATURAL_SHARE * text_size)
-    sizes = [_page(each, scales, captions, small) for each in candidates]
+    letters = Lettering().scaled(NATURAL_SHARE * text_size)
+    sizes = [_page(each, scales, captions, letters) for each in candidates]
     best = min(range(len(sizes)), key=lambda place: _oddness(candidates[place], sizes[place]))
-    chosen, size = candidates[best], sizes[best]
-    if share_of(size) <= NATURAL_SHARE:
-        return chosen, size, small
-    letters = lettering(size, text_size)
-    return chosen, _page(chosen, scales, captions, letters), letters
+    chosen, size = [candidates[best]], sizes[best]
+    for _ in range(GROWING):
+        share = min(max(size[0] / SLIDE[0], NATURAL_SHARE), 1.0)
+        letters = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
+        size = _page(chosen[0], scales, captions, letters)
+    if size[0] <= SLIDE[0]:
+        return chosen, size, letters
+    return chosen, (SLIDE[0], min(max(size[1], SLIDE[1]), SLIDE[0])), letters
 
 
 def _oddness(arranged: Arranged, size: Size) -> float:
@@ -243,7 +280,7 @@ def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
 def _in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle) -> PanelRows:
     """The labels that panels of this size have."""
     rows, across = _ticks(arranged, width, height, style)
-    titles = headings(arranged.panels, width + 0.7 * style.gap, style)
+    titles = headings(arranged.panels, width + TITLE_BEYOND * style.gap, style)
     return PanelRows(arranged, style, titles, rows, across, width, height)
 
 
@@ -293,7 +330,8 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.counts == each.columns.counts and rows > 1:
-        return min(wide, high * style.stretch) * columns, min(high, wide * style.squeeze) * rows
+        stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
+        return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     numbers = longest_number(each) * style.numbers / 10 / NUMBER_SHARE if style.numbers else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * 1.2, LOWEST_ROW) * rows)
@@ -302,9 +340,18 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
 def _columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
     """How wide each column is, and how high each row."""
     sizes, count = best.sizes, best.columns
-    columns = [max(width for width, _ in sizes[column::count]) for column in range(count)]
+    columns = [
+        max(_wide_enough(best, place) for place in range(column, len(sizes), count))
+        for column in range(count)
+    ]
     rows = [max(sizes[place][1] for place in best.places(row)) for row in range(best.arranged.rows)]
     return columns, rows
+
+
+def _wide_enough(best: PanelRows, place: int) -> float:
+    """The width of a panel, or that of its title where there is room for it."""
+    title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
+    return max(best.sizes[place][0], min(title, best.width))
 
 
 def _boxes(best: PanelRows, room: Box) -> tuple[list[Box], float]:

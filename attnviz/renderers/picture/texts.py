@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.ticks import PanelStyle, text_width
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Curve, Curves, Grid
 
 BOLD = 1.15  # bold letters are so much wider
 ABOVE_A_PANEL = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
 SHORTENED = 0.95  # of its letters a line keeps each time that it is cut
 SHRINKING = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
+BROKEN = 0.3  # of the worth of titles that stand on one line
 NAMES = 0.85  # of the letters of a title: those of the lines of a chart
 BETWEEN_NAMES = 1.0  # in letters
 
@@ -30,6 +32,16 @@ class Headings:
 
     size: float
     lines: tuple[tuple[str, ...], ...]  # of each panel
+    whole: bool  # whether each fits on one line
+
+    def worth(self, style: PanelStyle) -> float:
+        """From 1 to 0: large titles, each on one line, are worth larger panels."""
+        whole = 1.0 if self.whole else BROKEN
+        return whole * math.sqrt(self.size / style.title)
+
+    def width(self, place: int) -> float:
+        """Of the longest line above a panel."""
+        return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
 
     def height(self, places: Sequence[int]) -> float:
         """The room above some of the panels."""
@@ -44,12 +56,12 @@ def headings(shown: Sequence[Titled], room: float, style: PanelStyle) -> Heading
     sizes = [style.title * share for share in SHRINKING if style.title * share >= style.smallest]
     fitting = [size for size in sizes if widest * size <= room]
     size = max(fitting, default=min(sizes, default=style.smallest))
-    lines = (wrapped(title.split(), " ", size, room) for title in titles)
+    lines = (wrapped(unbroken(title).split(" "), " ", size, room) for title in titles)
     named = (
         (*title, "") if isinstance(each, Curves) else title
         for each, title in zip(shown, map(tuple, lines), strict=True)
     )
-    return Headings(size, tuple(named))
+    return Headings(size, tuple(named), bool(fitting))
 
 
 def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
@@ -68,6 +80,11 @@ def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[s
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
+
+
+def unbroken(title: str) -> str:
+    """With a sign kept on the line of its word."""
+    return title.replace("✗ ", "✗\u00a0")
 
 
 def title_of(each: Titled) -> str:
@@ -93,14 +110,30 @@ def panel_words(
 def _names_of_lines(
     curves: Curves, box: Box, y: float, size: float, smallest: float
 ) -> Iterator[Words]:
-    """The lines' names in the lines' colours, those of the dashed ones first if room is short."""
-    names = [f"- - {line.name}" if line.dashed else line.name for line in curves.lines]
-    wide = sum(text_width(name, size) + BETWEEN_NAMES * size * POINT for name in names)
-    size = max(min(size, size * box[2] / max(wide, 1e-6)), smallest)
+    """The lines' names in the lines' colours.
+
+    Where there is no room for all, only what other charts have not: the dashed.
+    """
+    names = {n: _name(line) for n, line in enumerate(curves.lines)}
+    size = _fitting(names.values(), size, box[2])
+    if size < smallest:
+        names = {n: name for n, name in names.items() if curves.lines[n].dashed}
+        size = max(_fitting(names.values(), size, box[2]), smallest)
     x = box[0]
-    for number, (line, name) in enumerate(zip(curves.lines, names, strict=True)):
-        yield Words(name, x, y, size, series=None if line.dashed else number)
+    for number, name in names.items():
+        series = None if curves.lines[number].dashed else number
+        yield Words(name, x, y, size, series=series)
         x += text_width(name, size) + BETWEEN_NAMES * size * POINT
+
+
+def _name(line: Curve) -> str:
+    return f"- - {line.name}" if line.dashed else line.name
+
+
+def _fitting(names: Iterable[str], size: float, room: float) -> float:
+    """The size at which names fit beside each other."""
+    wide = sum(text_width(name, size) + BETWEEN_NAMES * size * POINT for name in names)
+    return min(size, size * room / max(wide, 1e-6))
 
 
 def panel_titles(

@@ -60,6 +60,7 @@ class Ticks:
     size: float = LABEL
     angle: int = 0
     extent: float = 0.0  # how far the labels reach away from the panel
+    beside: float = BESIDE  # from the panel to them, in letters
 
 
 def style_of(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
