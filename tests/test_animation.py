@@ -17,9 +17,9 @@ from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.pages import stills
 from attnviz.renderers.picture.palettes import indexed
 from attnviz.renderers.picture.redrawing import only_new
+from attnviz.renderers.picture.stills import stills
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
 from tests.test_sections import TOKENS, path, scores_section

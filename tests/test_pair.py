@@ -119,8 +119,8 @@ def test_the_arithmetic_of_a_pair_keeps_its_word(
 def test_each_head_has_a_plane_and_one_head_can_be_asked_for() -> None:
     made = trace(TEXT, variant="multi-head")
 
-    assert [plane.title for plane in pair_of(made).planes] == ["H0", "H1"]
-    assert [plane.title for plane in pair_of(made, head=1).planes] == ["H1"]
+    assert [plane.title for plane in pair_of(made).planes] == ["head 0", "head 1"]
+    assert [plane.title for plane in pair_of(made, head=1).planes] == ["head 1"]
     assert "90°" not in pair_of(made).about
 
 

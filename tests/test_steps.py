@@ -310,7 +310,7 @@ def test_one_head_can_be_followed() -> None:
     one = step("scores", 1, variant="multi-head", head=1)
 
     assert len(both.grids) == 2
-    assert [grid.title for grid in one.grids] == ["scores H1"]
+    assert [grid.title for grid in one.grids] == ["scores · head 1"]
     assert one.sums == both.sums[4:]
 
 

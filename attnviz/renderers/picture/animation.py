@@ -32,7 +32,6 @@ from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
 LONGEST_SIDE = 1920  # pixels
-SMALL_PAGES = (8.0, 9.6, 11.2)  # inches wide: the first in which the numbers of a step can be read
 # Of the time for a step, which has a paragraph to read:
 OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
 MOMENT_SHARE = 0.16  # for one in which a cell is
@@ -109,35 +108,25 @@ def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions, *, alon
 def _step(each: Drawable, look: Look, size: Size) -> Frame:
     """A step on a page of its own."""
     if isinstance(each, Section):
-        return Frame(_readable([each], look, size)[0], look.seconds)
-    smaller = replace(look, size=_smaller(size, SMALL_PAGES[0]))
-    return Frame(page([Group("alone", (each,))], smaller, Captions()), look.seconds)
+        return Frame(_alone([each], look, size)[0], look.seconds)
+    look = replace(look, size=size)
+    return Frame(page([Group("alone", (each,))], look, Captions()), look.seconds)
 
 
 def _moments(section: Section, look: Look, size: Size) -> Iterator[Frame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
         told = ""
-        layouts = _readable(section.moments, look, size)
+        layouts = _alone(section.moments, look, size)
         for moment, layout in zip(section.moments, layouts, strict=True):
             share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
             yield Frame(layout, max(look.seconds * share, SHORTEST_MOMENT))
             told = moment.about
 
 
-def _readable(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:
-    """On as small a page, that is in as large letters, as lets all numbers be read."""
-    for width in SMALL_PAGES:
-        layouts = stills(sections, replace(look, size=_smaller(size, width)), Captions())
-        if all(panel.number_size for layout in layouts for panel in layout.panels):
-            break
-    return layouts
-
-
-def _smaller(size: tuple[float, float], width: float) -> tuple[float, float]:
-    """A page of the same shape, no wider than so much, nor higher than a slide of that width."""
-    share = min(1.0, width / size[0], width * 9 / 16 / size[1])
-    return size[0] * share, size[1] * share
+def _alone(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:
+    """Each on a page of its own, whose letters are as large beside it as those of a slide."""
+    return stills(sections, replace(look, size=size), Captions())
 
 
 def _pixels(size: tuple[float, float], look: Look) -> tuple[int, int]:

@@ -123,15 +123,17 @@ def body(drawn: Drawn, across: int, larger: Larger, fine: bool = False) -> Body:
 
 
 def _words_alone(each: Grid | Curves) -> Grid | Curves:
-    """A table whose sides say which token a place is, and nothing else."""
+    """A table whose rows have words, if they are tokens, and whose columns their numbers."""
     if isinstance(each, Curves):
         return each
-    return replace(each, rows=_labels_alone(each.rows), columns=_labels_alone(each.columns))
-
-
-def _labels_alone(axis: Axis) -> Axis:
-    labels = any(axis.labels)
-    return replace(axis, title="", numbers=axis.numbers if labels else ("",) * len(axis))
+    none = ("",) * len(each.rows)
+    rows = replace(
+        each.rows, title="", numbers=each.rows.numbers if any(each.rows.labels) else none
+    )
+    none = ("",) * len(each.columns)
+    numbers = each.columns.numbers if any(each.columns.labels) else none
+    columns = replace(each.columns, title="", labels=none, numbers=numbers)
+    return replace(each, rows=rows, columns=columns)
 
 
 def bodies(drawn: Drawn, grown: float, fine: bool = False) -> list[Body]:

@@ -18,6 +18,7 @@ from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -138,7 +139,7 @@ def _small_print(card: Card, width: float) -> Iterator[str]:
 def foot(card: Card, width: float) -> tuple[str, ...]:
     """The first of the sums, as many as stand on so many lines, and how many are left."""
     lines: list[str] = []
-    for place, each in enumerate(card.sums):
+    for place, each in enumerate(card.sums if card.most else ()):
         more = list(islice(broken(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
         last = place + 1 == len(card.sums)
         if len(lines) + len(more) > card.most - (not last):
@@ -154,7 +155,7 @@ def _fits(line: str, width: float) -> bool:
 
 
 def height_of_foot(card: Card, width: float) -> float:
-    lines = foot(card, width) if card.most else ()
+    lines = foot(card, width)
     return len(lines) * SUM * POINT * LEADING + (ABOVE_SUMS if lines else 0.0)
 
 
@@ -183,7 +184,7 @@ def _heading(above: Head, left: float, top: float) -> Iterator[Words]:
 
 def _sums(card: Card, width: float, left: float, top: float) -> Iterator[Words]:
     """Below the tables."""
-    for line in foot(card, width) if card.most else ():
+    for line in foot(card, width):
         top -= SUM * POINT * LEADING
         yield Words(line, left, top + 0.3 * SUM * POINT, SUM)
 
@@ -202,7 +203,7 @@ def _key_width(scale: Scale) -> float:
 
 
 def _ends(scale: Scale) -> tuple[str, str]:
-    return f"{scale.low:g}", f"{'≥ ' if scale.beyond else ''}{scale.high:g}"
+    return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.beyond else ''}{scale.high:g}")
 
 
 def _key_words(key: Bar) -> Iterator[Words]:
