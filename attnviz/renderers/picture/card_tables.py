@@ -27,11 +27,11 @@ from attnviz.renderers.picture.ticks import (
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 
-SMALLEST = 6.5  # points: with nothing smaller a page can be enlarged until all can be read
-ON_CARDS = PanelStyle(title=8.0, axis=7.0, label=8.5, smallest=SMALLEST, number=12.0, stretch=1.6)
+SMALLEST = 8.0  # points: with nothing smaller a page can be enlarged until all can be read
+ON_CARDS = PanelStyle(title=8.5, axis=8.0, label=9.0, smallest=SMALLEST, number=12.0, stretch=1.6)
 SMALLEST_TITLE = SMALLEST
-POINTS = 7.0  # of the numbers in cells that have not grown
-CELL_HEIGHT = 0.18  # that such a number wants
+POINTS = SMALLEST  # of the numbers in cells that have not grown
+CELL_HEIGHT = 0.19  # that such a number wants
 MOST_NUMBERED = 24  # cells on a side: of more the numbers are left out
 FINE_CELL = 0.11  # such cells are so large,
 LONGEST_SIDE = 8.0  # and smaller if there are very many

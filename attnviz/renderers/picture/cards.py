@@ -13,7 +13,14 @@ from functools import lru_cache
 from itertools import islice
 
 from attnviz.renderers.picture.bars import scales_of
-from attnviz.renderers.picture.card_tables import ON_CARDS, Body, Drawn, draw_tables, size_of
+from attnviz.renderers.picture.card_tables import (
+    ON_CARDS,
+    SMALLEST,
+    Body,
+    Drawn,
+    draw_tables,
+    size_of,
+)
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
@@ -24,8 +31,8 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section
 
-HEADING, SMALLER_HEADING, SMALL = 10.0, 8.0, 6.5  # points
-SUM, ABOVE_SUMS = 7.0, 0.06  # points; inches between tables and sums
+HEADING, SMALLER_HEADING, SMALL = 11.0, 9.0, SMALLEST  # points
+SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
 NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 WIDEST_HEADING = 3.6  # a longer one is cut
 WORDS_ALONE = 1.5  # the width of a panel of words alone

@@ -32,7 +32,7 @@ UPRIGHT = 1.25  # times as high as wide it may be, before it becomes wider
 STEP = 1.1  # by which a page grows until everything fits
 GROWN = (1.1, 1.2, 1.3, 1.45, 1.6, 1.8)  # times as large as they must be cells become
 
-NATURAL = Lettering().scaled(0.6)  # letters around cards on a page that has no size given
+NATURAL = Lettering().scaled(0.72)  # letters around cards on a page that has no size given
 SUMS = (24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
 LARGER = (1.4, 1.25, 1.1, 1.0)  # times as large as they must be letters are, if there is room
 TOO_FULL = (
