@@ -81,7 +81,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How many seconds a .gif shows each step; where one cell is new, 0.16 of it.",
+            help="How many seconds a .gif shows each step; a single new cell takes 0.16 of that.",
         ),
     ] = Look.seconds
 

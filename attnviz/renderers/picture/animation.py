@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
+from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
@@ -99,10 +101,12 @@ def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions, *, alon
     """All steps on one page, which never grows larger than a slide: every frame has its pixels."""
     if alone:
         return page(groups, replace(look, size=look.size or PAGES[0]), captions)
-    layout = page(groups, look, captions)
-    if look.size or layout.size in PAGES:
-        return layout
-    return page(groups, replace(look, size=PAGES[-1]), captions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)  # that it is full: what it leaves out has been shown
+        layout = page(groups, look, captions)
+        if look.size or layout.size in PAGES:
+            return layout
+        return page(groups, replace(look, size=PAGES[-1]), captions)
 
 
 def _step(each: Drawable, look: Look, size: Size) -> Frame:
