@@ -51,7 +51,8 @@ class Cells(ABC):
         """Blocks of cells as one cell each; those at the end may be smaller.
 
         A row that is divided up stays so: a share is added over the columns of a block and
-        averaged over its rows. Anything else is averaged. A block is hidden if all of it is.
+        averaged over its rows. Anything else is averaged, but for −∞, of which nothing is an
+        average. A block is hidden if all of it is.
         """
         bands = [_blocks(band, height, width, share=share) for band in self.bands(height)]
         return Patch(
@@ -125,7 +126,11 @@ def _blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
     heights, widths = np.diff(np.append(down, rows)), np.diff(np.append(across, columns))
     cells = heights[:, None] * widths[None, :]
     divisor = heights[:, None] if share else cells
-    values = _added(patch.values, down, across) / divisor
+    infinite = np.isneginf(patch.values)
+    if not share and infinite.any():
+        divisor = cells - _added(infinite, down, across)
+    added = _added(np.where(infinite, 0, patch.values), down, across)
+    values = np.where(divisor, added / np.maximum(divisor, 1), -np.inf)
     return Patch(values, _added(patch.hidden, down, across) == cells)
 
 

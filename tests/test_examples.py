@@ -67,7 +67,7 @@ def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
     for query in (0, len(made.tokens) - 1):
         for section in walk(made, StepSettings(query=query, full=True)):
             for line in (each.text for each in section.sums):
-                assert line.endswith("= -∞") or holds(line), line
+                assert line.endswith("= −∞") or holds(line), line
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -78,7 +78,7 @@ def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
     assert sections["softmax"].sums
     for section in sections.values():
         lines = [each.text for each in section.sums]
-        assert all(line.endswith("= -∞") or holds(line) for line in lines)
+        assert all(line.endswith("= −∞") or holds(line) for line in lines)
     shown = sections["softmax"].grids[0]
     weights = made.layers[0].attended.weights[0, 1].numpy()
     assert (shown.hidden[0] == ((weights == 0) & ~made.layers[0].visible[1].numpy())).all()

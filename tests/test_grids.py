@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Trace, compare, draw, trace
+from attnviz import Trace, compare, draw, render, trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import unmasked
+from attnviz.cells import Whole, unmasked
 from attnviz.cli.showing import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.picture.numbers import panel_of
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import SHOWN
@@ -25,7 +26,7 @@ from attnviz.views.grids.pooling import pool
 from attnviz.views.grids.scales import centred, rounded_up
 from attnviz.views.reading import readings
 from attnviz.wording.words import isolated
-from tests.hand import causal_weights, many_words, vectors
+from tests.hand import causal_weights, many_words, vectors, view_of
 
 
 def grids_of(made: Trace, *show: str) -> list[Grid]:
@@ -218,3 +219,46 @@ def test_a_scale_ends_a_little_above_its_largest_value(value: float) -> None:
 @given(st.floats(max_value=1e-301))
 def test_a_scale_of_nothing_is_a_scale_all_the_same(value: float) -> None:
     assert rounded_up(value) == 1
+
+
+MASKED = np.array([[1.0, -np.inf, -np.inf], [2.0, 3.0, -np.inf], [2.0, 3.0, 4.0]])
+
+
+def masked_scores(*, hidden: bool) -> Grid:
+    """Scores of three tokens; what is −∞ may also be marked as hidden."""
+    grid = vectors(3, 3)
+    return replace(grid, cells=Whole(MASKED, np.isneginf(MASKED) & hidden))
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_minus_infinity_is_written_into_its_cells_everywhere(hidden: bool) -> None:
+    grid = masked_scores(hidden=hidden)
+    numbers = panel_of(grid, (0, 0, 3, 3)).numbers.tolist()
+
+    assert numbers[:2] == [["1.00", "−∞", "−∞"], ["2.00", "3.00", "−∞"]]
+    for suffix in (".txt", ".md"):
+        text = render(view_of(grid), suffix).decode()
+        assert text.count("−∞") == 3 + hidden
+        assert ("−∞ = " in text) is hidden
+        assert "inf" not in text
+        assert "· = " not in text
+
+
+def test_numbers_beside_minus_infinity_are_as_whole_as_without_it() -> None:
+    grid = replace(masked_scores(hidden=True), decimals=2)
+
+    assert [cell_format(grid, 2)(number) for number in (1.0, 4.0)] == ["1", "4"]
+
+
+def test_an_average_leaves_minus_infinity_out() -> None:
+    """(1 + 2 + 3) / 3 in the first block; nothing but −∞ above the diagonal; then the corner."""
+    blocks = Whole(MASKED, np.isneginf(MASKED)).pooled(2, 2, share=False)
+
+    assert blocks.values.tolist() == [[2.0, -np.inf], [2.5, 4.0]]
+    assert blocks.hidden.tolist() == [[False, True], [False, False]]
+
+
+def test_numbers_without_minus_infinity_are_averaged_as_ever() -> None:
+    blocks = unmasked(np.arange(9.0).reshape(3, 3)).pooled(2, 2, share=False)
+
+    assert blocks.values.tolist() == [[2.0, 3.5], [6.5, 8.0]]

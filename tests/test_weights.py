@@ -41,7 +41,7 @@ class Row(Cells):
         numbers = {
             "scores": scores,
             "scaled scores": scores * self.layer.scale,
-            "masked scores": scores * self.layer.scale,
+            "masked scores": masked,
             "exponents": masked,
         }.get(self.stage, masked.softmax(-1))
         shown = (

@@ -40,6 +40,16 @@ class StepOptions:
             example="scores",
         ),
     ] = None
+    key: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--key",
+            metavar="TOKEN",
+            help="With --query: the score of this one key alone, in step 5 as two arrows and the "
+            "angle between them.",
+        ),
+    ] = None
     digits: Annotated[
         int,
         in_section(
@@ -75,7 +85,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How long a .gif shows each step.",
+            help="How many seconds a .gif shows each step; a single new cell takes 0.16 of that.",
         ),
     ] = Look.seconds
 
@@ -83,6 +93,7 @@ class StepOptions:
         """What is asked of the steps."""
         return {
             "query": wanted.query,
+            "key": self.key,
             "step": self.step,
             "head": self.head,
             "layer": self.layer,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from attnviz.renderers import Look
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.numbers import Write, cell_format
+from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
 from attnviz.views.grids.section import Section
 from attnviz.views.view import View
 
@@ -27,7 +25,7 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
-    title = f"# {escaped(view.headline)}" if view.headline else ""
+    title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.screen.caption)]
     for each in view.screen.panels:
         parts += _section(each) if isinstance(each, Section) else _plain(each)
@@ -69,7 +67,7 @@ def _plain(each: Grid | Curves) -> Iterator[str]:
 
 
 def _note(grid: Grid) -> str:
-    hidden = f"{HIDDEN} = hidden by the mask" if grid.cells.hides else ""
+    hidden = f"{sign_of_hidden(grid, HIDDEN)} = hidden by the mask" if grid.cells.hides else ""
     note = ". ".join(part for part in (grid.note, hidden) if part)
     return f"*{escaped(note)}*" if note else ""
 
@@ -109,7 +107,7 @@ def _table(grid: Grid) -> str:
 def _cells(grid: Grid, row: int, write: Write) -> Iterator[str]:
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
     for value, masked in zip(values, hidden, strict=True):
-        yield HIDDEN if masked else "" if np.isnan(value) else write(value)
+        yield cell_text(value, masked, write, HIDDEN)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
     "biased scores",  # and what a distance adds to them
-    "masked scores",  # the same, with what is hidden marked as such
+    "masked scores",  # the same, with −∞ for what is hidden, which is marked as such
     "exponents",  # what exp is taken of: -inf gets no weight
     "weights",  # after softmax
     "mixing",  # the weights, or what values are mixed by in their place
@@ -65,7 +65,8 @@ class InMemory(Weights):
         if stage == "biased scores":
             return unmasked(array(attended.logits[head]))
         if stage == "masked scores":
-            return Whole(array(attended.logits[head]), self._masked())
+            hidden = attended.logits[head].masked_fill(~self.visible, -inf)
+            return Whole(array(hidden), self._masked())
         if stage == "exponents":
             return unmasked(array(self._exponents()[head]))
         values = array((attended.weights if stage == "weights" else attended.mixing)[head])

@@ -12,7 +12,8 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
-Mark = tuple[tuple[float, float], tuple[float, float]]
+Place = tuple[float, float]
+Mark = tuple[Place, Place]
 
 SMALLEST_NUMBER = 5.5  # points
 
@@ -48,6 +49,17 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Stroke:
+    """A line through some places; an arrow, if it has a head."""
+
+    points: tuple[Place, ...]
+    width: float  # points
+    series: int | None = None  # has the colour of this line of a chart; else it is faint
+    dashed: bool = False
+    head: float = 0.0  # how long the head at its end is
+
+
+@dataclass(frozen=True)
 class Bar:
     """A colour bar: a scale from one end to the other."""
 
@@ -63,6 +75,7 @@ class Layout:
     bars: tuple[Bar, ...]
     words: tuple[Words, ...]
     marks: tuple[Mark, ...]
+    strokes: tuple[Stroke, ...] = ()
 
     def fraction(self, box: Box) -> Box:
         """A box as matplotlib wants it: in parts of the figure."""
@@ -84,6 +97,7 @@ def joined(layouts: Sequence[Layout]) -> Layout:
         tuple(bar for each in layouts for bar in each.bars),
         tuple(words for each in layouts for words in each.words),
         tuple(mark for each in layouts for mark in each.marks),
+        tuple(stroke for each in layouts for stroke in each.strokes),
     )
 
 
@@ -104,7 +118,13 @@ def scaled_down(layout: Layout, factor: float) -> Layout:
             ((x / factor, y / factor), (to_x / factor, to_y / factor))
             for (x, y), (to_x, to_y) in layout.marks
         ),
+        tuple(_smaller_stroke(stroke, factor) for stroke in layout.strokes),
     )
+
+
+def _smaller_stroke(stroke: Stroke, factor: float) -> Stroke:
+    points = tuple((x / factor, y / factor) for x, y in stroke.points)
+    return replace(stroke, points=points, width=stroke.width / factor, head=stroke.head / factor)
 
 
 def _smaller_panel(panel: Panel, factor: float) -> Panel:

@@ -40,7 +40,7 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    heading = [Text(line) for line in (view.headline, view.screen.caption) if line]
+    heading = [Text(line) for line in (view.overhead, view.screen.caption) if line]
     body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.closing, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
     return [f"{text.strip()}\n".encode()]

@@ -17,7 +17,7 @@ from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
 from attnviz.renderers.terminal.row_names import pair_names, range_names, row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, PLAIN, Screen, sized
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write
+from attnviz.views.grids.numbers import Write, cell_text
 
 LONGEST_TITLE = 32
 UPPER, LOWER = "▀", "▄"
@@ -131,19 +131,15 @@ class Table:
         return line
 
     def _texts(self, row: int) -> Iterator[str]:
-        width, hidden = self.form.width, self.grid.hidden[row].tolist()
-        numbers = self.form.cells == "numbers"
-        for text, masked in zip(self._insides(row), hidden, strict=True):
-            if numbers:
-                yield f"{HIDDEN if masked else text:>{width}}"
-            else:
-                yield HIDDEN.ljust(width) if masked else text * width
-
-    def _insides(self, row: int) -> list[str]:
-        values = self.grid.values[row]
+        values, hidden = self.grid.values[row], self.grid.hidden[row].tolist()
+        width = self.form.width
         if self.form.cells == "numbers":
-            return ["" if value != value else self.write(value) for value in values.tolist()]
-        return [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
+            for value, masked in zip(values.tolist(), hidden, strict=True):
+                yield f"{cell_text(value, masked, self.write, HIDDEN):>{width}}"
+            return
+        shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
+        for text, masked in zip(shown, hidden, strict=True):
+            yield HIDDEN.ljust(width) if masked else text * width
 
     def _style(self, row: int, column: int) -> Style:
         if self.grid.hidden[row, column]:

@@ -21,7 +21,7 @@ from attnviz.renderers.terminal.ramps import legend
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
 from attnviz.renderers.terminal.table import Form, Table
 from attnviz.views.grids.grid import Grid, same_scale
-from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.numbers import cell_format, sign_of_hidden
 from attnviz.views.grids.pooling import block_size, pool
 from attnviz.wording.words import counted
 
@@ -209,7 +209,8 @@ def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
         yield from legend([each.grid for tables in rows for each in tables], screen)
     elif any(each.cells.hides for each in alike):
         masked = grid.columns.counts == "token"
-        yield Text(f"{HIDDEN} = {'hidden by the mask' if masked else 'there is none'}", DIM)
+        sign = sign_of_hidden(table.grid, HIDDEN)
+        yield Text(f"{sign} = {'hidden by the mask' if masked else 'there is none'}", DIM)
     missing = _missing(grid, table)
     if missing and not screen.full:
         yield from wrapped(f"and {missing} more (--full shows all)", screen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, isnan
 
 import numpy as np
 
@@ -14,7 +15,28 @@ LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
 
+MINUS_INFINITY = "−∞"
+
 Write = Callable[[float], str]
+
+
+def cell_text(value: float, hidden: bool, write: Write, sign: str = "") -> str:
+    """What stands in a cell: −∞ wherever it is; else a sign of what is hidden; else the number.
+
+    >>> [cell_text(value, hidden, str, "·") for value, hidden in ((-inf, True), (2.0, True))]
+    ['−∞', '·']
+    """
+    if value == -inf:
+        return MINUS_INFINITY
+    if hidden:
+        return sign
+    return "" if isnan(value) else write(value)
+
+
+def sign_of_hidden(grid: Grid, sign: str) -> str:
+    """What is written where something is hidden: a sign, or the −∞ that became of it."""
+    infinite = bool(np.isneginf(grid.values[grid.hidden]).all())
+    return MINUS_INFINITY if infinite else sign
 
 
 def cell_format(grid: Grid, decimals: int) -> Write:
@@ -44,5 +66,5 @@ def _format_of_values(grid: Grid, digits: int) -> Write:
 def _whole(values: Values) -> bool:
     """Whether there is nothing behind any point."""
     exact = values.astype(float)  # a million is more than float16 can be compared with
-    filled = exact[~np.isnan(exact)]
+    filled = exact[np.isfinite(exact)]
     return bool((filled == filled.round()).all() and np.abs(filled).max(initial=0) < LARGEST_WHOLE)
