@@ -106,7 +106,8 @@ class PictureOptions:
             "Looks",
             "--theme",
             metavar="NAME",
-            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal ATTNVIZ_THEME, or "
+            "what it answers]",
         ),
     ] = None
     size: Annotated[
