@@ -120,7 +120,8 @@ class PictureOptions:
             "Looks",
             "--theme",
             metavar="NAME",
-            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal ATTNVIZ_THEME, or "
+            "what it answers]",
             short=f"{' or '.join(THEMES)}, for pictures and the terminal.",
             example="dark",
             among=THEMES,

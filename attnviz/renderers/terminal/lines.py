@@ -30,9 +30,11 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
     """Everything if it fits; else what matters most, and how to see the rest."""
     if view.sentences:
         return list(apart([list(reading(each, screen)) for each in view.sentences]))
-    less = screen if screen.height is None else replace(screen, height=screen.height - below)
+    if view.excerpt is None or screen.height is None or screen.full:
+        return list(lines(view.screen.panels, screen))
+    less = replace(screen, height=screen.height - below)
     body = list(lines(view.screen.panels, less))
-    if view.excerpt is None or screen.full or above + len(body) <= less.rows:
+    if above + len(body) <= less.rows:
         return body
     return list(ending(list(lines(view.excerpt.panels, less)), view.excerpt.rest, screen))
 
