@@ -13,6 +13,7 @@ from attnviz.cli.help import in_section
 from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.traces.parts import SHOWN
+from attnviz.views.ways import WAYS
 
 NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
 
@@ -29,6 +30,16 @@ class ShowOptions:
             metavar="NAMES",
             help=f"What to show, with commas: {', '.join(SHOWN)} (of a block).  [default: "
             "weights,context; in a picture weights]",
+        ),
+    ] = None
+    as_: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--as",
+            metavar="WAY",
+            help="How weights are drawn: "
+            f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
         ),
     ] = None
     verify: Annotated[

@@ -20,9 +20,11 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
+from attnviz.views.lines import sentences, with_arcs
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, page_of
+from attnviz.views.ways import refuse_odd_way, usual
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
@@ -38,31 +40,53 @@ MIXED_BY: dict[MixedBy, str] = {  # what weights are called
 }
 
 
-def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None = None) -> View:
-    """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it."""
+def view(
+    trace: Trace,
+    *,
+    show: Sequence[str] | None = None,
+    query: str | None = None,
+    as_: str | None = None,
+) -> View:
+    """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
+
+    `as_` is the way in which weights are drawn: "heatmap", "arcs" or "sentence".
+    """
     refuse_unknown_parts(ON_SCREEN if show is None else show)
+    way = as_ or usual(query)
+    refuse_odd_way(way, show if as_ else None, query)
     line = settings_line(trace)
     place = None if query is None else find_query(trace.tokens, str(query))
-    if place is not None:
-        sentences = tuple(readings(trace, place))
-        screen = picture = page_of([Group("readings", sentences)], line)
-    else:
-        sentences = ()
-        blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = page_of(groups(trace, show or (*ON_SCREEN, *blocks)), line)
-        picture = page_of(groups(trace, show or IN_A_PICTURE), line)
-    options = {"show": ",".join(show) if show else None, "query": query}
+    screen, picture = _shown(trace, show, place, way)
+    options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
+    asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
-        headline=headline(trace),
+        headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
         settings=line,
-        screen=screen,
-        picture=picture,
-        sentences=sentences,
+        screen=page_of(screen, line),
+        picture=page_of(picture, line),
+        sentences=() if way == "heatmap" else asked,
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
+
+
+def _shown(
+    trace: Trace, show: Sequence[str] | None, query: int | None, way: str
+) -> tuple[list[Group], list[Group]]:
+    """What is on the screen, and what in a picture."""
+    if query is None:
+        blocks = OF_A_BLOCK if trace.layers[0].block else ()
+        screen = groups(trace, show or (*ON_SCREEN, *blocks))
+        picture = groups(trace, show or IN_A_PICTURE)
+    else:
+        screen = picture = [Group("readings", tuple(readings(trace, query)))]
+    if way == "sentence" and query is not None:
+        picture = [sentences(trace, query)]
+    if way == "arcs":
+        picture = [with_arcs(group, query) for group in groups(trace, IN_A_PICTURE)]
+    return screen, picture
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:

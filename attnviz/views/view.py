@@ -26,8 +26,8 @@ RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is 
 SAVE = "attnviz.renderers.saving:save"
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
-# them apart; or in rows, each as long as the others.
-Kind = Literal["free", "pair", "rows"]
+# them apart; in rows, each as long as the others; or as a product, the last one made of the others.
+Kind = Literal["free", "pair", "rows", "product"]
 
 
 @dataclass(frozen=True, eq=False)

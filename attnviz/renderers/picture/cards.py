@@ -16,9 +16,9 @@ from attnviz.renderers.picture.card_tables import ON_CARDS, Body, Drawn, draw_ta
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import POINT, text_width
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, table_of
 
 HEADING, SMALLER_HEADING, SMALL = 10.0, 8.0, 6.5  # points
 WIDEST_HEADING = 3.6  # a longer one is cut
@@ -59,7 +59,8 @@ class Head:
 def card_of(each: Drawable) -> Card:
     """A table that is alone on its card needs no title beside the card's."""
     if not isinstance(each, Section):
-        return Card(each.title, "", "", "", (replace(each, title=""),))
+        shown = each if isinstance(each, Curves) else table_of(each)
+        return Card(shown.title, "", "", "", (replace(shown, title=""),))
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]

@@ -18,6 +18,7 @@ from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
 from attnviz.renderers.picture.texts import Captions
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.pooling import block_size, pool
 from attnviz.views.grids.section import Drawable, Section, opened
@@ -104,7 +105,8 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
     panels = [panel for group in groups for panel in (*group.panels, *group.below)]
-    grids = [each for each in opened(panels) if isinstance(each, Grid)]
+    cells = [each for each in panels if not isinstance(each, (Arcs, Sentence))]
+    grids = [each for each in opened(cells) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
     return [
         replace(

@@ -17,8 +17,10 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import Arranged, arranged
 from attnviz.renderers.picture.bars import BAR_SPACE, bar_labels, bar_marks, bars_beside, scales_of
 from attnviz.renderers.picture.cards import LEADING, RULE, Card, card_of, without_titles
+from attnviz.renderers.picture.drawings import NATURAL, Drawing, drawing_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
 from attnviz.renderers.picture.layout import lay_out, natural_size, place, room_between
+from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.numbers import numbered_as
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, scaled_down
 from attnviz.renderers.picture.texts import (
@@ -77,12 +79,26 @@ class TextLine:
 def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """One picture of all that is drawn: of tables as ever, of sections with a card for each."""
     panels = [panel for group in groups for panel in group.panels]
+    if drawing := drawing_of(groups):
+        return _of_its_own(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
         return lay_out(arranged(groups, look.size), look.size, captions)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return stills(sections, look, captions)[0]
     return _page_of_cards([card_of(each) for each in panels], look, captions)
+
+
+def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
+    """What has a way of its own to be drawn, between the words around every page."""
+    letters = lettering(look.size or NATURAL, look.text_size)
+    size = look.size
+    if size is None:
+        width, height = drawing.natural_size(letters, NATURAL[0] - 2 * MARGIN)
+        width += 2 * MARGIN
+        size = width, height + HIGHEST - _room(captions, (width, HIGHEST))[3]
+    layout = drawing.place(_room(captions, size), letters)
+    return _with_words(layout, captions, size)
 
 
 def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:

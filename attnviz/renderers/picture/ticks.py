@@ -83,19 +83,19 @@ def _thinned(
     step = next((n for n in THINNING if n * fitting >= size), len(axis))
     start = 0 if step == 2 else step - 1
     places, names = tuple(range(start, len(axis), step)), axis.names
-    return places, tuple(_shortened(names[place]) for place in places), size
+    return places, tuple(shortened(names[place]) for place in places), size
 
 
 def _labels(axis: Axis) -> tuple[str, ...]:
     """The words alone; with their numbers where a word stands more than once."""
     times = Counter(axis.labels)
     return tuple(
-        _shortened(name if times[label] > 1 or not label else label)
+        shortened(name if times[label] > 1 or not label else label)
         for name, label in zip(axis.names, axis.labels, strict=True)
     )
 
 
-def _shortened(label: str) -> str:
+def shortened(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 

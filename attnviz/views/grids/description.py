@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.section import Drawable, Section, opened
+from attnviz.views.grids.section import Drawable, Section, opened, table_of
 
 ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
@@ -17,7 +18,9 @@ def caption(drawn: Sequence[Drawable], settings: str) -> str:
     """The small print of a picture: how to read its panels, each thing said once; settings."""
     shown = list(opened(drawn))
     notes = dict.fromkeys(part for each in shown if each.note for part in each.note.split(" · "))
-    hidden = any(isinstance(each, Grid) and each.cells.hides for each in shown)
+    lines = [each.grid for each in drawn if isinstance(each, (Arcs, Sentence))]
+    cells = [each for each in shown if isinstance(each, Grid) and each not in lines]
+    hidden = any(each.cells.hides for each in cells)  # beside lines it is said what is hidden
     masked = ["hatched = hidden by the mask"] if hidden else []
     return " · ".join([*notes, *masked, settings])
 
@@ -31,7 +34,17 @@ def _described(each: Drawable) -> str:
     if isinstance(each, Section):
         parts = [f"{each.heading}: {each.about}", *map(_described, each.grids)]
         return " ".join(part for part in parts if part)
-    return _curves_described(each) if isinstance(each, Curves) else _grid_described(each)
+    if isinstance(each, Sentence):
+        return _sentence_described(each)
+    return _curves_described(each) if isinstance(each, Curves) else _grid_described(table_of(each))
+
+
+def _sentence_described(sentence: Sentence) -> str:
+    """What is read most, and how much more there is."""
+    names, weights = sentence.grid.columns.names, sentence.grid.values[0]
+    most = [f"{names[place]} ({weights[place]:.2f})" for place in sentence.most_read]
+    rest = f" and {len(most) - STRONGEST_TOLD} more" if len(most) > STRONGEST_TOLD else ""
+    return f"{sentence.grid.title}: {', '.join(most[:STRONGEST_TOLD])}{rest}."
 
 
 def _curves_described(curves: Curves) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.wording.sums import Sum
 
@@ -41,7 +42,7 @@ class Section:
         return self.grids
 
 
-Drawable = Grid | Curves | Section
+Drawable = Grid | Curves | Arcs | Sentence | Section
 
 
 def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
@@ -49,5 +50,14 @@ def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
     for each in drawn:
         if isinstance(each, Section):
             yield from each.grids
+        elif isinstance(each, (Arcs, Sentence)):
+            yield each.grid
         else:
             yield each
+
+
+def table_of(each: Grid | Curves | Arcs | Sentence) -> Grid:
+    """Its numbers, for whoever draws no lines."""
+    if isinstance(each, Curves):
+        return each.table
+    return each.grid if isinstance(each, (Arcs, Sentence)) else each

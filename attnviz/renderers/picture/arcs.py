@@ -1,0 +1,274 @@
+"""Words on the left, words on the right, and a line for all that is read; lengths are inches.
+
+Two columns of words can be read at any length, and tell who reads from what is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.keys import Key
+from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture.panes import panes
+from attnviz.renderers.picture.placed import (
+    Arc,
+    Block,
+    Box,
+    Layout,
+    Mark,
+    Place,
+    Tint,
+    Words,
+    empty_layout,
+    joined,
+)
+from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.ticks import POINT, Ticks, row_ticks, text_width
+from attnviz.views.grids.arcs import Arcs
+from attnviz.views.grids.grid import same_scale
+from attnviz.views.grids.pooling import block_size, pool
+
+MOST = 128  # tokens on a side: of more several stand together
+PITCH = 1.6  # from one word to the next, in sizes of their letters, where there is room
+FILLED = 0.85  # of that way is a word high, at most
+WIDEST = 0.6  # of the way to the next word is a line,
+WIDEST_POINTS = 18.0  # and never more
+FAINTEST = 0.12  # points: a thinner line is none
+LABELS_SHARE = 0.3  # of the width of a panel, at most, for the words on one side
+BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
+BEND = 0.45  # of the way across, from where a line turns
+HEADING = 1.7  # the height of a heading, in sizes of its letters
+SMALLER = 0.7  # of their size long words may have, before they are cut
+GAP = 0.35  # between two panels
+NATURAL_WIDTH = (7.0, 4.5)  # of one panel, of one of several
+OUTLINE = 1.5  # points
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The words of both sides, and the room between them."""
+
+    drawn: Arcs
+    box: Box  # from the first word to the last, words and all
+    left: Ticks
+    right: Ticks
+
+    @property
+    def lines(self) -> Box:
+        """Between the words."""
+        x, y, width, height = self.box
+        beside = 2 * BESIDE
+        left, right = self.left.extent + beside, self.right.extent + beside
+        return x + left, y, max(width - left - right, 0.1), height
+
+    @property
+    def pitch(self) -> float:
+        return self.box[3] / max(self.left.count, self.right.count)
+
+    def height(self, place: int, count: int) -> float:
+        """Where the middle of a word is; the words of a shorter side stand in the middle."""
+        middle = self.box[1] + self.box[3] / 2
+        return middle + (count / 2 - place - 0.5) * self.pitch
+
+
+def natural_size(drawn: Sequence[Arcs], letters: Lettering, width: float) -> tuple[float, float]:
+    """As high as lets all words be read, on a page no wider than this."""
+    fitting = _of_fewer(drawn)
+    across = min(len(fitting), math.ceil(math.sqrt(len(fitting) * 1.6)))
+    wide = min(NATURAL_WIDTH[len(fitting) > 1], (width - (across - 1) * GAP) / across)
+    count = max(max(each.grid.cells.shape) for each in fitting)
+    size = letters.smallest if count * len(fitting) > 24 else letters.label
+    high = max(count * PITCH * size * POINT, wide * 0.4) + _above(fitting, letters)
+    rows = math.ceil(len(fitting) / across)
+    whole = across * wide + (across - 1) * GAP
+    return whole, rows * high + (rows - 1) * GAP + keys.height(_keys(fitting), whole, letters.axis)
+
+
+def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
+    """As many panels side by side as let their words be largest; below them what lines mean."""
+    fitting, meant = _of_fewer(drawn), _keys(drawn)
+    left, bottom, width, height = room
+    foot = keys.height(meant, width, letters.axis)
+    room_above = (left, bottom + foot, width, height - foot)
+    across = max(
+        range(1, len(fitting) + 1), key=lambda count: _worth(fitting, count, room_above, letters)
+    )
+    boxes = panes(len(fitting), across, room_above, GAP)
+    placed = [_panel(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
+    return joined([*placed, keys.drawn(meant, room, letters.axis)])
+
+
+def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:
+    """Of very many tokens several stand together; one that reads stands alone all the same."""
+    fewer = [_pooled(each) for each in drawn]
+    grids = same_scale([each.grid for each in fewer])
+    return [replace(each, grid=grid) for each, grid in zip(fewer, grids, strict=True)]
+
+
+def _pooled(each: Arcs) -> Arcs:
+    if max(each.grid.cells.shape) <= MOST:
+        return each
+    grid, query = each.grid, each.query
+    if query is not None:
+        grid, query = grid.part(slice(query, query + 1)), 0
+    down, across = (block_size(count, math.ceil(count / MOST)) for count in grid.cells.shape)
+    pooled = pool(grid, down, across)
+    return Arcs(replace(pooled, pooled=pooled.pooled.replace("one cell", "one line")), query)
+
+
+def _worth(
+    drawn: Sequence[Arcs], across: int, room: Box, letters: Lettering
+) -> tuple[float, float]:
+    """How large words are, and after that how wide the lines reach."""
+    box = panes(len(drawn), across, room, GAP)[0]
+    panels = [_sides(each, _below_heading(each, box, letters), letters) for each in drawn]
+    sizes = [min(panel.left.size, panel.right.size) for panel in panels]
+    shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
+    wide = min(panel.lines[2] for panel in panels)
+    enough = min(wide / 1.2, 1.0)  # lines that are too short tell nothing
+    return min(sizes) * shown * enough, wide
+
+
+def _below_heading(each: Arcs, box: Box, letters: Lettering) -> Box:
+    left, bottom, width, height = box
+    return left, bottom, width, max(height - _above([each], letters), 0.1)
+
+
+def _above(drawn: Sequence[Arcs], letters: Lettering) -> float:
+    """The room for a title, and for what stands over the two columns of words."""
+    titled = HEADING * letters.title if any(_title(each) for each in drawn) else 0.0
+    return (titled + HEADING * letters.axis) * POINT
+
+
+def _title(each: Arcs) -> str:
+    return " · ".join(part for part in (each.grid.title, each.grid.pooled) if part)
+
+
+def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
+    """The words of both sides, as large as their distance lets them be."""
+    grid, (_, _, width, height) = drawn.grid, box
+    pitch = height / max(grid.cells.shape)
+    left, right = (
+        _shorter(row_ticks(axis, pitch * FILLED, letters.headline), width * LABELS_SHARE)
+        for axis in (grid.rows, grid.columns)
+    )
+    size = min(left.size, right.size)
+    return Panel(drawn, box, *(_shorter(replace(each, size=size), width) for each in (left, right)))
+
+
+def _shorter(side: Ticks, room: float) -> Ticks:
+    """Words that would leave no room for lines: smaller ones, then shorter ones."""
+    widest = max((text_width(label, 1.0) for label in side.labels), default=0.0)
+    size = min(side.size, max(room / max(widest, 1e-6), side.size * SMALLER))
+    labels = tuple(fitted(label, size, size, room)[0] for label in side.labels)
+    extent = max((text_width(label, size) for label in labels), default=0.0)
+    return replace(side, labels=labels, size=size, extent=extent)
+
+
+def _panel(drawn: Arcs, box: Box, letters: Lettering) -> Layout:
+    panel = _sides(drawn, _below_heading(drawn, box, letters), letters)
+    blocks, words = _words_read(panel)
+    return replace(
+        empty_layout(),
+        words=(*_headings(panel, box, letters), *_words_that_read(panel), *words),
+        marks=tuple(_marks(panel)),
+        arcs=tuple(_lines(panel)),
+        blocks=tuple(blocks),
+    )
+
+
+def _headings(panel: Panel, box: Box, letters: Lettering) -> Iterator[Words]:
+    """The title of the panel, and over each column whether its words read or are read."""
+    left, bottom, width, height = box
+    if title := _title(panel.drawn):
+        text, size = fitted(title, letters.title, letters.smallest, width)
+        yield Words(text, left, bottom + height - letters.title * POINT, size)
+    grid, (_, y, _, high) = panel.drawn.grid, panel.lines
+    foot = y + high + letters.axis * POINT * 0.4
+    rows, columns = grid.rows.title, grid.columns.title
+    room = width / 2 - GAP / 2
+    size = min(fitted(text, letters.axis, 1.0, room)[1] for text in (rows, columns))
+    yield Words(rows, left, foot, size, faint=True)
+    yield Words(columns, left + width, foot, size, faint=True, across="right")
+
+
+def _words_that_read(panel: Panel) -> Iterator[Words]:
+    """On the left; where one is asked about, the others are faint."""
+    query, side = panel.drawn.query, panel.left
+    right = panel.lines[0] - BESIDE
+    for place, label in zip(side.places, side.labels, strict=True):
+        y = panel.height(place, side.count) - MIDDLE * side.size * POINT
+        faint = query not in (None, place)
+        yield Words(label, right, y, side.size, faint=faint, across="right")
+
+
+def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
+    """On the right; where one token is asked about, in the colour of what it reads of them."""
+    side, query, (x, _, width, _) = panel.right, panel.drawn.query, panel.lines
+    blocks, words, left = [], [], x + width + BESIDE
+    for place, label in zip(side.places, side.labels, strict=True):
+        y, tint = panel.height(place, side.count), None
+        if query is not None:
+            tint = _tint(panel.drawn, query, place)
+            high = min(panel.pitch * 0.9, side.size * POINT * 1.4)
+            box = (left - BESIDE / 2, y - high / 2, side.extent + BESIDE, high)
+            blocks.append(Block(box, tint))
+        faint = tint is not None and tint.value is None
+        foot = y - MIDDLE * side.size * POINT
+        words.append(Words(label, left, foot, side.size, faint=faint, over=tint))
+    return blocks, words
+
+
+def _tint(drawn: Arcs, row: int, column: int) -> Tint:
+    grid = drawn.grid
+    hidden = bool(grid.hidden[row, column])
+    return Tint(grid.scale, None if hidden else float(grid.values[row, column]))
+
+
+def _marks(panel: Panel) -> Iterator[Mark]:
+    """Where not every place has a word, a short line shows which place a word belongs to."""
+    x, _, width, _ = panel.lines
+    for side, end, outward in ((panel.left, x, -MARK), (panel.right, x + width, MARK)):
+        if len(side.places) < side.count:
+            for place in side.places:
+                y = panel.height(place, side.count)
+                yield (end, y), (end + outward, y)
+
+
+def _lines(panel: Panel) -> Iterator[Arc]:
+    """All that is read, the thickest on top; a line too thin to be seen is not drawn."""
+    grid, query = panel.drawn.grid, panel.drawn.query
+    weights = np.where(grid.hidden, 0.0, np.nan_to_num(grid.values))
+    if query is not None:
+        others = np.arange(len(weights)) != query
+        weights[others] = 0.0
+    thickest = min(WIDEST * panel.pitch / POINT, WIDEST_POINTS)
+    for place in np.argsort(weights, axis=None, kind="stable").tolist():
+        row, column = divmod(place, weights.shape[1])
+        tint = Tint(grid.scale, float(weights[row, column]))
+        if tint.share * thickest >= FAINTEST:
+            yield Arc(_bent(panel, row, column), tint.share * thickest, tint)
+
+
+def _bent(panel: Panel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
+    x, _, width, _ = panel.lines
+    y, to_y = panel.height(row, panel.left.count), panel.height(column, panel.right.count)
+    bend = BEND * width
+    return (x, y), (x + bend, y), (x + width - bend, to_y), (x + width, to_y)
+
+
+def _keys(drawn: Sequence[Arcs]) -> list[Key]:
+    """What colours and lines mean, each said once."""
+    scales = dict.fromkeys(each.grid.scale for each in drawn)
+    meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
+    if any(each.grid.cells.hides for each in drawn):
+        asked = any(each.query is not None for each in drawn)
+        hidden = keys.of_hidden(next(iter(scales)))
+        meant.append(hidden if asked else Key("what the mask hides has no line"))
+    return meant
