@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 from torch import Tensor
@@ -21,17 +23,20 @@ from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.lines import sentences, with_arcs
+from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, page_of
 from attnviz.views.ways import refuse_odd_way, usual
+from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
 
 WEIGHTS_NOTE = f"{AXES_NOTE} · each row sums to 1"
-SCORES_NOTE = "query · key, before scaling and mask"
+RECEIVED_NOTE = "scores as the softmax receives them"
+EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
     "softmax": "weights",
     "dropout": "weights after dropout",
@@ -79,7 +84,7 @@ def _shown(
     if query is None:
         blocks = OF_A_BLOCK if trace.layers[0].block else ()
         screen = groups(trace, show or (*ON_SCREEN, *blocks))
-        picture = groups(trace, show or IN_A_PICTURE)
+        picture = equations(trace, show or IN_A_PICTURE)
     else:
         screen = picture = [Group("readings", tuple(readings(trace, query)))]
     if way == "sentence" and query is not None:
@@ -110,27 +115,77 @@ def refuse_unknown_parts(show: Sequence[str]) -> None:
 
 def groups(trace: Trace, show: Sequence[str]) -> list[Group]:
     """What is to be shown of each attention, in the order it happened."""
-    wanted = [part for name, part in SHOWN.items() if name in show]
-    named = [
-        (layer.name, part.show, grids_of(trace, layer, part))
-        for layer in trace.attentions
-        for part in wanted
-    ]
-    drawn = same_scale([grid for _, _, grids in named for grid in grids])
-    if not drawn:
-        raise _nothing_to_show(show)
-    left = iter(drawn)
     return [
-        Group(f"{part} {layer}", tuple(next(left) for _ in grids))
-        for layer, part, grids in named
+        Group(f"{part} {layer}", tuple(grids))
+        for layer, parts in _parts(trace, show).items()
+        for part, grids in parts.items()
         if grids
     ]
+
+
+def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
+    """The same, but what multiplies to another as the equation that it is, for each head."""
+    parts = _parts(trace, show, of_heads=asks_for(OF_CONTEXT, show))
+    return [group for layer, grids in parts.items() for group in with_products(layer, grids)]
+
+
+def _parts(
+    trace: Trace, show: Sequence[str], *, of_heads: bool = False
+) -> dict[str, dict[str, list[Grid]]]:
+    """The grids of each part of each attention; context vectors as they are, or of each head."""
+    wanted = [SHOWN[name] for name in in_order(show, [*SHOWN])]
+    found = {
+        layer.name: {
+            part.show: contexts_grids(trace, layer)
+            if of_heads and part.show == "context"
+            else _scores_beside_weights(trace, layer, part, show) or grids_of(trace, layer, part)
+            for part in wanted
+        }
+        for layer in trace.attentions
+    }
+    every = [grid for parts in found.values() for grids in parts.values() for grid in grids]
+    if not every:
+        raise _nothing_to_show(show)
+    drawn = iter(same_scale(every))
+    return {
+        layer: {part: [next(drawn) for _ in grids] for part, grids in parts.items()}
+        for layer, parts in found.items()
+    }
+
+
+def _scores_beside_weights(
+    trace: Trace, layer: Layer, part: Part, show: Sequence[str]
+) -> list[Grid]:
+    """Beside the weights that a softmax made of them, scores are those that it received."""
+    by_softmax = layer.attended.mixed_by in ("softmax", "dropout")
+    if part.show != "scores" or "weights" not in show or asks_for(OF_SCORES, show):
+        return []
+    done = _done_to_scores(layer) if by_softmax else []
+    if not done:
+        return []
+    name = f"scores, {listed(done)}"
+    return scores_grids(name, trace, layer, "masked scores", RECEIVED_NOTE)
+
+
+def _done_to_scores(layer: Layer) -> list[str]:
+    """What becomes of a product of query and key before the softmax."""
+    return [
+        *(["scaled"] if layer.scale != 1 else []),
+        *(["lowered by distance"] if layer.attended.bias is not None else []),
+        *(["masked"] if _hides(layer) else []),
+    ]
+
+
+def _hides(layer: Layer) -> bool:
+    return not bool(layer.visible.all())
 
 
 def _nothing_to_show(show: Sequence[str]) -> AttnvizError:
     why = "it was given, not computed"
     if show[0] in OF_A_BLOCK:
         why = "they are a block's, and there is none (--layers 1)"
+    if show[0] in ("scaled", "masked"):
+        why = f"here scores are not {show[0]} (--variant causal does both)"
     return AttnvizError(
         f"there is nothing to show of {' and '.join(show)}: {why}",
         f"name some of: {', '.join(SHOWN)}",
@@ -144,7 +199,7 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     if part.show == "weights":
         return weights_grids(trace, layer, "mixing", layer.attended.mixed_by)
     if part.stage is not None:
-        return scores_grids(part.words, trace, layer, part.stage, SCORES_NOTE)
+        return _scores(trace, layer, part, part.stage)
     tensor = part.find(trace, layer)
     if tensor is None or (part.show == "embeddings" and not _first(layer)):
         return []
@@ -159,6 +214,41 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     side = "token" if part.show == "embeddings" else "query (reads)"
     rows = token_axis(side, trace.tokens)
     return [vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)]
+
+
+def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
+    """Scores at one stage; none where it is not another than the one before."""
+    done = _done_to_scores(layer)
+    if part.show in ("scaled", "masked") and part.show not in done:
+        return []
+    name = part.words
+    notes = {
+        "scores": f"query · key{f', not yet {listed(done)}' if done else ''}",
+        "scaled": f"query · key{_factor(layer)}",
+        "masked": RECEIVED_NOTE,
+    }
+    return scores_grids(name, trace, layer, stage, notes[part.show])
+
+
+def _factor(layer: Layer) -> str:
+    """What scores are multiplied with, as people write it."""
+    root = sqrt(layer.head_dim)
+    by_root = abs(layer.scale * root - 1) < EXACT
+    return f" / √{layer.head_dim}" if by_root else f" · {layer.scale:.3g}"
+
+
+def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
+    """The context vectors of each head, before anything is done to them."""
+    rows = token_axis("query (reads)", trace.tokens)
+    note = ""
+    if layer.heads > 1:
+        note = "context vectors of each head, before they are joined"
+    elif getattr(layer.projections, "w_out", None) is not None:
+        note = "context vectors before they are multiplied by W_o"
+    return [
+        replace(vectors_grid(titled("context", trace, layer, head), each, rows), note=note)
+        for head, each in enumerate(layer.attended.contexts)
+    ]
 
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, sentences
+from attnviz.renderers.picture import arcs, equations, sentences
 from attnviz.renderers.picture.lettering import Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
@@ -32,4 +32,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
         return Drawing(partial(sentences.natural_size, read), partial(sentences.place, read))
+    if any(group.kind == "product" for group in groups):
+        shown = [group for group in groups if group.panels]
+        return Drawing(partial(equations.natural_size, shown), partial(equations.place, shown))
     return None
