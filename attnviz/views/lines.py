@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from attnviz.cells import EVERYTHING
@@ -11,11 +12,20 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.reading import readings
 from attnviz.views.view import Group
 
+SUMS = "each row sums to 1"  # as cells have it
 
-def with_arcs(group: Group, query: int | None) -> Group:
+
+def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
     """The same weights as lines, all of them or those of one token."""
-    arcs = (Arcs(each, query) for each in group.panels if isinstance(each, Grid))
-    return replace(group, panels=tuple(arcs))
+    alone = sum(len(group.panels) for group in groups) == 1
+    return [replace(group, panels=tuple(_arcs(group, query, alone))) for group in groups]
+
+
+def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
+    for each in group.panels:
+        if isinstance(each, Grid):
+            note = "what a token reads sums to 1" if SUMS in each.note else ""
+            yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
 
 
 def sentences(trace: Trace, query: int) -> Group:
@@ -33,4 +43,5 @@ def sentences(trace: Trace, query: int) -> Group:
 def _heads(grid: Grid) -> list[Grid]:
     """Each row as a grid of its own, under the name of its head."""
     rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))
-    return [replace(row, title=row.rows.names[0]) for row in rows]
+    note = "what is read sums to 1" if SUMS in grid.note else ""
+    return [replace(row, title=row.rows.names[0], note=note) for row in rows]

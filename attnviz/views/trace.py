@@ -22,7 +22,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.lines import sentences, with_arcs
+from attnviz.views.lines import arcs_of, sentences
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
@@ -90,7 +90,7 @@ def _shown(
     if way == "sentence" and query is not None:
         picture = [sentences(trace, query)]
     if way == "arcs":
-        picture = [with_arcs(group, query) for group in groups(trace, IN_A_PICTURE)]
+        picture = arcs_of(groups(trace, IN_A_PICTURE), query)
     return screen, picture
 
 

@@ -16,6 +16,7 @@ from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
 from attnviz.renderers.picture.lettering import Lettering
 from attnviz.renderers.picture.panes import panes
+from attnviz.renderers.picture.paragraph import thickness
 from attnviz.renderers.picture.placed import (
     Arc,
     Block,
@@ -37,9 +38,10 @@ from attnviz.views.grids.pooling import block_size, pool
 MOST = 128  # tokens on a side: of more several stand together
 PITCH = 1.6  # from one word to the next, in sizes of their letters, where there is room
 FILLED = 0.85  # of that way is a word high, at most
-WIDEST = 0.6  # of the way to the next word is a line,
-WIDEST_POINTS = 18.0  # and never more
-FAINTEST = 0.12  # points: a thinner line is none
+MOST_LINES = 1000  # in a panel: those of the largest weights
+WIDEST, TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
+LARGEST_PITCH = 30.0  # points: of a longer way no more is taken for lines
+THINNEST = 0.5  # points: the thinnest that a line of the largest weight can be
 LABELS_SHARE = 0.3  # of the width of a panel, at most, for the words on one side
 BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
 BEND = 0.45  # of the way across, from where a line turns
@@ -92,7 +94,8 @@ def natural_size(drawn: Sequence[Arcs], letters: Lettering, width: float) -> tup
 
 def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their words be largest; below them what lines mean."""
-    fitting, meant = _of_fewer(drawn), _keys(drawn)
+    fitting = _of_fewer(drawn)
+    meant = _keys(fitting)
     left, bottom, width, height = room
     foot = keys.height(meant, width, letters.axis)
     room_above = (left, bottom + foot, width, height - foot)
@@ -248,12 +251,13 @@ def _lines(panel: Panel) -> Iterator[Arc]:
     if query is not None:
         others = np.arange(len(weights)) != query
         weights[others] = 0.0
-    thickest = min(WIDEST * panel.pitch / POINT, WIDEST_POINTS)
-    for place in np.argsort(weights, axis=None, kind="stable").tolist():
+    pitch = min(panel.pitch / POINT, LARGEST_PITCH)
+    for place in np.argsort(weights, axis=None, kind="stable")[-MOST_LINES:].tolist():
         row, column = divmod(place, weights.shape[1])
         tint = Tint(grid.scale, float(weights[row, column]))
-        if tint.share * thickest >= FAINTEST:
-            yield Arc(_bent(panel, row, column), tint.share * thickest, tint)
+        width = thickness(tint, WIDEST, TOGETHER) * pitch
+        if tint.share:
+            yield Arc(_bent(panel, row, column), max(width, tint.share * THINNEST), tint)
 
 
 def _bent(panel: Panel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
@@ -263,12 +267,19 @@ def _bent(panel: Panel, row: int, column: int) -> tuple[Place, Place, Place, Pla
     return (x, y), (x + bend, y), (x + width - bend, to_y), (x + width, to_y)
 
 
+def _count_of_lines(drawn: Arcs) -> int:
+    rows = slice(None) if drawn.query is None else drawn.query
+    return int((~drawn.grid.hidden[rows]).sum())
+
+
 def _keys(drawn: Sequence[Arcs]) -> list[Key]:
     """What colours and lines mean, each said once."""
     scales = dict.fromkeys(each.grid.scale for each in drawn)
     meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
+    asked = any(each.query is not None for each in drawn)
     if any(each.grid.cells.hides for each in drawn):
-        asked = any(each.query is not None for each in drawn)
         hidden = keys.of_hidden(next(iter(scales)))
         meant.append(hidden if asked else Key("what the mask hides has no line"))
+    if max(map(_count_of_lines, drawn)) > MOST_LINES:
+        meant.append(Key(f"only the {MOST_LINES:,} largest weights of a head have lines"))
     return meant

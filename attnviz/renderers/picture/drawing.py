@@ -57,7 +57,7 @@ def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
             facecolors="none",
             edgecolors=inks,
             linewidths=[arc.width for arc in layout.arcs],
-            capstyle="round",
+            capstyle="butt",
             transform=figure.transFigure,
         )
     )
@@ -70,9 +70,10 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
         left, bottom, width, height = layout.fraction(block.box)
         tint, hidden = block.tint, block.tint is not None and block.tint.value is None
         fill = "none" if tint is None else np.array(_shaded(tint, look)) / 255
+        edge = colors.hatch if block.faint or hidden else colors.ink
         patch = Rectangle((left, bottom), width, height, transform=figure.transFigure,
-                          facecolor=fill, edgecolor=colors.hatch if hidden else colors.ink,
-                          linewidth=block.outlined, hatch="////" if hidden else None)  # fmt: skip
+                          facecolor=fill, edgecolor=edge, linewidth=block.outlined,
+                          hatch="////" if hidden else None)  # fmt: skip
         figure.add_artist(patch)
 
 

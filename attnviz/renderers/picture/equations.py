@@ -82,6 +82,7 @@ class Term:
     height: float
     rows: Ticks
     columns: Ticks
+    style: PanelStyle
     left: float  # the room for labels beside it,
     below: float  # and below
 
@@ -304,15 +305,10 @@ def _term(
         rows = replace(rows, title="")
     if text_width(columns.title, letters.axis) > width + BEYOND:
         columns = replace(columns, title="")
-    style = _style(letters)
+    style = PanelStyle(letters.title, max(min(letters.axis, label), letters.smallest), label)
     words = text_width(grid.title, letters.smallest) - width
-    return Term(
-        grid, width, height, rows, columns, max(reach(rows, style), words), reach(columns, style)
-    )
-
-
-def _style(letters: Lettering) -> PanelStyle:
-    return PanelStyle(letters.title, letters.axis, letters.label)
+    left = max(reach(rows, style), words)
+    return Term(grid, width, height, rows, columns, style, left, reach(columns, style))
 
 
 def _placed(found: Arrangement, room: Box, letters: Lettering) -> list[Layout]:
@@ -376,7 +372,7 @@ def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
     term = placed.term
     panel = panel_of(term.grid, placed.box)
     fitting = number or min(term.number, letters.number)
-    words = labels_at(term.rows, term.columns, placed.box, _style(letters))
+    words = labels_at(term.rows, term.columns, placed.box, term.style)
     return replace(
         empty_layout(),
         panels=(replace(panel, fitting=fitting, smallest=min(panel.smallest, letters.smallest)),),

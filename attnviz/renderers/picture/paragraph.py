@@ -26,7 +26,7 @@ PAD = 0.2  # beside a word, in sizes of its letters
 BOX_HEIGHT = 1.5
 SPACE, JOINT = 0.35, 0.05  # between two words, and between two pieces of one
 BETWEEN = 1.0  # two lines, where arcs run
-WIDEST_ARC = 0.5
+WIDEST_ARC, TOGETHER = 0.75, 3.0  # of the size of its letters: one arc, and all of them
 FAINTEST_ARC = 0.15  # points: a thinner one is none
 FLATTEST = 0.35  # of the height of the widest arc has one to the next word
 BENT = 4 / 3  # a curve reaches three quarters of the way to the points that it is drawn towards
@@ -181,11 +181,19 @@ def _arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]
     farthest = max(abs(_middle(box) - _middle(boxes[query])) for box in boxes.values())
     for column in reversed(every.sentence.most_read):
         tint = tint_of(every.sentence, column)
-        width = tint.share * WIDEST_ARC * every.size
+        width = thickness(tint, WIDEST_ARC, TOGETHER) * every.size
         if column in boxes and width >= FAINTEST_ARC:
             heights = arch, BETWEEN * every.unit
             points = _bent(boxes[query], boxes[column], heights, farthest)
             yield Arc(points, width, tint)
+
+
+def thickness(tint: Tint, widest: float, together: float) -> float:
+    """As a line's weight is: the widest at the end of the scale, all that one token reads together.
+
+    Among many tokens scales end so early that all lines would be wide.
+    """
+    return min(tint.share * widest, max(tint.value or 0.0, 0.0) * together)
 
 
 def _bent(
@@ -199,9 +207,9 @@ def _bent(
         y, to_y = (top, end[1]) if up else (start[1], end[1] + end[3])
         bend = between if up else -between
         return (x, y), (x, y + bend), (to_x, to_y - bend), (to_x, to_y)
+    share = FLATTEST + (1 - FLATTEST) * abs(x - to_x) / max(farthest, 1e-6)
     if start == end:
         x, to_x = x - start[2] / 3, x + start[2] / 3
-    share = FLATTEST + (1 - FLATTEST) * abs(x - to_x) / max(farthest, 1e-6)
     high = top + share * above_first * BENT * 0.9
     return (x, top), (x, high), (to_x, high), (to_x, top)
 

@@ -55,6 +55,7 @@ class Block:
     box: Box
     tint: Tint | None = None
     outlined: float = 0.0  # points
+    faint: bool = False  # the line around it
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from attnviz.renderers.picture.ticks import POINT, shortened, text_width
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.numbers import cell_format
 
-LOWEST, HIGHEST = 1.45, 2.3  # a row, in sizes of its letters
+LOWEST, HIGHEST = 1.45, 2.6  # a row, in sizes of its letters
 SHORTEST = 5.0  # a bar that is as long as can be
 BETWEEN = 1.5  # two columns
 BESIDE = 0.5  # a bar, on either side
 BAR_HEIGHT = 0.66  # of its row
-TRACK = 0.5  # points: the line around the whole scale
+TRACK = 0.8  # points: the line around the whole scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +40,20 @@ class Ranking:
     def shown(self) -> list[int]:
         """The words that have a row: all, or one fewer than fit, for a line says how many more."""
         every, most = self.sentence.most_read, self.rows * self.columns
-        return every if len(every) <= most else every[: most - 1]
+        return every if len(every) <= most else every[: max(most - 1, 0)]
 
     @property
     def left_out(self) -> str:
+        """How many more there are, and how much is read of them, as far as there is room."""
         rest = self.sentence.most_read[len(self.shown) :]
         if not rest:
             return ""
-        together = float(self.sentence.grid.values[0][rest].sum())
-        return f"and {len(rest):,} more, {cell_format(self.sentence.grid, 2)(together)} together"
+        together = cell_format(self.sentence.grid, 2)(
+            float(self.sentence.grid.values[0][rest].sum())
+        )
+        most, fewest = f"and {len(rest):,} more, {together} together", f"{len(rest):,} more"
+        told = (most, f"{len(rest):,} more: {together}", fewest)
+        return next((text for text in told if text_width(text, self.size) <= self.width), fewest)
 
     @property
     def height(self) -> float:
@@ -101,7 +106,7 @@ def _bar(each: Ranking, column: int, box: Box) -> Iterator[Block]:
     tint, long = tint_of(each.sentence, column), width - before - after
     foot, high = bottom + row * (1 - BAR_HEIGHT) / 2, row * BAR_HEIGHT
     yield Block((left + before, foot, long * tint.share, high), tint)
-    yield Block((left + before, foot, long, high), outlined=TRACK)
+    yield Block((left + before, foot, long, high), outlined=TRACK, faint=True)
 
 
 def _words(each: Ranking, column: int, box: Box) -> Iterator[Words]:

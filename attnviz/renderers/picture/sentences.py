@@ -24,7 +24,9 @@ GAP = 0.3  # between two panels, and above the bars
 # How many bars there must be room for, and how small letters may become for them, as a share of
 # those of a text: many bars in large letters, else fewer, else smaller letters, else none.
 WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (0, 0.0))
-HIGHEST_ARCH = 0.14  # of the width of a panel
+LARGER = 1.33  # times as large as labels are the words beside few bars
+HIGHEST_LIST = 40.0  # of bars, in sizes of its letters
+HIGHEST_ARCH = 0.16  # of the width of a panel
 ARCH_SHARE = 0.4  # of the height that is left over
 
 
@@ -118,13 +120,13 @@ def _in_letters(
     """A panel in letters of a size, with as many bars as there is room for."""
     words = paragraph.paragraph(sentence, size, width)
     heading = min(size, letters.title) * POINT * HEADING if sentence.grid.title else 0.0
-    small = max(min(size, letters.label), letters.smallest)
-    left = height - heading - words.height - GAP
-    bars = ranking.ranking(sentence, small, width, min(left, _HIGHEST_LIST * small * POINT))
+    left = min(height - heading - words.height - GAP, HIGHEST_LIST * letters.label * POINT)
+    for most in (letters.label * LARGER, letters.label):
+        small = max(min(size, most), letters.smallest)
+        bars = ranking.ranking(sentence, small, width, left)
+        if bars.columns == 1 and not bars.left_out:
+            break
     return Panel(sentence, words, bars, heading, len(WISHES))
-
-
-_HIGHEST_LIST = 40.0  # of bars, in sizes of its letters
 
 
 def _shortened(panel: Panel, height: float, letters: Lettering) -> Panel:
