@@ -37,6 +37,7 @@ def view_of(
     page = Page((Group("by hand", panels),), caption, description)
     return View(
         headline=headline,
+        settings=caption,
         screen=page,
         picture=page,
         provenance=provenance,

@@ -15,11 +15,11 @@ from PIL import Image, ImageSequence
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.pages import stills
 from attnviz.renderers.picture.palettes import indexed
 from attnviz.renderers.picture.redrawing import only_new
-from attnviz.renderers.picture.texts import Captions
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
 from tests.test_sections import TOKENS, path, scores_section

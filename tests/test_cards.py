@@ -40,9 +40,10 @@ from attnviz.renderers.picture.flow import (
     draw_flow,
     flow,
 )
+from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.pages import GROWN, PAGES, page
 from attnviz.renderers.picture.placed import Box, Layout
-from attnviz.renderers.picture.texts import BOLD, Captions
+from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.section import Section

@@ -22,7 +22,7 @@ def _curves(middle: list[float], places: tuple[float, ...], *, dashed: bool = Fa
     [
         ([0.0, 1.0], False, "0 0.5 1"),
         ([3.0, 9.0], False, "0 2.5 5 7.5"),
-        ([1e-14, 3e-14], False, "0 1e-14 2e-14 3e-14"),
+        ([1e-14, 3e-14], False, "0 1e−14 2e−14 3e−14"),
         ([1.0, 12.0], True, "1 2 5 10"),
         ([1e-4, 2.0], True, "0.0001 0.001 0.01 0.1 1"),
     ],
@@ -30,18 +30,18 @@ def _curves(middle: list[float], places: tuple[float, ...], *, dashed: bool = Fa
 def test_few_and_round_numbers_stand_beside_a_curve(
     middle: list[float], dashed: bool, names: str
 ) -> None:
-    left, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), width=3.0)
+    left, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), 3.0, 2.0, 8.0)
 
     assert " ".join(left.labels) == names
 
 
-@pytest.mark.parametrize(("width", "names"), [(3.0, "2 4 8 16 32"), (0.5, "2 8 32")])
+@pytest.mark.parametrize(("width", "names"), [(3.0, "2 4 8 16 32"), (0.4, "2 8 32")])
 def test_below_stand_the_places_that_were_measured_as_far_as_there_is_room(
     width: float, names: str
 ) -> None:
     places = (2.0, 4.0, 8.0, 16.0, 32.0)
 
-    _, below = chart_ticks(_curves([1.0] * 5, places), width)
+    _, below = chart_ticks(_curves([1.0] * 5, places), width, 2.0, 8.0)
 
     assert " ".join(below.labels) == names
 

@@ -19,7 +19,11 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.arrangement import arranged, columns
+from attnviz.renderers.picture.arrangement import arrangements
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.layout import natural, settled
+from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.ticks import style_of
 from attnviz.traces.from_text import trace
 from attnviz.views.conclusion import conclusion
 from attnviz.views.grids.grid import Curves, Grid
@@ -36,14 +40,9 @@ def by_name(made: Comparison) -> dict[str, torch.Tensor]:
 
 def panels(made: Comparison) -> list[Grid | None]:
     """What a picture shows, row by row; None is an empty place."""
-    shown = arranged(made.view().picture.groups, None).panels
+    shown = natural(arrangements(made.view().picture.groups), (), Captions(), 1.0)[0][0].panels
     assert not any(isinstance(each, Curves) for each in shown)
     return [each for each in shown if not isinstance(each, Curves)]
-
-
-def columns_of(made: Comparison, size: tuple[float, float] | None) -> int | None:
-    """How many alternatives stand in a row of a picture."""
-    return columns(made.view().picture.groups[0], 0, size)
 
 
 def test_the_textbooks_case_of_why_scores_are_scaled() -> None:
@@ -166,7 +165,6 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
     made = compare(TEXT, by="variant")
     shown = panels(made)
 
-    assert columns_of(made, None) == 4
     assert [grid.title for grid in shown if grid][4:6] == ["the reference", "minus plain"]
     weights = [grid for grid in shown[:4] if grid]
     differences = [grid for grid in shown[4:] if grid]
@@ -177,13 +175,12 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
 
 
 def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
-    made = compare(TEXT, by="mask")
-    wide, high = columns_of(made, (10.0, 5.625)), columns_of(made, (7.5, 10.0))
+    candidates = arrangements(compare(TEXT, by="mask").view().picture.groups)
+    style = style_of(lettering((10.0, 10.0)), (10.0, 10.0), 1.0, 1.0)
+    wide = settled(candidates, (0, 0, 14.0, 6.0), style)
+    high = settled(candidates, (0, 0, 6.0, 14.0), style)
 
-    assert columns_of(made, None) == 5
-    assert wide is not None
-    assert high is not None
-    assert wide > high
+    assert wide.columns > high.columns
 
 
 @pytest.mark.parametrize(
@@ -223,7 +220,7 @@ def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
     made = compare(TEXT, by="tokenizer")
 
     assert made.differences == (None, None, None)
-    assert len(panels(made)) == 3
+    assert len([each for each in panels(made) if each]) == 3
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:

@@ -20,11 +20,11 @@ from PIL import Image
 from attnviz.errors import Note
 from attnviz.renderers import colors, render
 from attnviz.renderers.picture import fonts
-from attnviz.renderers.picture.arrangement import Arranged
+from attnviz.renderers.picture.arrangement import free
 from attnviz.renderers.picture.drawing import scaled
-from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.texts import Captions
-from attnviz.renderers.picture.ticks import LABEL, SMALLEST_LABEL
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
+from attnviz.renderers.picture.lettering import Lettering, lettering
 from attnviz.views.grids.section import Drawable
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
@@ -177,7 +177,7 @@ def test_a_pdf_embeds_its_fonts() -> None:
 def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
-    layout = lay_out(Arranged(tuple(heads)), None, Captions())
+    layout = lay_out(free(heads), None, Captions())
     drawn = texts(render(view_of(*heads), ".svg"))
 
     assert len(layout.bars) == 1
@@ -186,18 +186,19 @@ def test_heads_share_one_colour_bar() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 16, 64, 128, 512])
-@pytest.mark.parametrize("size", [None, (10.0, 5.625), (4.0, 3.0)])
+@pytest.mark.parametrize("size", [None, (13.333, 7.5), (8.0, 6.0)])
 def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
     count: int, size: tuple[float, float] | None
 ) -> None:
-    layout = lay_out(Arranged((many_words(count),)), size, Captions("title"))
+    layout = lay_out(free([many_words(count)]), size, Captions("title"))
+    letters = lettering(layout.size) if size else Lettering().scaled(NATURAL_SHARE)
     labels = [
         word
         for word in layout.words
         if "word" in word.text and word.angle == 0 and word.across == "right"
     ]
 
-    assert all(SMALLEST_LABEL <= word.size <= LABEL for word in labels)
+    assert all(letters.smallest - 1e-6 <= word.size <= letters.label + 1e-6 for word in labels)
     assert len(labels) <= count
     gaps = np.abs(np.diff([word.y for word in labels]))
     assert (gaps >= labels[0].size / 72 * 0.9).all()

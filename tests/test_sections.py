@@ -21,9 +21,10 @@ from rich.cells import cell_len
 from attnviz.cells import unmasked
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture.pages import PAGES, Size, page, stills
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.lettering import Size
+from attnviz.renderers.picture.pages import PAGES, page, stills
 from attnviz.renderers.picture.placed import Box, Layout
-from attnviz.renderers.picture.texts import Captions
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.terminal.lines import lines
 from attnviz.renderers.terminal.screen import Screen
@@ -378,7 +379,7 @@ def test_sums_that_do_not_fit_end_in_an_ellipsis() -> None:
 def test_captions_and_descriptions_look_into_sections() -> None:
     assert caption(path(), "seed 42") == (
         "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
-        "each row sums to 1 · hatched = hidden by the mask · seed 42"
+        "each row sums to 1 · seed 42"
     )
     assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
 

@@ -7,15 +7,16 @@ import re
 from typing import TYPE_CHECKING
 
 from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import Look
+from attnviz.renderers.look import LABEL_ON_A_SLIDE, TEXT_SIZES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from attnviz.renderers.terminal.screen import Screen
 
-SIZES = {"16:9": (10.0, 5.625), "4:3": (10.0, 7.5), "square": (7.5, 7.5)}
+SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
 
 
 def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
@@ -28,6 +29,8 @@ def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
+        text_size=1.0 if pictures.text_size is None else times(pictures.text_size),
+        footnote=pictures.footnote,
     )
 
 
@@ -49,7 +52,7 @@ def screen_of(console: Console, wanted: OutputOptions, pictures: PictureOptions)
 def inches(size: str) -> tuple[float, float]:
     """
     >>> inches("16:9"), inches("8x5")
-    ((10.0, 5.625), (8.0, 5.0))
+    ((13.333, 7.5), (8.0, 5.0))
     """
     if size in SIZES:
         return SIZES[size]
@@ -59,6 +62,19 @@ def inches(size: str) -> tuple[float, float]:
             f"there is no size '{size}'", f"try {', '.join(SIZES)}, or inches such as 8x5"
         )
     return float(given[1]), float(given[2])
+
+
+def times(text_size: str) -> float:
+    """How many times as large as usual letters are to be.
+
+    >>> times("medium"), times("36")
+    (1.0, 2.0)
+    """
+    if text_size in TEXT_SIZES:
+        return TEXT_SIZES[text_size] / LABEL_ON_A_SLIDE
+    if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
+        raise unknown("text size", text_size, [*TEXT_SIZES, "points such as 20"])
+    return float(text_size.removesuffix("pt")) / LABEL_ON_A_SLIDE
 
 
 def _theme_of_terminal() -> str:

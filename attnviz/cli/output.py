@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
-from attnviz.renderers import Look
+from attnviz.renderers import FORMATS, PAGE, Look
 from attnviz.tokens.labels import printable
 
 if TYPE_CHECKING:
@@ -36,8 +37,17 @@ def refuse_undeliverable(
             )
         if path.suffix.lower() not in suffixes:
             raise unknown("format for", str(path.suffix or path), suffixes)
+        _refuse_pages_of_text(path)
         files.refuse_unwritable(path)
     look_of(pictures)
+
+
+def _refuse_pages_of_text(path: Path) -> None:
+    if PAGE in path.name and FORMATS[path.suffix.lower()].kind != "picture":
+        raise AttnvizError(
+            f"{PAGE} stands for the pages of a picture, and '{path}' is none",
+            f"try -o {path.with_suffix('.png')}",
+        )
 
 
 def deliver(
@@ -45,7 +55,8 @@ def deliver(
 ) -> None:
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
-        view = replace(view, headline=printable(pictures.title))
+        title = printable(pictures.title)
+        view = replace(view, title=title, headline=title)
     if wanted.out:
         write(view, wanted, look_of(pictures, seconds))
     if wanted.json:

@@ -12,6 +12,7 @@ from typing import Annotated
 from attnviz.cli.help import in_section
 from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.renderers.look import TEXT_SIZES
 from attnviz.traces.parts import SHOWN
 from attnviz.views.ways import WAYS
 
@@ -133,6 +134,24 @@ class PictureOptions:
     colors: Annotated[
         str, in_section("Looks", "--colors", metavar="NAME", help=f"{', '.join(PALETTES)}.")
     ] = DEFAULT_PALETTE
+    text_size: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--text-size",
+            metavar="SIZE",
+            help=f"{', '.join(TEXT_SIZES)}, or the points of labels on a slide (13.33 inches "
+            "wide).  [default: medium, 18 points]",
+        ),
+    ] = None
+    footnote: Annotated[
+        bool,
+        in_section(
+            "Looks",
+            "--footnote/--no-footnote",
+            help="Say in small print what made a picture.",
+        ),
+    ] = True
     title: Annotated[
         str | None, in_section("Looks", "--title", metavar="TEXT", help="A title of your own.")
     ] = None

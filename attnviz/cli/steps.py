@@ -19,7 +19,7 @@ from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
 from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
-from attnviz.renderers import STEP, Look, suffixes
+from attnviz.renderers import PAGE, STEP, Look, suffixes
 
 PANEL = "Steps"
 
@@ -130,7 +130,7 @@ def steps(
 def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
     """Refuse a pace that nobody can follow, and names of files with a place for nothing."""
     for path in wanted.out:
-        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each != STEP]
+        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each not in (STEP, PAGE)]
         if odd:
             raise AttnvizError(
                 f"'{odd[0]}' in '{path}' stands for nothing", f"{STEP} stands for each step"

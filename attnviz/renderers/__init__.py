@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
-STEP = "{step}"  # in the name of a file: one for each step
+STEP, PAGE = "{step}", "{page}"  # in the name of a file: one for each step, or for each page
 Kind = Literal["picture", "text", "document", "arrays", "rows"]
 
 
@@ -38,6 +38,7 @@ FORMATS = {
     ".npz": Format("attnviz.renderers.data:npz", "arrays"),
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
+PAGES = "attnviz.renderers.picture.dividing:pages"
 
 
 def suffixes(*without: Kind) -> list[str]:
@@ -51,6 +52,12 @@ def chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]
         raise unknown("renderer for", suffix, FORMATS)
     renderer: Renderer = pkgutil.resolve_name(FORMATS[suffix].path)
     return renderer(view, look or Look())
+
+
+def pages(view: View, look: Look) -> list[View]:
+    """The view on as many pages of a picture as let its labels be read."""
+    divided: list[View] = pkgutil.resolve_name(PAGES)(view, look)
+    return divided
 
 
 def render(view: View, suffix: str, **looks: Any) -> bytes:

@@ -10,6 +10,9 @@ from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, t
 INCHES = (2.5, 40.0)
 DPI = (30, 1200)
 SECONDS = (0.1, 60.0)
+LABEL_ON_A_SLIDE = 18.0  # points, on a page that is 13.33 inches wide
+TEXT_SIZES = {"small": 14.0, "medium": LABEL_ON_A_SLIDE, "large": 24.0}  # of such labels
+POINTS = (8.0, 72.0)
 LARGEST_SIDE = 20_000  # pixels; a picture of 20,000 × 20,000 takes 1.6 GB to draw
 
 
@@ -33,6 +36,7 @@ class Look:
         _refuse_odd_size(self.size)
         _refuse_odd_dpi(self.dpi, self.size)
         _refuse_odd_seconds(self.seconds)
+        _refuse_odd_text(self.text_size * LABEL_ON_A_SLIDE)
 
 
 def _refuse_unknown_palette(name: str) -> None:
@@ -72,4 +76,14 @@ def _refuse_odd_seconds(seconds: float) -> None:
         raise AttnvizError(
             f"--seconds-per-step is {seconds:g}, and must be from {SECONDS[0]:g} to {SECONDS[1]:g}",
             f"try --seconds-per-step {nearest:g}",
+        )
+
+
+def _refuse_odd_text(points: float) -> None:
+    """Refuse letters that nobody can read, or that fill the page."""
+    if not POINTS[0] <= points <= POINTS[1]:
+        nearest = min(max(points, POINTS[0]), POINTS[1])
+        raise AttnvizError(
+            f"--text-size is {points:g} points, and must be from {POINTS[0]:g} to {POINTS[1]:g}",
+            f"try --text-size {nearest:g}, or {', '.join(TEXT_SIZES)}",
         )

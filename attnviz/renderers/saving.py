@@ -11,7 +11,8 @@ from typing import Any
 
 from attnviz.errors import Note
 from attnviz.files import AllOrNothing
-from attnviz.renderers import STEP, Look, chunks
+from attnviz.renderers import PAGE, STEP, Look, chunks, pages
+from attnviz.renderers.look import LABEL_ON_A_SLIDE
 from attnviz.views.view import View
 from attnviz.wording.commands import chosen
 
@@ -27,7 +28,7 @@ def save(view: View, *paths: str | Path, **looks: Any) -> None:
 
 def write(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
     """Every file, all of them or none: their names, and what there is to note about them."""
-    wanted = [each for path in dict.fromkeys(paths) for each in _files(view, path)]
+    wanted = [each for path in dict.fromkeys(paths) for each in _files(view, path, look)]
     with warnings.catch_warnings(record=True) as noted, AllOrNothing() as together:
         warnings.simplefilter("always", Note)
         for path, one in wanted:
@@ -36,11 +37,19 @@ def write(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], li
     return [path for path, _ in wanted], list(dict.fromkeys(notes))
 
 
-def _files(view: View, path: Path) -> Iterator[tuple[Path, View]]:
-    """One file; or one for each step, where its name has a place for it: `steps-{step}.png`."""
-    if STEP not in str(path) or not view.sections:
+def _files(view: View, path: Path, look: Look) -> Iterator[tuple[Path, View]]:
+    """One file; or one for each step, or each page, where its name has a place for it."""
+    if STEP in str(path) and view.sections:
+        yield from _steps(view, path)
+    elif PAGE in str(path):
+        for number, one in enumerate(pages(view, look), start=1):
+            yield Path(str(path).replace(PAGE, str(number))), one
+    else:
         yield path, view
-        return
+
+
+def _steps(view: View, path: Path) -> Iterator[tuple[Path, View]]:
+    """A file for each step: `steps-{step}.png`."""
     for section in view.sections:
         number = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)
         named = Path(str(path).replace(STEP, f"{number}-{section.name}"))
@@ -55,5 +64,7 @@ def _told(view: View, paths: Sequence[str | Path], look: Look) -> View:
     looks = {OPTIONS.get(name, name): value for name, value in chosen(kept).items()}
     if look.size is not None:
         looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
+    if look.text_size != Look.text_size:
+        looks["text_size"] = f"{look.text_size * LABEL_ON_A_SLIDE:g}"
     command = view.command.also(out=[str(path) for path in paths], **looks)
     return replace(view, provenance=replace(view.provenance, command=command.line))

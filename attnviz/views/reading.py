@@ -23,7 +23,7 @@ def readings(trace: Trace, query: int) -> list[Grid]:
 
 def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     heads = [
-        (name_of_head(layer, head), layer.weights.cells("mixing", head).row(query))
+        (name_of_head(trace, layer, head), layer.weights.cells("mixing", head).row(query))
         for layer in layers
         for head in range(layer.heads)
     ]
@@ -42,9 +42,16 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     )
 
 
-def name_of_head(layer: Layer, head: int) -> str:
-    """`L0H3`, and `L0 cross H3` of attention to a second sentence."""
+def name_of_head(trace: Trace, layer: Layer, head: int) -> str:
+    """`head 3` of one attention; `L0H3` of several, and `L0 cross H3` of a second sentence."""
+    if alone(trace):
+        return f"head {head}"
     return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
+
+
+def alone(trace: Trace) -> bool:
+    """Whether a sentence is attended to once."""
+    return len(trace.attentions) == 1
 
 
 def token_axis(title: str, tokens: Tokens) -> Axis:

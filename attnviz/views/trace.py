@@ -24,7 +24,7 @@ from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.lines import arcs_of, sentences
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
-from attnviz.views.reading import name_of_head, readings, token_axis
+from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, page_of
 from attnviz.views.ways import refuse_odd_way, usual
@@ -261,7 +261,7 @@ def _first(layer: Layer) -> bool:
 
 
 def _name_of_vectors(part: Part, trace: Trace, layer: Layer) -> str:
-    nameless = _alone(trace, layer) or part.show == "embeddings"
+    nameless = alone(trace) or part.show == "embeddings"
     return part.words if nameless else f"{part.words} {layer.name}"
 
 
@@ -311,14 +311,10 @@ def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
 
 
 def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:
-    """With layer and head, where there could be others."""
-    alone = layer.heads == 1 and _alone(trace, layer)
-    return name if alone else f"{name} {name_of_head(layer, head)}"
-
-
-def _alone(trace: Trace, layer: Layer) -> bool:
-    """Whether a sentence is attended to once, and outside of a block."""
-    return len(trace.layers) == 1 and layer.block is None and layer.memory is None
+    """With layer and head, where there are others."""
+    if not alone(trace):
+        return f"{name} {name_of_head(trace, layer, head)}"
+    return name if layer.heads == 1 else f"{name} · {name_of_head(trace, layer, head)}"
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

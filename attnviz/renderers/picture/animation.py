@@ -16,13 +16,14 @@ from PIL import Image
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled, provenance_of
-from attnviz.renderers.picture.pages import PAGES, Size, page, stills
+from attnviz.renderers.picture.lettering import Size
+from attnviz.renderers.picture.pages import PAGES, page, stills
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import only_new, with_patches
-from attnviz.renderers.picture.texts import Captions
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, opened
@@ -45,7 +46,7 @@ def gif(view: View, look: Look) -> list[bytes]:
     """Each step, then the moments of those that have some, and at last all steps on one page."""
     asked = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
-    captions = captions_of(view)
+    captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         groups = _of_one_scale(pooled(groups_with_glyphs(view.picture.groups), look))
         frames = list(_frames(groups, look, captions_with_glyphs(captions)))

@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
-from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.panes import panes
 from attnviz.renderers.picture.paragraph import thickness
 from attnviz.renderers.picture.placed import (
@@ -30,7 +30,7 @@ from attnviz.renderers.picture.placed import (
     joined,
 )
 from attnviz.renderers.picture.texts import fitted
-from attnviz.renderers.picture.ticks import POINT, Ticks, row_ticks, text_width
+from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, text_width
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import same_scale
 from attnviz.views.grids.pooling import block_size, pool
@@ -46,7 +46,6 @@ LABELS_SHARE = 0.3  # of the width of a panel, at most, for the words on one sid
 BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
 BEND = 0.45  # of the way across, from where a line turns
 HEADING = 1.7  # the height of a heading, in sizes of its letters
-SMALLER = 0.7  # of their size long words may have, before they are cut
 GAP = 0.35  # between two panels
 NATURAL_WIDTH = (7.0, 4.5)  # of one panel, of one of several
 OUTLINE = 1.5  # points
@@ -157,21 +156,17 @@ def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
     """The words of both sides, as large as their distance lets them be."""
     grid, (_, _, width, height) = drawn.grid, box
     pitch = height / max(grid.cells.shape)
-    left, right = (
-        _shorter(row_ticks(axis, pitch * FILLED, letters.headline), width * LABELS_SHARE)
-        for axis in (grid.rows, grid.columns)
+    style = PanelStyle(
+        label=letters.headline, smallest=letters.smallest, widest_label=width * LABELS_SHARE
     )
+    left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
     size = min(left.size, right.size)
-    return Panel(drawn, box, *(_shorter(replace(each, size=size), width) for each in (left, right)))
+    return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))
 
 
-def _shorter(side: Ticks, room: float) -> Ticks:
-    """Words that would leave no room for lines: smaller ones, then shorter ones."""
-    widest = max((text_width(label, 1.0) for label in side.labels), default=0.0)
-    size = min(side.size, max(room / max(widest, 1e-6), side.size * SMALLER))
-    labels = tuple(fitted(label, size, size, room)[0] for label in side.labels)
-    extent = max((text_width(label, size) for label in labels), default=0.0)
-    return replace(side, labels=labels, size=size, extent=extent)
+def _in_letters(side: Ticks, size: float) -> Ticks:
+    extent = max((text_width(label, size) for label in side.labels), default=0.0)
+    return replace(side, size=size, extent=extent)
 
 
 def _panel(drawn: Arcs, box: Box, letters: Lettering) -> Layout:

@@ -3,81 +3,98 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import Group
 
-PANELS_IN_A_ROW = 5
-PAIR, PAIR_WITH_CHARTS = 3, 4  # panels in the row of two alternatives and their difference
+WIDEST = 16  # panels in a row
+PANELS_BESIDE = 4  # that many charts stand beside each other
 
 Shown = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
 
 
 @dataclass(frozen=True, eq=False)
 class Arranged:
-    """Panels row by row, and how many there are in one; None: as many as make them largest."""
+    """Panels row by row, and how many there are in one."""
 
     panels: tuple[Shown, ...]
-    columns: int | None = None
+    columns: int
+    preferred: bool = False  # to others that are not much larger
+
+    @property
+    def rows(self) -> int:
+        return math.ceil(len(self.panels) / self.columns)
 
 
-def arranged(groups: Sequence[Group], size: tuple[float, float] | None) -> Arranged:
-    """The groups that have panels; charts stand in a row of their own below the others."""
+def arrangements(groups: Sequence[Group]) -> list[Arranged]:
+    """The ways to set groups that have panels; charts stand in rows of their own, below."""
     shown = [group for group in groups if group.panels]
     if not shown:
         raise AttnvizError("there is nothing to draw", "show some part of the result")
+    if shown[0].kind == "free":
+        return free(_panels(shown), _in_a_layer(shown))
     first, *others = shown
     charts = _panels(others)
-    if first.kind == "free":
-        return Arranged((*_panels([first]), *charts))
-    wide = columns(first, len(charts), size)
-    in_a_row = wide or len(first.panels)
-    above = _in_rows(first, in_a_row)
     if charts:
-        above += [None] * (-len(above) % in_a_row)
-        charts += [None] * (-len(charts) % in_a_row)
-    return Arranged((*above, *charts), wide)
+        first = replace(first, below=())  # what charts tell of differences, they tell better
+    return [_with_charts(first, columns, charts) for columns in _columns_of(first, charts)]
 
 
-def columns(group: Group, charts: int, size: tuple[float, float] | None) -> int | None:
-    """How many panels stand in a row; None leaves it to whoever draws them.
+def free(panels: Sequence[Shown], in_a_layer: int = 0) -> list[Arranged]:
+    """In rows of any length; rows of as many panels as a layer has are preferred."""
+    return [
+        Arranged(tuple(panels), columns, columns == in_a_layer)
+        for columns in _possible(len(panels))
+        if not in_a_layer or columns % in_a_layer == 0 or in_a_layer % columns == 0
+    ]
 
-    Of its own size a picture has rows of at most five panels, as long as each other; of a given
-    one as many as let the panels come out as large as they can.
-    """
+
+def _in_a_layer(groups: Sequence[Group]) -> int:
+    """How many panels each layer has, where there are several, all alike; else 0."""
+    alike = {len(group.panels) for group in groups}
+    shapes = {each.cells.shape for each in _panels(groups) if isinstance(each, Grid)}
+    return min(alike) if len(groups) > 1 and len(alike) == len(shapes) == 1 else 0
+
+
+def _columns_of(group: Group, charts: Sequence[Shown]) -> list[int]:
+    """How many panels may stand in a row: all of a pair, for which there is nothing to wrap."""
     if group.kind == "pair":
-        return PAIR_WITH_CHARTS if charts else (None if size else PAIR)
-    count = len(group.panels)
-    least = max(charts, 1)
-    if size is None:
-        rows = math.ceil(count / PANELS_IN_A_ROW)
-        return max(least, math.ceil(count / rows))
-    room = size
-    possible = range(least, max(count, least) + 1)
-    return max(possible, key=lambda wide: _side(count, wide, charts, room))
+        return [max(len(group.panels), len(charts))] if charts else _possible(len(group.panels))
+    possible = _possible(max(len(group.panels), len(charts)))
+    return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
 
 
-def _side(count: int, columns: int, charts: int, size: tuple[float, float]) -> float:
-    """About how large a panel becomes, in inches: rows also hold labels, a page also a title."""
-    rows = 2 * math.ceil(count / columns) + (1 if charts else 0)
-    return min(size[0] / columns, (size[1] - 1) / rows - 0.6)
+def _possible(count: int) -> list[int]:
+    """Numbers of columns that leave the fewest places free for their number of rows."""
+    rows = {math.ceil(count / columns) for columns in range(1, min(count, WIDEST) + 1)}
+    return sorted({math.ceil(count / each) for each in rows})
 
 
-def _in_rows(group: Group, columns: int) -> list[Shown]:
-    """Rows of panels, and below each what belongs to it; the last is filled up."""
+def _with_charts(group: Group, columns: int, charts: Sequence[Shown]) -> Arranged:
+    rows = list(_rows(group, columns))
+    starts = range(0, len(charts), columns)
+    rows += [charts[start : start + columns] for start in starts]
+    filled = ([*row, *([None] * (columns - len(row)))] for row in rows)
+    return Arranged(tuple(chain.from_iterable(filled)), columns)
+
+
+def _rows(group: Group, columns: int) -> Iterator[Sequence[Shown]]:
+    """Rows of panels, and below each what belongs to it.
+
+    The first row is the one that is not full, so that labels stand below the last row alone.
+    """
     panels = _panels([group])
-    if not group.below:
-        return panels
-    rows: list[Shown] = []
-    for start in range(0, len(panels), columns):
-        part = slice(start, start + columns)
-        missing = [None] * (columns - len(panels[part]))
-        rows += [*panels[part], *missing, *group.below[part], *missing]
-    return rows
+    for start in range(-(-len(panels) % columns), len(panels), columns):
+        part = slice(max(start, 0), start + columns)
+        yield panels[part]
+        below = group.below[part]
+        if any(below):
+            yield below
 
 
 def _panels(groups: Sequence[Group]) -> list[Shown]:

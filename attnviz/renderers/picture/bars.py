@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Bar, Layout, Mark, Words
+from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 
-LABEL = 8.0  # points
 PLACES = (0.0, 0.5, 1.0)
-BAR_WIDTH, BAR_SPACE = 0.13, 0.85  # a colour bar, and all that belongs to it
+# In letters of the labels beside it:
+BAR_WIDTH, BEFORE, BEHIND = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
+LOWEST, HIGHEST, NAME = 3.0, 22.0, 2.6  # of a bar; and of its name above it
 
 
 def scales_of(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
@@ -19,29 +23,50 @@ def scales_of(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
     return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
 
 
-def bars_beside(placed: Layout, scales: Sequence[Scale], right: float) -> Iterator[Bar]:
-    """One colour bar below the other, beside the panels."""
+def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
+    """The width that colour bars take, with what is written at them."""
+    if not scales:
+        return 0.0
+    letter = letters.axis * POINT
+    ends = max(text_width(text, letters.axis) for scale in scales for text in _numbers(scale))
+    names = max(text_width(scale.label, letters.axis) for scale in scales)
+    return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
+
+
+def bars_beside(
+    placed: Layout, scales: Sequence[Scale], right: float, letters: Lettering
+) -> Iterator[Bar]:
+    """One colour bar below the other, from the top of the panels on."""
+    letter = letters.axis * POINT
     boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
     top = max(bottom + height for _, bottom, _, height in boxes)
-    each = (top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1)
-    height = max(min(each - 0.45, 2.4), 0.4)
+    lowest = (LOWEST + NAME) * letter
+    each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
+    height = min(each - NAME * letter, HIGHEST * letter)
     for number, scale in enumerate(scales):
-        yield Bar(scale, (right + 0.2, top - number * each - height - 0.1, BAR_WIDTH, height))
+        foot = top - number * each - height - 0.8 * letter
+        yield Bar(scale, (right + BEFORE * letter, foot, BAR_WIDTH * letter, height))
 
 
-def bar_labels(bar: Bar) -> Iterator[Words]:
+def bar_labels(bar: Bar, letters: Lettering) -> Iterator[Words]:
     """The name of a scale above its bar, and its ends and its middle beside it."""
     left, bottom, width, height = bar.box
-    yield Words(bar.scale.label, left, bottom + height + 0.09, LABEL)
-    for share in PLACES:
-        number = bar.scale.low + share * (bar.scale.high - bar.scale.low)
-        text = f"≥ {number:g}" if bar.scale.beyond and share == 1 else f"{number:g}"
-        y = bottom + height * share
-        yield Words(text, left + width + 0.06, y, LABEL, along="center_baseline")
+    letter = letters.axis * POINT
+    yield Words(bar.scale.label, left, bottom + height + 0.75 * letter, letters.axis)
+    x = left + width + BEHIND * letter
+    for share, text in zip(PLACES, _numbers(bar.scale), strict=True):
+        yield Words(text, x, bottom + height * share, letters.axis, along="center_baseline")
 
 
 def bar_marks(bar: Bar) -> Iterator[Mark]:
     left, bottom, width, height = bar.box
     for share in PLACES:
         y = bottom + height * share
-        yield (left + width, y), (left + width + 0.03, y)
+        yield (left + width, y), (left + 1.2 * width, y)
+
+
+def _numbers(scale: Scale) -> list[str]:
+    """What stands at the low end, in the middle and at the high end."""
+    numbers = [f"{scale.low + share * (scale.high - scale.low):g}" for share in PLACES]
+    numbers[-1] = f"≥ {numbers[-1]}" if scale.beyond else numbers[-1]
+    return [typeset(number) for number in numbers]

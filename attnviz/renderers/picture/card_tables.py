@@ -11,11 +11,11 @@ from functools import lru_cache
 from attnviz.renderers.picture.charts import chart, chart_ticks
 from attnviz.renderers.picture.labels import labels_at, marks_at
 from attnviz.renderers.picture.layout import CHART_HEIGHT
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import panel_titles
 from attnviz.renderers.picture.ticks import (
-    POINT,
     PanelStyle,
     Ticks,
     column_ticks,
@@ -143,13 +143,13 @@ def _table(
     each = drawn[place]
     width, height = size_of(each, *larger)
     if isinstance(each, Curves):
-        rows, columns = chart_ticks(each, width)
+        rows, columns = chart_ticks(each, width, height, ON_CARDS.label)
         return CardTable(each, width, height, rows, columns, reach(rows, ON_CARDS), 0.15)
     alike = (_aligned(drawn, across) and across > 1) or _aligned([*drawn[place::across][:2]], 2)
     left = drawn[place - 1] if place % across else None
     below = drawn[place + across] if place + across < len(drawn) else None
-    rows = row_ticks(each.rows, height / len(each.rows), ON_CARDS.label)
-    columns = column_ticks(each.columns, width / len(each.columns), ON_CARDS.label)
+    rows = row_ticks(each.rows, height / len(each.rows), ON_CARDS)
+    columns = column_ticks(each.columns, width / len(each.columns), ON_CARDS)
     if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
         rows = no_ticks(each.rows)
     if isinstance(below, Grid) and below.columns == each.columns and alike:

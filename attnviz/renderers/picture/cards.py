@@ -13,9 +13,10 @@ from functools import lru_cache
 
 from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.card_tables import ON_CARDS, Body, Drawn, draw_tables, size_of
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, table_of

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib import ticker
 
-from attnviz.renderers.picture.ticks import POINT, Ticks, text_width
+from attnviz.renderers.picture.lettering import POINT
+from attnviz.renderers.picture.ticks import BESIDE, Ticks, text_width
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Curves
 
-LABEL = 8.0  # points
+BELOW = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
+LINE = 1.3  # from one number to the next, in letters
 STEPS = 1000  # of a side, between which numbers are placed
 LARGE_RANGE = 8  # from where on a scale is logarithmic
 ROUND = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
@@ -63,30 +66,32 @@ def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
     return Chart(box, tuple(trails))
 
 
-def chart_ticks(curves: Curves, width: float) -> tuple[Ticks, Ticks]:
-    """Round numbers on the left; below, the places that were measured."""
+def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
+    """Round numbers on the left; below, the places that were measured; in letters of a size."""
     across, along = _across(curves), _along(curves)
-    rows = _numbers(along)
-    names = tuple(f"{number:g}" for number in rows)
-    reach = max(text_width(name, LABEL) for name in names) + 0.07
+    rows = _apart(_numbers(along), along, height / (LINE * size * POINT))
+    names = tuple(typeset(f"{number:g}") for number in rows)
+    beside = BESIDE * size * POINT
+    reach = max(text_width(name, size) for name in names) + beside
     left = Ticks(
         "",
         STEPS,
         tuple(STEPS - 1 - _step(along, number) for number in rows),
         names,
-        LABEL,
+        size,
         0,
         reach,
     )
-    places = _with_room(curves.places, across, width)
+    places = _with_room(curves.places, across, width, size)
     below = Ticks(
         curves.across,
         STEPS,
         tuple(_step(across, place) for place in places),
         tuple(f"{place:g}" for place in places),
-        LABEL,
+        size,
         0,
-        LABEL * POINT * 1.2 + 0.05,
+        (1.2 + BELOW) * size * POINT,
+        BELOW,
     )
     return left, below
 
@@ -119,17 +124,32 @@ def _numbers(span: Span) -> list[float]:
     return [number for number in numbers if span.low <= number <= span.high]
 
 
-def _with_room(places: Sequence[float], span: Span, width: float) -> list[float]:
+def _with_room(places: Sequence[float], span: Span, width: float, size: float) -> list[float]:
     """The places whose numbers do not run into the one before."""
     chosen: list[float] = []
     end = -math.inf
     for place in places:
         centre = float(span.share(np.array(place))) * width
-        half = text_width(f"{place:g}", LABEL) / 2
+        half = text_width(f"{place:g}", size) / 2
         if centre - half > end:
             chosen.append(place)
-            end = centre + half + 0.06
+            end = centre + half + 0.4 * size * POINT
     return chosen
+
+
+def _apart(numbers: Sequence[float], span: Span, most: float) -> list[float]:
+    """Those that do not run into each other; powers of ten and every second one first."""
+    chosen: list[float] = []
+    for number in sorted(numbers, key=lambda each: (_odd(each), -each)):
+        place = float(span.share(np.array(number)))
+        if all(abs(float(span.share(np.array(each))) - place) * most >= 1 for each in chosen):
+            chosen.append(number)
+    return sorted(chosen)
+
+
+def _odd(number: float) -> bool:
+    """Whether it is neither 0 nor a power of ten."""
+    return number != 0 and not math.log10(abs(number)).is_integer()
 
 
 def _step(span: Span, number: float) -> int:

@@ -14,12 +14,11 @@ from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
-from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.numbers import HEIGHT_SHARE, NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import fitted
 from attnviz.renderers.picture.ticks import (
-    POINT,
     PanelStyle,
     Ticks,
     column_ticks,
@@ -40,14 +39,14 @@ HEADING = 1.5  # the height of a line above a panel, in sizes of its letters
 WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
 GAP = 0.35  # between two equations
 FEW = 2  # equations: of more the panels go without their shapes
-BEYOND = 0.3  # inches, that the title of an axis may be longer than its panel
 SMALLER = 0.7  # times as large as one are the titles of many panels
+LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
 LABEL_SHARE = 0.55  # of a cell's height a label is high, at most
 SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
-TALL = (1.0, 1.3, 0.8, 0.65)  # times as high as wide may a cell be
+TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.01  # inches
 HALVINGS = 9  # until the largest cell is found
@@ -295,20 +294,30 @@ def _term(
     width = cell.width(grid.columns) * len(grid.columns)
     height = cell.height(grid.rows) * len(grid.rows)
     rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
-    label = min(letters.label, LABEL_SHARE * min(cell.wide, cell.high) / POINT)
-    label = max(label, letters.smallest)
+    style = _style(cell, letters)
     if not named:
-        rows = row_ticks(grid.rows, cell.height(grid.rows), label)
+        rows = row_ticks(grid.rows, cell.height(grid.rows), style)
     if labelled:
-        columns = column_ticks(grid.columns, cell.width(grid.columns), label)
-    if not first or text_width(rows.title, letters.axis) > height:
+        columns = column_ticks(grid.columns, cell.width(grid.columns), style)
+    if not first:
         rows = replace(rows, title="")
-    if text_width(columns.title, letters.axis) > width + BEYOND:
-        columns = replace(columns, title="")
-    style = PanelStyle(letters.title, max(min(letters.axis, label), letters.smallest), label)
     words = text_width(grid.title, letters.smallest) - width
     left = max(reach(rows, style), words)
     return Term(grid, width, height, rows, columns, style, left, reach(columns, style))
+
+
+def _style(cell: Cell, letters: Lettering) -> PanelStyle:
+    """Labels no larger than becomes the cells."""
+    fitting = LABEL_SHARE * min(cell.wide, cell.high) / POINT
+    label = max(min(letters.label, fitting), letters.smallest)
+    return PanelStyle(
+        title=letters.title,
+        axis=min(letters.axis, label),
+        label=label,
+        smallest=letters.smallest,
+        number=letters.number,
+        widest_label=LONGEST_LABEL * letters.label * POINT,
+    )
 
 
 def _placed(found: Arrangement, room: Box, letters: Lettering) -> list[Layout]:
@@ -370,12 +379,11 @@ def _number_size(found: Arrangement, letters: Lettering) -> float:
 
 def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
     term = placed.term
-    panel = panel_of(term.grid, placed.box)
-    fitting = number or min(term.number, letters.number)
+    panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
     words = labels_at(term.rows, term.columns, placed.box, term.style)
     return replace(
         empty_layout(),
-        panels=(replace(panel, fitting=fitting, smallest=min(panel.smallest, letters.smallest)),),
+        panels=(panel,),
         words=tuple(words),
         marks=tuple(marks_at(term.rows, term.columns, placed.box)),
     )

@@ -11,7 +11,8 @@ from typing import Any
 import matplotlib
 
 from attnviz.renderers.picture import fonts
-from attnviz.renderers.picture.texts import Captions
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
@@ -23,7 +24,7 @@ from attnviz.wording.sums import Sum
 @contextmanager
 def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
-    texts = [*_texts(panels), captions.title, captions.small_print]
+    texts = [*_texts(panels), captions.title, captions.notes, captions.made]
     fonts.warn_of_missing(texts)
     families = fonts.families(texts)
     ours: Any = {
@@ -56,7 +57,7 @@ def groups_with_glyphs(groups: Iterable[Group]) -> list[Group]:
 
 def captions_with_glyphs(captions: Captions) -> Captions:
     """The same for what is written around a picture; in its metadata words stay as they are."""
-    return Captions(fonts.drawable(captions.title), fonts.drawable(captions.small_print))
+    return Captions(*map(_set, (captions.title, captions.notes, captions.made)))
 
 
 def with_glyphs(each: Drawable) -> Drawable:
@@ -65,12 +66,22 @@ def with_glyphs(each: Drawable) -> Drawable:
         return _section_with_glyphs(each)
     if isinstance(each, (Arcs, Sentence)):
         return replace(each, grid=_grid_with_glyphs(each.grid))
-    return _grid_with_glyphs(each) if isinstance(each, Grid) else each
+    return _grid_with_glyphs(each) if isinstance(each, Grid) else _curves_with_glyphs(each)
 
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
     rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
-    return replace(grid, title=fonts.drawable(grid.title), rows=rows, columns=columns)
+    return replace(grid, title=_set(grid.title), rows=rows, columns=columns)
+
+
+def _curves_with_glyphs(curves: Curves) -> Curves:
+    lines = tuple([replace(line, name=_set(line.name)) for line in curves.lines])
+    return replace(curves, title=_set(curves.title), across=_set(curves.across), lines=lines)
+
+
+def _set(text: str) -> str:
+    """Words of ours, as they are set in print, in characters that can be drawn."""
+    return fonts.drawable(typeset(text))
 
 
 def _axis_with_glyphs(axis: Axis) -> Axis:
@@ -80,10 +91,10 @@ def _axis_with_glyphs(axis: Axis) -> Axis:
 def _section_with_glyphs(section: Section) -> Section:
     return replace(
         section,
-        title=fonts.drawable(section.title),
-        about=fonts.drawable(section.about),
-        shapes=fonts.drawable(section.shapes),
-        formula=fonts.drawable(section.formula),
+        title=_set(section.title),
+        about=_set(section.about),
+        shapes=_set(section.shapes),
+        formula=_set(section.formula),
         sums=tuple(map(_sum_with_glyphs, section.sums)),
         grids=tuple(map(_grid_with_glyphs, section.grids)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
@@ -91,7 +102,7 @@ def _section_with_glyphs(section: Section) -> Section:
 
 
 def _sum_with_glyphs(each: Sum) -> Sum:
-    left, right, result = map(fonts.drawable, (each.left, each.right, each.result))
+    left, right, result = map(_set, (each.left, each.right, each.result))
     return replace(each, left=left, right=right, result=result)
 
 

@@ -15,10 +15,13 @@ from matplotlib.figure import Figure
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.drawings import drawing_of
+from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.texts import Captions
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.axes import AXES_NOTE
+from attnviz.views.grids.description import hides, notes
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.pooling import block_size, pool
 from attnviz.views.grids.section import Drawable, Section, opened
@@ -72,14 +75,21 @@ def provenance_of(view: View) -> str:
     return json.dumps(asdict(view.provenance), ensure_ascii=False)
 
 
-def captions_of(view: View) -> Captions:
-    return Captions(view.headline, view.picture.caption)
+def captions_of(view: View, look: Look) -> Captions:
+    """What is written around panels; what stands on their axes is not said again."""
+    on_axes = AXES_NOTE.split(BETWEEN)
+    panels = view.picture.panels
+    said = [note for note in notes(panels) if note not in on_axes]
+    told = drawing_of(view.picture.groups) is not None  # by the picture itself
+    hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
+    made = view.settings if look.footnote else ""
+    return Captions(view.headline, BETWEEN.join([*said, *hatched]), made)
 
 
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
-    captions = captions_of(view)
+    captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         groups = groups_with_glyphs(view.picture.groups)
         draw(groups, look, captions_with_glyphs(captions)).savefig(

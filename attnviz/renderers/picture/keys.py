@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import (
     Bar,
     Block,
@@ -16,7 +17,7 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.scales import Scale
 
 LEADING = 1.6  # from one line to the next

@@ -1,7 +1,8 @@
 """How large everything in a picture of panels is, and where it stands; all lengths are inches.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). The
-data itself is never cut.
+data itself is never cut. A page of a given size is filled; without one it is as large as the
+panels want to be.
 """
 
 from __future__ import annotations
@@ -9,134 +10,252 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from attnviz.renderers.picture.arrangement import Arranged, Shown
-from attnviz.renderers.picture.bars import BAR_SPACE, bar_labels, bar_marks, bars_beside, scales_of
+from attnviz.renderers.picture.arrangement import Arranged, Shown, free
+from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bars_beside, scales_of
 from attnviz.renderers.picture.charts import Chart, chart, chart_ticks
-from attnviz.renderers.picture.labels import labels_at, marks_at
+from attnviz.renderers.picture.frame import Captions, Frame, framed
+from attnviz.renderers.picture.labels import column_title, labels_at, marks_at, row_title
+from attnviz.renderers.picture.lettering import POINT, SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
-from attnviz.renderers.picture.placed import Box, Layout, Panel
-from attnviz.renderers.picture.texts import (
-    CAPTION,
-    MARGIN,
-    TITLE,
-    TITLE_LEADING,
-    Captions,
-    caption_lines,
-    caption_words,
-    panel_titles,
-    title_lines,
-    title_words,
-)
+from attnviz.renderers.picture.placed import Box, Layout, Mark, Panel, Words
+from attnviz.renderers.picture.texts import Headings, headings, panel_words
 from attnviz.renderers.picture.ticks import (
-    AXIS_TITLE,
-    POINT,
     PanelStyle,
     Ticks,
     column_ticks,
-    longest_label,
     no_ticks,
     reach,
     row_ticks,
+    style_of,
 )
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 
 DEFAULT_STYLE = PanelStyle()
 
-Size = tuple[float, float]
-
-PANEL_GAP = 0.3
+FEW, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
+STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
+LEAST = 1.2  # letters of a label: so high and so wide is a panel
+SMALLER_LETTERS = (1.0, 0.85, 0.72, 0.6)
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
+TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
+WIDEST_GAP = 3.0  # times the usual one, where cells cannot become wider
+GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT = 0.72  # of its width
+CHART_CELLS = 16  # as many cells of a grid count as much as a chart
+MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
+NATURAL_SHARE = 0.62  # of the letters of a slide: a picture of its own size is smaller
+GROWING = 8  # rounds in which letters and page grow with each other
+NATURAL_SHAPE = 1.5  # width by height of a picture that has no size given
+NARROWEST, LOWEST = 4.6, 2.2
 
 
 @dataclass(frozen=True, eq=False)
 class PanelRows:
     """Panels in rows and columns, with the room that each row and column gives to labels."""
 
-    drawn: tuple[Shown, ...]
-    columns: int
+    arranged: Arranged
     style: PanelStyle
-    heading: float  # the room for the title above each panel
+    headings: Headings
     row_ticks: tuple[Ticks, ...]
     column_ticks: tuple[Ticks, ...]
     width: float  # of the room for one panel, without its labels
     height: float
 
     @property
-    def rows(self) -> int:
-        return math.ceil(len(self.drawn) / self.columns)
+    def drawn(self) -> tuple[Shown, ...]:
+        return self.arranged.panels
+
+    @property
+    def columns(self) -> int:
+        return self.arranged.columns
+
+    def places(self, row: int) -> range:
+        """The panels of a row."""
+        start = row * self.columns
+        return range(start, min(start + self.columns, len(self.drawn)))
+
+    def heading(self, row: int) -> float:
+        """The room for titles above a row."""
+        return self.headings.height(self.places(row))
 
     def label_width(self, column: int) -> float:
         return max(reach(ticks, self.style) for ticks in self.row_ticks[column :: self.columns])
 
     def label_height(self, row: int) -> float:
-        start = row * self.columns
-        return max(
-            reach(ticks, self.style) for ticks in self.column_ticks[start : start + self.columns]
+        return max(reach(self.column_ticks[place], self.style) for place in self.places(row))
+
+    @property
+    def labels(self) -> Size:
+        """What all labels and titles take of a page."""
+        wide = sum(self.label_width(column) for column in range(self.columns))
+        rows = range(self.arranged.rows)
+        return wide, sum(self.label_height(row) + self.heading(row) for row in rows)
+
+    @cached_property
+    def sizes(self) -> list[Size]:
+        return [_size(each, self.width, self.height, self.style) for each in self.drawn]
+
+    @property
+    def cell(self) -> float:
+        """The area of the smallest cell."""
+        areas = (
+            width * height / (each.values.size if isinstance(each, Grid) else CHART_CELLS)
+            for each, (width, height) in zip(self.drawn, self.sizes, strict=True)
+            if each
         )
+        preferred = MUCH_LARGER if self.arranged.preferred else 1.0
+        return min(areas) * preferred * self.headings.worth(self.style)
 
 
-def lay_out(arranged: Arranged, size: Size | None, captions: Captions) -> Layout:
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A page with its frame, and the panels that are to fill it."""
+
+    frame: Frame
+    room: Box
+    best: PanelRows
+
+    @property
+    def fits(self) -> bool:
+        """Whether panels are at least as high and as wide as a label."""
+        return min(self.best.width, self.best.height) >= LEAST * self.frame.letters.label * POINT
+
+
+def lay_out(
+    candidates: Sequence[Arranged], size: Size | None, captions: Captions, text_size: float = 1.0
+) -> Layout:
     """Panels in rows and columns, as many of each as make the cells largest."""
-    scales = scales_of(arranged.panels)
-    size = size or natural_size(arranged, scales)
-    caption, title = caption_lines(captions.small_print, size), title_lines(captions.title, size)
-    room = room_between(size, len(title), len(caption), scales)
-    placed, right = place(arranged.panels, room, arranged.columns)
-    bars = tuple(bars_beside(placed, scales, right))
-    words = (
-        *title_words(title, size),
-        *placed.words,
-        *(words for bar in bars for words in bar_labels(bar)),
-        *caption_words(caption, size),
-    )
+    scales = scales_of(candidates[0].panels)
+    if size is None:
+        candidates, size, letters = natural(candidates, scales, captions, text_size)
+        form = (1.0, 1.0) if size[0] < SLIDE[0] else (STRETCH, SQUEEZE)
+        page = _filled(candidates, captions, size, letters, form)
+    else:
+        page = filled(candidates, size, captions, text_size)
+    placed, right = _placed(page.best, page.room)
+    around = tuple(page.frame.words())
+    return replace(with_bars(placed, scales, right, page.frame.letters, around), size=size)
+
+
+def filled(
+    candidates: Sequence[Arranged], size: Size, captions: Captions, text_size: float
+) -> Filled:
+    """A page of a given size, in letters that are smaller where they leave panels no room."""
+    for share in SMALLER_LETTERS:
+        letters = lettering(size, text_size * share)
+        page = _filled(candidates, captions, size, letters, (STRETCH, SQUEEZE))
+        if page.fits:
+            break
+    return page
+
+
+def _filled(
+    candidates: Sequence[Arranged],
+    captions: Captions,
+    size: Size,
+    letters: Lettering,
+    form: tuple[float, float],
+) -> Filled:
+    frame = framed(captions, size, letters)
+    left, bottom, width, height = frame.room
+    bars = bar_space(scales_of(candidates[0].panels), letters)
+    room = (left, bottom, max(width - bars, 0.5), height)
+    return Filled(frame, room, settled(candidates, room, style_of(letters, size, *form)))
+
+
+def labels_shown(page: Filled) -> int:
+    """How many of the labels of its tokens a panel has, at least."""
+    shown = (len(ticks.places) for ticks in (*page.best.row_ticks, *page.best.column_ticks))
+    return min((count for count in shown if count), default=0)
+
+
+def with_bars(
+    placed: Layout,
+    scales: Sequence[Scale],
+    right: float,
+    letters: Lettering,
+    around: tuple[Words, ...] = (),
+) -> Layout:
+    """The same with the colour bars of its scales beside it."""
+    bars = tuple(bars_beside(placed, scales, right, letters))
+    words = (*around, *placed.words, *(each for bar in bars for each in bar_labels(bar, letters)))
     marks = (*placed.marks, *(mark for bar in bars for mark in bar_marks(bar)))
-    return replace(placed, size=size, bars=bars, words=words, marks=marks)
+    return replace(placed, bars=bars, words=words, marks=marks)
 
 
 def place(
-    drawn: Sequence[Shown],
-    room: Box,
-    columns: int | None = None,
-    style: PanelStyle = DEFAULT_STYLE,
-    centred: bool = True,
+    drawn: Sequence[Shown], room: Box, style: PanelStyle = DEFAULT_STYLE
 ) -> tuple[Layout, float]:
     """The panels in a part of a page, with their labels; and where the last one ends."""
-    counts = [columns] if columns else range(1, len(drawn) + 1)
-    arranged = (_arranged(tuple(drawn), count, room, style) for count in counts)
-    best = max(arranged, key=_smallest_panel)
-    boxes, right = _boxes(best, room, centred)
-    ticks = list(zip(best.row_ticks, best.column_ticks, boxes, strict=True))
-    words = (
-        *(
-            words
-            for each, box in zip(drawn, boxes, strict=True)
-            for words in panel_titles(each, box, style.title, 6.0, box[2] + PANEL_GAP * 0.6)
-        ),
-        *(words for rows, columns, box in ticks for words in labels_at(rows, columns, box, style)),
-    )
-    marks = tuple(mark for rows, columns, box in ticks for mark in marks_at(rows, columns, box))
+    return _placed(settled(free(drawn), room, style), room)
+
+
+def settled(candidates: Sequence[Arranged], room: Box, style: PanelStyle) -> PanelRows:
+    """The panels as one of these ways sets them: the one with the largest cells."""
+    return max((_settled(each, room, style) for each in candidates), key=lambda each: each.cell)
+
+
+def _placed(best: PanelRows, room: Box) -> tuple[Layout, float]:
+    boxes, right = _boxes(best, room)
+    words, marks = tuple(_words(best, boxes, room)), tuple(_marks(best, boxes))
     panels, charts = tuple(_panels(best, boxes)), tuple(_charts(best, boxes))
     return Layout((room[2], room[3]), panels, charts, (), words, marks), right
 
 
-def natural_size(arranged: Arranged, scales: Sequence[Scale]) -> Size:
-    """As large as the panels want to be: small ones for many heads, larger ones for many tokens."""
-    drawn, count = arranged.panels, len(arranged.panels)
-    columns = arranged.columns or min(count, math.ceil(math.sqrt(count * 1.6)))
-    rows = math.ceil(count / columns)
+def natural(
+    candidates: Sequence[Arranged], scales: Sequence[Scale], captions: Captions, text_size: float
+) -> tuple[list[Arranged], Size, Lettering]:
+    """As large as the panels want to be: small ones for many heads, larger ones for many tokens.
+
+    Letters grow with the page, for the whole of it will be shown on one slide; and it grows to
+    the width of a slide, at most.
+    """
+    letters = Lettering().scaled(NATURAL_SHARE * text_size)
+    sizes = [_page(each, scales, captions, letters) for each in candidates]
+    best = min(range(len(sizes)), key=lambda place: _oddness(candidates[place], sizes[place]))
+    chosen, size = [candidates[best]], sizes[best]
+    for _ in range(GROWING):
+        share = min(max(size[0] / SLIDE[0], NATURAL_SHARE), 1.0)
+        letters = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
+        size = _page(chosen[0], scales, captions, letters)
+    if size[0] <= SLIDE[0]:
+        return chosen, size, letters
+    return chosen, (SLIDE[0], min(max(size[1], SLIDE[1]), SLIDE[0])), letters
+
+
+def _oddness(arranged: Arranged, size: Size) -> float:
+    """How far a page is from the shape of a picture that one would choose."""
+    preferred = math.log(MUCH_LARGER) if arranged.preferred else 0.0
+    return abs(math.log(size[0] / size[1] / NATURAL_SHAPE)) - preferred
+
+
+def _page(
+    arranged: Arranged, scales: Sequence[Scale], captions: Captions, letters: Lettering
+) -> Size:
+    """The page that the panels want, with what stands around them."""
+    style = style_of(letters, SLIDE, 1.0, 1.0)
+    width, height = _natural_panel(arranged)
+    found = _in_panels(arranged, width, height, style)
+    labels_wide, labels_high = found.labels
+    columns, rows = _columns_and_rows(found)
+    wide = sum(columns) + labels_wide + style.gap * (len(columns) - 1)
+    high = sum(rows) + labels_high + GAP_BELOW * style.gap * (len(rows) - 1)
+    page = max(wide + bar_space(scales, letters) + 2 * letters.margin, NARROWEST)
+    frame = framed(captions, (page, SLIDE[1]), letters)
+    return page, max(high + SLIDE[1] - frame.room[3], LOWEST)
+
+
+def _natural_panel(arranged: Arranged) -> Size:
+    """How large a panel wants to be among so many."""
+    columns, rows = arranged.columns, arranged.rows
     side = max(1.7, 4.4 / math.sqrt(max(rows, columns * 0.75)))
-    grids = [each for each in drawn if isinstance(each, Grid)]
+    grids = [each for each in arranged.panels if isinstance(each, Grid)]
     longest = max((len(grid.columns) for grid in grids), default=1)
     side = min(max(side, 0.115 * longest), max(side, 7.4 / math.sqrt(rows * columns)))
-    high = max(side * _natural_height(each) for each in drawn if each)
-    beside = 2 * AXIS_TITLE + max((longest_label(grid.rows) for grid in grids), default=0.3)
-    width = columns * (side + PANEL_GAP) + beside + (BAR_SPACE if scales else 0) + 2 * MARGIN
-    below = AXIS_TITLE + max((longest_label(grid.columns) for grid in grids), default=0.3)
-    height = rows * (high + PANEL_GAP) + below + 2 * MARGIN + 0.7
-    return max(width, 4.6), max(height, 2.2)
+    return side, max(side * _natural_height(each) for each in arranged.panels if each)
 
 
 def _natural_height(each: Grid | Curves) -> float:
@@ -146,141 +265,187 @@ def _natural_height(each: Grid | Curves) -> float:
     return min(1.0, max(0.2, len(each.rows) / len(each.columns)))
 
 
-def room_between(
-    size: tuple[float, float], title_lines: int, caption_lines: int, scales: Sequence[Scale]
-) -> Box:
-    """What title, caption and colour bars leave to the panels."""
-    width = size[0] - 2 * MARGIN - (BAR_SPACE if scales else 0)
-    below = MARGIN + caption_lines * CAPTION * POINT * 1.4 + (0.06 if caption_lines else 0)
-    above = MARGIN + title_lines * TITLE * POINT * TITLE_LEADING
-    return MARGIN, below, max(width, 0.5), max(size[1] - below - above, 0.5)
-
-
-def _arranged(drawn: tuple[Shown, ...], columns: int, room: Box, style: PanelStyle) -> PanelRows:
+def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
     """Labels take room from panels, and panels give labels their size: settled in a few rounds."""
-    rows = math.ceil(len(drawn) / columns)
-    gaps_wide = (columns - 1) * PANEL_GAP
-    titled = any(each and each.title for each in drawn)
-    heading = style.title * POINT * 1.7 if titled else 0.0
-    gaps_high = (rows - 1) * PANEL_GAP + rows * heading
+    columns, rows = arranged.columns, arranged.rows
     width, height = room[2] / columns, room[3] / rows
-    for _ in range(3):
-        ticks = _ticks(drawn, columns, width, height, style)
-        settled = PanelRows(drawn, columns, style, heading, *ticks, width, height)
-        labels_wide = sum(settled.label_width(column) for column in range(columns))
-        labels_high = sum(settled.label_height(row) for row in range(rows))
-        width = max((room[2] - gaps_wide - labels_wide) / columns, 0.1)
-        height = max((room[3] - gaps_high - labels_high) / rows, 0.1)
-    return replace(settled, width=width, height=height)
+    for _ in range(4):
+        found = _in_panels(arranged, width, height, style)
+        labels_wide, labels_high = found.labels
+        width = max((room[2] - style.gap * (columns - 1) - labels_wide) / columns, 0.1)
+        height = max((room[3] - GAP_BELOW * style.gap * (rows - 1) - labels_high) / rows, 0.1)
+    return replace(found, width=width, height=height)
+
+
+def _in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle) -> PanelRows:
+    """The labels that panels of this size have."""
+    rows, across = _ticks(arranged, width, height, style)
+    titles = headings(arranged.panels, width + TITLE_BEYOND * style.gap, style)
+    return PanelRows(arranged, style, titles, rows, across, width, height)
 
 
 def _ticks(
-    drawn: tuple[Shown, ...], columns: int, width: float, height: float, style: PanelStyle
+    arranged: Arranged, width: float, height: float, style: PanelStyle
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
     """The labels of every panel; a neighbour's on the left, or below, serve for both."""
+    drawn, columns = arranged.panels, arranged.columns
     ticks = []
     for place, each in enumerate(drawn):
         left = drawn[place - 1] if place % columns else None
         below = drawn[place + columns] if place + columns < len(drawn) else None
-        ticks.append(_ticks_of(each, left, below, style.label, *_size(each, width, height, style)))
+        ticks.append(_ticks_of(each, left, below, _size(each, width, height, style), style))
     rows, across = zip(*ticks, strict=True)
     return rows, across
 
 
 def _ticks_of(
-    each: Shown, left: Shown, below: Shown, label: float, width: float, height: float
+    each: Shown, left: Shown, below: Shown, size: Size, style: PanelStyle
 ) -> tuple[Ticks, Ticks]:
     if each is None:
         return Ticks("", 1), Ticks("", 1)
     if isinstance(each, Curves):
-        return chart_ticks(each, width)
+        return chart_ticks(each, *size, style.label)
     beside = isinstance(left, Grid) and left.values.shape == each.values.shape
     same_rows = beside and isinstance(left, Grid) and left.rows == each.rows
     same_columns = isinstance(below, Grid) and below.columns == each.columns
-    return (
-        no_ticks(each.rows) if same_rows else row_ticks(each.rows, height / len(each.rows), label),
-        no_ticks(each.columns)
-        if same_columns
-        else column_ticks(each.columns, width / len(each.columns), label),
-    )
+    rows = no_ticks(each.rows)
+    if not same_rows:
+        rows = row_ticks(each.rows, size[1] / len(each.rows), style)
+        if isinstance(left, Grid) and left.rows.title == each.rows.title:
+            rows = replace(rows, title="")  # stands at the left of the row already
+    if same_columns:
+        return rows, no_ticks(each.columns)
+    return rows, column_ticks(each.columns, size[0] / len(each.columns), style)
 
 
-def _size(each: Shown, width: float, height: float, style: PanelStyle) -> tuple[float, float]:
-    """How much of its room a panel takes: cells are square where both sides count the same.
+def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
+    """How much of its room a panel takes: cells are about square where both sides count the same.
 
     On a page of many panels they may be wider, for then their numbers can be larger.
     """
     if each is None:
         return 0.0, 0.0
     if isinstance(each, Curves):
-        return width, min(height, width * CHART_HEIGHT)
+        return width, min(height, width * CHART_HEIGHT * style.squeeze)
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.counts == each.columns.counts and rows > 1:
-        return min(wide, high * style.stretch) * columns, min(wide, high) * rows
+        stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
+        return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     numbers = longest_number(each) * style.numbers / 10 / NUMBER_SHARE if style.numbers else 0.0
-    return (
-        min(width, max(high * 1.6 * columns, 0.3 * width, numbers * columns)),
-        min(height, max(wide * 1.2 * rows, LOWEST_ROW * rows)),
-    )
+    widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
+    return min(width, widest), min(height, max(wide * 1.2, LOWEST_ROW) * rows)
 
 
-def _smallest_panel(settled: PanelRows) -> float:
-    """The area of the smallest cell, a chart counting as one of four by four."""
-    sizes = [
-        (each, _size(each, settled.width, settled.height, settled.style))
-        for each in settled.drawn
-        if each
+def _columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
+    """How wide each column is, and how high each row."""
+    sizes, count = best.sizes, best.columns
+    columns = [
+        max(_wide_enough(best, place) for place in range(column, len(sizes), count))
+        for column in range(count)
     ]
-    return min(
-        width * high / (each.values.size if isinstance(each, Grid) else 16)
-        for each, (width, high) in sizes
-    )
+    rows = [max(sizes[place][1] for place in best.places(row)) for row in range(best.arranged.rows)]
+    return columns, rows
 
 
-def _boxes(settled: PanelRows, room: Box, centred: bool) -> tuple[list[Box], float]:
-    """Panels from the top left, or all of them in the middle of the room; and where they end."""
-    sizes = [_size(each, settled.width, settled.height, settled.style) for each in settled.drawn]
-    lefts, right = _edges(
-        [settled.label_width(column) for column in range(settled.columns)],
-        [max(width for width, _ in sizes)] * settled.columns,
-        [0.0] * settled.columns,
-    )
-    rows = [
-        sizes[start : start + settled.columns] for start in range(0, len(sizes), settled.columns)
-    ]
+def _wide_enough(best: PanelRows, place: int) -> float:
+    """The width of a panel, or that of its title where there is room for it."""
+    title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
+    return max(best.sizes[place][0], min(title, best.width))
+
+
+def _boxes(best: PanelRows, room: Box) -> tuple[list[Box], float]:
+    """Panels from the left edge, in the middle of the height; and where they end."""
+    columns, rows = _columns_and_rows(best)
+    gap = best.style.gap
+    label_widths = [best.label_width(column) for column in range(best.columns)]
+    taken = sum(label_widths) + sum(columns)
+    spare = (room[2] - taken) / max(len(columns) - 1, 1)
+    spread = min(max(gap, spare), WIDEST_GAP * gap)
+    lefts, right = _edges(label_widths, columns, [0.0] * len(columns), spread)
+    indices = range(len(rows))
     tops, bottom = _edges(
-        [settled.heading] * settled.rows,
-        [max(height for _, height in row) for row in rows],
-        [settled.label_height(row) for row in range(settled.rows)],
+        [best.heading(row) for row in indices],
+        rows,
+        [best.label_height(row) for row in indices],
+        GAP_BELOW * gap,
     )
-    start = room[0] + (max(0.0, (room[2] - right) / 2) if centred else 0.0)
-    top = room[1] + room[3] - (max(0.0, (room[3] - bottom) / 2) if centred else 0.0)
+    top = room[1] + room[3] - max(0.0, (room[3] - bottom) / 2)
     boxes = []
-    for place, (width, height) in enumerate(sizes):
-        row, column = divmod(place, settled.columns)
-        boxes.append((start + lefts[column], top - tops[row] - height, width, height))
-    return boxes, start + right
+    for place, (width, height) in enumerate(best.sizes):
+        row, column = divmod(place, best.columns)
+        boxes.append((room[0] + lefts[column], top - tops[row] - height, width, height))
+    return boxes, room[0] + right
 
 
 def _edges(
-    before: Sequence[float], sizes: Sequence[float], after: Sequence[float]
+    before: Sequence[float], sizes: Sequence[float], after: Sequence[float], gap: float
 ) -> tuple[list[float], float]:
     """Where each of a row of boxes begins, and where the last one and its labels end."""
     starts, place = [], 0.0
     for room, size, room_behind in zip(before, sizes, after, strict=True):
         starts.append(place + room)
-        place += room + size + room_behind + PANEL_GAP
-    return starts, place - PANEL_GAP
+        place += room + size + room_behind + gap
+    return starts, place - gap
 
 
-def _panels(settled: PanelRows, boxes: Sequence[Box]) -> Iterator[Panel]:
-    for each, box in zip(settled.drawn, boxes, strict=True):
+def _words(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words]:
+    """Titles above panels, labels beside and below, and what the sides are."""
+    style, titles = best.style, best.headings
+    for place, (each, box) in enumerate(zip(best.drawn, boxes, strict=True)):
+        yield from panel_words(each, titles.lines[place], titles.size, box, style.smallest)
+        rows, columns = best.row_ticks[place], best.column_ticks[place]
+        untitled = replace(rows, title=""), replace(columns, title="")
+        yield from labels_at(*untitled, box, style)
+    yield from _row_titles(best, boxes, room)
+    for row in range(best.arranged.rows):
+        yield from _column_titles(best, boxes, best.places(row))
+
+
+def _row_titles(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words]:
+    """One for all rows that follow each other and are the same."""
+    for column in range(best.columns):
+        places = range(column, len(boxes), best.columns)
+        for title, run in _runs([best.row_ticks[place].title for place in places]):
+            among = [places[each] for each in run]
+            span = (min(boxes[p][1] for p in among), max(boxes[p][1] + boxes[p][3] for p in among))
+            right = min(boxes[p][0] for p in among) - max(best.row_ticks[p].extent for p in places)
+            yield from row_title(title, right, span, best.style)
+
+
+def _column_titles(best: PanelRows, boxes: Sequence[Box], places: range) -> Iterator[Words]:
+    """One for all columns of a row that are the same."""
+    for title, run in _runs([best.column_ticks[place].title for place in places]):
+        among = [places[each] for each in run]
+        span = (boxes[among[0]][0], boxes[among[-1]][0] + boxes[among[-1]][2])
+        foot = min(boxes[p][1] - best.column_ticks[p].extent for p in among)
+        yield from column_title(title, foot, span, best.style)
+
+
+def _runs(titles: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+    """Places that follow each other with the same title; places without one are passed over."""
+    run: list[int] = []
+    for place, title in enumerate(titles):
+        if title and run and titles[run[0]] != title:
+            yield titles[run[0]], run
+            run = []
+        run += [place] if title else []
+    if run:
+        yield titles[run[0]], run
+
+
+def _marks(best: PanelRows, boxes: Sequence[Box]) -> Iterator[Mark]:
+    for rows, columns, box in zip(best.row_ticks, best.column_ticks, boxes, strict=True):
+        yield from marks_at(rows, columns, box)
+
+
+def _panels(best: PanelRows, boxes: Sequence[Box]) -> Iterator[Panel]:
+    for each, box in zip(best.drawn, boxes, strict=True):
         if isinstance(each, Grid):
-            yield panel_of(each, box)
+            yield panel_of(each, box, best.style.number, best.style.smallest)
 
 
-def _charts(settled: PanelRows, boxes: Sequence[Box]) -> Iterator[Chart]:
-    for each, box in zip(settled.drawn, boxes, strict=True):
+def _charts(best: PanelRows, boxes: Sequence[Box]) -> Iterator[Chart]:
+    for each, box in zip(best.drawn, boxes, strict=True):
         if isinstance(each, Curves):
             yield chart(each, box)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+
+from attnviz.renderers.look import LABEL_ON_A_SLIDE
 
 SLIDE = (13.333, 7.5)  # inches: the page of a slide, for which the sizes below are meant
 SMALLEST_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
+SMALLEST = 10.0  # points on a slide: nobody in the last row reads less
+
+POINT = 1 / 72
+MARGIN = 1.2  # in letters of the headline
+
+Size = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -15,25 +23,36 @@ class Lettering:
     headline: float = 28.0
     title: float = 20.0  # above a panel, and what a step is called
     text: float = 18.0  # sentences and sums
-    label: float = 18.0
+    label: float = LABEL_ON_A_SLIDE
     number: float = 18.0  # in cells, at most
     axis: float = 16.0  # titles of axes, ends of scales
-    small_print: float = 12.0
-    smallest: float = 10.0  # below, labels are thinned out and pages divided
+    note: float = 14.0  # how to read what is drawn
+    small_print: float = 11.0  # what made it
+    smallest: float = SMALLEST  # below, labels are thinned out and pages divided
 
-    def scaled(self, factor: float) -> Lettering:
+    def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
         """All of them so many times as large."""
-        sizes = {name: size * factor for name, size in vars(self).items()}
-        return replace(self, **sizes)
+        sizes = (getattr(self, each.name) for each in fields(self))
+        return Lettering(*(max(size * factor, at_least) for size in sizes))
+
+    @property
+    def margin(self) -> float:
+        """Inches that stay free on each side of a page."""
+        return self.headline * POINT * MARGIN
 
 
-def lettering(size: tuple[float, float], text_size: float = 1.0) -> Lettering:
+def lettering(size: Size, text_size: float = 1.0) -> Lettering:
     """The letters of a page of this size; `text_size` makes them larger or smaller.
 
     >>> lettering((13.333, 7.5)).label, round(lettering((26.666, 15.0)).label, 1)
     (18.0, 36.0)
     """
-    share = min(size[0] / SLIDE[0], size[1] / SLIDE[1])
-    page = Lettering().scaled(max(share, SMALLEST_SHARE))
-    larger = page.scaled(text_size)
-    return replace(larger, smallest=min(page.smallest, larger.label))
+    share = share_of(size)
+    larger = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
+    smallest = {"smallest": min(SMALLEST * share, larger.label)}
+    return Lettering(**{**vars(larger), **smallest})
+
+
+def share_of(size: Size) -> float:
+    """How large the letters of a page are beside those of a slide."""
+    return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), SMALLEST_SHARE)

@@ -8,23 +8,28 @@ from functools import lru_cache
 
 import numpy as np
 
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box, Panel
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text
 
 NUMBER = 10.0  # points
-NUMBER_SHARE = 0.74  # of the width of a cell, at most,
+NUMBER_SHARE = 0.8  # of the width of a cell, at most,
 HEIGHT_SHARE = 0.62  # and of its height
 MOST_NUMBERED = 2500  # cells: among more no number can be read
 
 
-def panel_of(grid: Grid, box: Box) -> Panel:
+def panel_of(
+    grid: Grid, box: Box, largest: float = NUMBER, smallest: float = SMALLEST_NUMBER
+) -> Panel:
+    """A panel with the numbers of its cells, in letters between two sizes."""
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
-    size = min(NUMBER, 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE)
+    fitting = 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE
     # What has no colours is nothing without its numbers, however small.
-    smallest = 0.0 if grid.scale.kind == "none" else SMALLEST_NUMBER
-    return Panel(grid, box, _numbers(grid), size, smallest)
+    least = 0.0 if grid.scale.kind == "none" else smallest
+    return Panel(grid, box, _numbers(grid), min(largest, *fitting), least)
 
 
 def numbered_as(panel: Panel, full: Grid) -> Panel:
@@ -37,7 +42,7 @@ def numbered_as(panel: Panel, full: Grid) -> Panel:
 def longest_number(grid: Grid) -> float:
     """The width of the longest number of a grid, in letters of 10 points."""
     widths = (text_width(text, 10) for text in _longest(_numbers(grid)))
-    return max(widths, default=0.0) or text_width("-0.00", 10)
+    return max(widths, default=0.0) or text_width("−0.00", 10)
 
 
 @lru_cache(maxsize=128)
@@ -51,7 +56,8 @@ def _written(grid: Grid, write: Write) -> np.ndarray:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
     for place, value in np.ndenumerate(grid.values):
-        numbers[place] = cell_text(value.item(), bool(grid.hidden[place]), write)
+        text = cell_text(value.item(), bool(grid.hidden[place]), write)
+        numbers[place] = typeset(text)
     return numbers
 
 

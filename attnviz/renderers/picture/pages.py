@@ -7,44 +7,30 @@ tables. All lengths are inches.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 
 import numpy as np
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.arrangement import Arranged, arranged
-from attnviz.renderers.picture.bars import BAR_SPACE, bar_labels, bar_marks, bars_beside, scales_of
-from attnviz.renderers.picture.cards import LEADING, RULE, Card, card_of, without_titles
+from attnviz.renderers.picture.arrangement import arrangements, free
+from attnviz.renderers.picture.bars import bar_space, scales_of
+from attnviz.renderers.picture.cards import RULE, Card, card_of, without_titles
 from attnviz.renderers.picture.drawings import NATURAL, Drawing, drawing_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
-from attnviz.renderers.picture.layout import lay_out, natural_size, place, room_between
-from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.frame import Captions, Line, framed, stacked
+from attnviz.renderers.picture.layout import lay_out, natural, place, with_bars
+from attnviz.renderers.picture.lettering import POINT, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import numbered_as
-from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, scaled_down
-from attnviz.renderers.picture.texts import (
-    BOLD,
-    CAPTION,
-    CAPTION_LEADING,
-    MARGIN,
-    ROOM_FOR_CAPTION,
-    Captions,
-    caption_lines,
-    caption_words,
-    fitted,
-    title_lines,
-    title_words,
-    wrapped,
-)
-from attnviz.renderers.picture.ticks import POINT, PanelStyle, text_width
+from attnviz.renderers.picture.placed import Box, Layout, empty_layout, scaled_down
+from attnviz.renderers.picture.texts import BOLD, fitted, without_what_all_say, wrapped
+from attnviz.renderers.picture.ticks import PanelStyle, text_width
 from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
-
-Size = tuple[float, float]
 
 PAGES = ((12.8, 7.2), (16.0, 9.0), (19.2, 10.8))  # the first on which everything fits
 WIDTHS, HIGHEST = (16.0, 19.2, 24.0), 40.0  # of a page that grows
@@ -52,6 +38,8 @@ UPRIGHT = 1.25  # times as high as wide it may be, before it becomes wider
 STEP = 1.1  # by which a page grows until everything fits
 GROWN = (1.1, 1.2, 1.3, 1.45, 1.6, 1.8)  # times as large as they must be cells become
 
+SMALL_LETTERS = Lettering().scaled(0.5)
+MARGIN = SMALL_LETTERS.margin
 ALONE = PanelStyle(stretch=1.6, numbers=8.0)
 LARGE_HEADING, ABOUT, FORMULA, OVERLINE = 16.0, 10.5, 9.0, 8.0  # of a section with its own page
 SUM_SIZES = (13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0)
@@ -62,27 +50,13 @@ SUMS_SHARE = 0.36  # of the page's height, at most
 NARROWEST = 6.4
 
 
-@dataclass(frozen=True)
-class TextLine:
-    """A line of text that has not yet found its place."""
-
-    text: str
-    size: float
-    bold: bool = False
-    faint: bool = False
-
-    @property
-    def height(self) -> float:
-        return self.size * POINT * LEADING
-
-
 def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """One picture of all that is drawn: of tables as ever, of sections with a card for each."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := drawing_of(groups):
         return _of_its_own(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(arranged(groups, look.size), look.size, captions)
+        return lay_out(arrangements(_named(groups)), look.size, captions, look.text_size)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return stills(sections, look, captions)[0]
@@ -94,27 +68,48 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     letters = lettering(look.size or NATURAL, look.text_size)
     size = look.size
     if size is None:
-        width, height = drawing.natural_size(letters, NATURAL[0] - 2 * MARGIN)
-        width += 2 * MARGIN
-        size = width, height + HIGHEST - _room(captions, (width, HIGHEST))[3]
-    layout = drawing.place(_room(captions, size), letters)
-    return _with_words(layout, captions, size)
+        width, height = drawing.natural_size(letters, NATURAL[0] - 2 * letters.margin)
+        width += 2 * letters.margin
+        size = width, height + HIGHEST - framed(captions, (width, HIGHEST), letters).room[3]
+    frame = framed(captions, size, letters)
+    layout = drawing.place(frame.room, letters)
+    return replace(layout, size=size, words=(*layout.words, *frame.words()))
+
+
+def _named(groups: Sequence[Group]) -> list[Group]:
+    """Groups whose grids have titles that say what others, and colour bars, do not."""
+    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    grids = [each for each in panels if isinstance(each, Grid)]
+    titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
+    named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
+    return [
+        replace(
+            group,
+            panels=tuple([next(named) if isinstance(p, Grid) else p for p in group.panels]),
+            below=tuple([next(named) for _ in group.below]),
+        )
+        for group in groups
+    ]
 
 
 def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
     """A page for each section, all laid out alike: what they share stands in one place."""
     size = look.size or _natural_size(sections, captions)
     heads = [list(_head(section, captions.title, size[0])) for section in sections]
+    frame = framed(replace(captions, title=""), size, SMALL_LETTERS)
     top = size[1] - MARGIN - max(_height(head) for head in heads)
-    caption = caption_lines(captions.small_print, size)
-    bottom = MARGIN + len(caption) * CAPTION * POINT * CAPTION_LEADING
+    bottom = frame.room[1]
     sums = _sums(sections, size[0] - 2 * MARGIN, (top - bottom) * SUMS_SHARE)
     middle = bottom + max(_height(lines) for lines in sums)
     room = (MARGIN, middle + 0.1, size[0] - 2 * MARGIN, max(top - middle - 0.2, 0.5))
     pages = []
     for head, tables, lines in zip(heads, _alike(sections, room), sums, strict=True):
-        words = (*_stacked(head, size[1] - MARGIN), *tables.words, *_stacked(lines, middle))
-        words = (*words, *caption_words(caption, size))
+        words = (
+            *stacked(head, MARGIN, size[1] - MARGIN),
+            *tables.words,
+            *stacked(lines, MARGIN, middle),
+        )
+        words = (*words, *frame.words())
         pages.append(replace(tables, size=size, words=words))
     return pages
 
@@ -122,7 +117,7 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
 def _natural_size(sections: Sequence[Section], captions: Captions) -> Size:
     """As large as the tables want to be, and as what is written around them needs."""
     every = [each.grids for each in sections if each.grids]
-    sizes = [natural_size(Arranged(grids), scales_of(grids)) for grids in every]
+    sizes = [natural(free(grids), scales_of(grids), Captions(), 1.0)[1] for grids in every]
     width = max([NARROWEST, *(width for width, _ in sizes)])
     tables = max((height for _, height in sizes), default=1.0)
     head = max(_height(list(_head(section, captions.title, width))) for section in sections)
@@ -130,32 +125,24 @@ def _natural_size(sections: Sequence[Section], captions: Captions) -> Size:
     return width, tables + head + max(_height(lines) for lines in sums)
 
 
-def _head(section: Section, title: str, width: float) -> Iterator[TextLine]:
+def _head(section: Section, title: str, width: float) -> Iterator[Line]:
     """What the step is, in lines from the top of the page."""
     room = width - 2 * MARGIN
     if title:
-        yield TextLine(*fitted(title, OVERLINE, 6.0, room), faint=True)
-    yield TextLine(*fitted(section.heading, LARGE_HEADING, 9.0, room / BOLD), bold=True)
+        yield Line(*fitted(title, OVERLINE, 6.0, room), faint=True)
+    yield Line(*fitted(section.heading, LARGE_HEADING, 9.0, room / BOLD), bold=True)
     for line in wrapped(section.about.split(), " ", ABOUT, room):
-        yield TextLine(line, ABOUT)
+        yield Line(line, ABOUT)
     parts = [part for part in (section.formula, section.shapes) if part]
     for line in wrapped(parts, "     ", FORMULA, room):
-        yield TextLine(*fitted(line, FORMULA, 6.0, room), faint=True)
+        yield Line(*fitted(line, FORMULA, 6.0, room), faint=True)
 
 
-def _height(lines: Sequence[TextLine]) -> float:
+def _height(lines: Sequence[Line]) -> float:
     return sum(line.height for line in lines)
 
 
-def _stacked(lines: Sequence[TextLine], top: float) -> Iterator[Words]:
-    """Lines one below the other, each standing on the foot of its own height."""
-    for line in lines:
-        foot = top - line.size * POINT
-        yield Words(line.text, MARGIN, foot, line.size, bold=line.bold, faint=line.faint)
-        top -= line.height
-
-
-def _sums(sections: Sequence[Section], width: float, height: float) -> list[list[TextLine]]:
+def _sums(sections: Sequence[Section], width: float, height: float) -> list[list[Line]]:
     """The sums of each section, as large as lets those of all fit; if none does, the first ones.
 
     A size at which no sum has to be broken is better than a larger one.
@@ -165,11 +152,11 @@ def _sums(sections: Sequence[Section], width: float, height: float) -> list[list
     widest = max((text_width(text[:LONGEST], 1.0) for text in longest), default=0.0)
     unbroken = [size for size in SUM_SIZES[:SIZES_UNBROKEN] if widest * size <= width]
     for size in (*unbroken, *SUM_SIZES):
-        most = int(height / TextLine("", size).height)
+        most = int(height / Line("", size).height)
         written = [_broken(section.sums, size, width, most) for section in sections]
         if max(map(len, written)) <= most:
             break
-    return [[TextLine(text, size) for text in _cut(lines, max(most, 1))] for lines in written]
+    return [[Line(text, size) for text in _cut(lines, max(most, 1))] for lines in written]
 
 
 def _broken(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
@@ -214,15 +201,9 @@ def _tables(grids: Sequence[Grid], room: Box) -> Layout:
         return empty_layout()
     scales = scales_of(grids)
     left, bottom, width, height = room
-    beside = BAR_SPACE if scales else 0.0
-    placed, right = place(grids, (left, bottom, width - beside, height), None, ALONE)
-    bars = tuple(bars_beside(placed, scales, right))
-    return replace(
-        placed,
-        bars=bars,
-        words=(*placed.words, *(words for bar in bars for words in bar_labels(bar))),
-        marks=(*placed.marks, *(mark for bar in bars for mark in bar_marks(bar))),
-    )
+    beside = bar_space(scales, SMALL_LETTERS)
+    placed, right = place(grids, (left, bottom, width - beside, height), ALONE)
+    return with_bars(placed, scales, right, SMALL_LETTERS)
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
@@ -238,8 +219,7 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
 
 def _room(captions: Captions, size: Size) -> Box:
     """What title and caption leave of a page."""
-    title, caption = title_lines(captions.title, size), caption_lines(captions.small_print, size)
-    left, bottom, width, height = room_between(size, len(title), len(caption), ())
+    left, bottom, width, height = framed(captions, size, SMALL_LETTERS).room
     return left, bottom, width, height - (RULE if captions.title else 0.0)
 
 
@@ -259,7 +239,6 @@ def _fullest(cards: Sequence[Card], room: Box, flowing: Flow) -> Layout:
 
 def _scaled_down_to(cards: Sequence[Card], captions: Captions, size: Size) -> Layout:
     """Laid out on the smallest page of the same shape that holds everything."""
-    captions = captions if min(size) >= ROOM_FOR_CAPTION else replace(captions, small_print="")
     factor, larger = 1.0, size
     while not _fits(flowing := flow(cards, (room := _room(captions, larger))[2], 1.0), room):
         factor *= STEP
@@ -283,6 +262,5 @@ def _grown(cards: Sequence[Card], captions: Captions) -> Layout:
 
 def _with_words(layout: Layout, captions: Captions, size: Size) -> Layout:
     """With the title of the page and its small print."""
-    title, caption = title_lines(captions.title, size), caption_lines(captions.small_print, size)
-    words = (*title_words(title, size), *layout.words, *caption_words(caption, size))
-    return replace(layout, size=size, words=words)
+    words = framed(captions, size, SMALL_LETTERS).words()
+    return replace(layout, size=size, words=(*words, *layout.words))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import (
     Arc,
     Block,
@@ -17,7 +18,7 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
 )
 from attnviz.renderers.picture.texts import fitted
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.arcs import Sentence
 from attnviz.wording.words import counted
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.paragraph import tint_of
 from attnviz.renderers.picture.placed import Block, Box, Layout, Words, empty_layout
-from attnviz.renderers.picture.ticks import POINT, shortened, text_width
+from attnviz.renderers.picture.ticks import shortened, text_width
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.numbers import cell_format
 

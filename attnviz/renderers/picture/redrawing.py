@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Layout, Panel, Words
-from attnviz.renderers.picture.ticks import POINT, text_width
+from attnviz.renderers.picture.ticks import text_width
 
 EDGE = 0.02  # inches around a cell, that its lines reach into
 BELOW, ABOVE = 0.4, 1.2  # of a letter's size: how far a line of text reaches from its foot

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture import keys, paragraph, ranking
 from attnviz.renderers.picture.keys import Key
-from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.panes import panes
 from attnviz.renderers.picture.paragraph import Paragraph
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.ranking import Ranking
 from attnviz.renderers.picture.texts import fitted
-from attnviz.renderers.picture.ticks import POINT
 from attnviz.views.grids.arcs import Sentence
 
 LARGEST = 2.0  # times the letters of a text, that a short sentence is written in

@@ -1,87 +1,151 @@
-"""The words around panels: titles, names of lines, small print; in as many lines as they need."""
+"""Lines of text: in smaller letters, shorter, or more of them; and the titles of panels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Words
-from attnviz.renderers.picture.ticks import POINT, text_width
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.renderers.picture.ticks import PanelStyle, text_width
+from attnviz.views.grids.grid import Curve, Curves, Grid
 
-TITLE, CAPTION = 13.0, 7.0  # points
-SMALLER_TITLE = 10.5
-SMALLEST_LINE = 6.0  # of a title
-TITLE_LEADING = 1.5  # from one line of a title to the next
-CAPTION_LEADING = 1.4
-ROOM_FOR_CAPTION = 3.5  # inches; a smaller picture goes without small print
-SMALLEST_TITLE = 7.0  # of a chart, that shares its line with the names of the lines
-SERIES_LABEL = 8.0
 BOLD = 1.15  # bold letters are so much wider
-MARGIN = 0.22
-ABOVE_A_PANEL = 0.07
+ABOVE_A_PANEL = 0.45  # in letters of the title
+TITLE_LEADING = 1.25
 SHORTENED = 0.95  # of its letters a line keeps each time that it is cut
+SHRINKING = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
+BROKEN = 0.3  # of the worth of titles that stand on one line
+NAMES = 0.85  # of the letters of a title: those of the lines of a chart
+BETWEEN_NAMES = 1.0  # in letters
+
+OF_A_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
+
+Titled = Grid | Curves | None
 
 
 @dataclass(frozen=True)
-class Captions:
-    """What is written around all panels of a picture."""
+class Headings:
+    """What stands above the panels of a page: all in letters of one size, whole."""
 
-    title: str = ""
-    small_print: str = ""
+    size: float
+    lines: tuple[tuple[str, ...], ...]  # of each panel
+    whole: bool  # whether each fits on one line
+
+    def worth(self, style: PanelStyle) -> float:
+        """From 1 to 0: large titles, each on one line, are worth larger panels."""
+        whole = 1.0 if self.whole else BROKEN
+        return whole * math.sqrt(self.size / style.title)
+
+    def width(self, place: int) -> float:
+        """Of the longest line above a panel."""
+        return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
+
+    def height(self, places: Sequence[int]) -> float:
+        """The room above some of the panels."""
+        most = max((len(self.lines[place]) for place in places), default=0)
+        return (most * TITLE_LEADING + ABOVE_A_PANEL) * self.size * POINT if most else 0.0
 
 
-def title_lines(title: str, size: tuple[float, float]) -> list[str]:
-    """A title that is too long for one line, even if it is smaller, goes on in the next."""
-    room = size[0] - 2 * MARGIN
-    if text_width(title, SMALLER_TITLE * BOLD) <= room:
-        return [title] if title else []
-    return wrapped(title.split(" "), " ", TITLE * BOLD, room)
+def headings(shown: Sequence[Titled], room: float, style: PanelStyle) -> Headings:
+    """Titles with so much room for each, in one line if letters can be small enough for it."""
+    titles = [title_of(each) for each in shown]
+    widest = max((text_width(title, 1.0) for title in titles), default=0.0)
+    sizes = [style.title * share for share in SHRINKING if style.title * share >= style.smallest]
+    fitting = [size for size in sizes if widest * size <= room]
+    size = max(fitting, default=min(sizes, default=style.smallest))
+    lines = (wrapped(unbroken(title).split(" "), " ", size, room) for title in titles)
+    named = (
+        (*title, "") if isinstance(each, Curves) else title
+        for each, title in zip(shown, map(tuple, lines), strict=True)
+    )
+    return Headings(size, tuple(named), bool(fitting))
 
 
-def title_words(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
-    for number, line in enumerate(lines):
-        y = size[1] - MARGIN - TITLE * POINT * (1 + number * TITLE_LEADING)
-        text, points = fitted(line, TITLE, SMALLEST_LINE, (size[0] - 2 * MARGIN) / BOLD)
-        yield Words(text, MARGIN, y, points, bold=True)
+def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
+    """Titles without the word that all begin with, or that the colour bar says already.
+
+    >>> without_what_all_say(["weights · head 0", "weights · head 1"], ["weight"] * 2)
+    ['head 0', 'head 1']
+    >>> without_what_all_say(["weights L0H0", "scores L0H0"], ["weight", "score"])
+    ['weights L0H0', 'scores L0H0']
+    >>> without_what_all_say(["weights"], ["weight"])
+    ['']
+    """
+    found = [OF_A_HEAD.match(title) for title in titles]
+    if len({match and match["part"] for match in found}) == 1 and all(found):
+        return [match["rest"] for match in found if match]
+    if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
+        return [""]
+    return list(titles)
+
+
+def unbroken(title: str) -> str:
+    """With a sign kept on the line of its word."""
+    return title.replace("✗ ", "✗\u00a0")
+
+
+def title_of(each: Titled) -> str:
+    """What a panel shows, and what one cell of it stands for."""
+    if isinstance(each, Grid):
+        return " · ".join(part for part in (each.title, each.pooled) if part)
+    return "" if each is None else each.title
+
+
+def panel_words(
+    each: Titled, lines: Sequence[str], size: float, box: Box, smallest: float
+) -> Iterator[Words]:
+    """The lines above a panel; of a chart the last has the names of its lines."""
+    y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
+    for line in reversed(lines):
+        if isinstance(each, Curves) and line == "":
+            yield from _names_of_lines(each, box, y, size * NAMES, smallest)
+        else:
+            yield Words(line, box[0], y, size)
+        y += size * POINT * TITLE_LEADING
+
+
+def _names_of_lines(
+    curves: Curves, box: Box, y: float, size: float, smallest: float
+) -> Iterator[Words]:
+    """The lines' names in the lines' colours.
+
+    Where there is no room for all, only what other charts have not: the dashed.
+    """
+    names = {n: _name(line) for n, line in enumerate(curves.lines)}
+    size = _fitting(names.values(), size, box[2])
+    if size < smallest:
+        names = {n: name for n, name in names.items() if curves.lines[n].dashed}
+        size = max(_fitting(names.values(), size, box[2]), smallest)
+    x = box[0]
+    for number, name in names.items():
+        series = None if curves.lines[number].dashed else number
+        yield Words(name, x, y, size, series=series)
+        x += text_width(name, size) + BETWEEN_NAMES * size * POINT
+
+
+def _name(line: Curve) -> str:
+    return f"- - {line.name}" if line.dashed else line.name
+
+
+def _fitting(names: Iterable[str], size: float, room: float) -> float:
+    """The size at which names fit beside each other."""
+    wide = sum(text_width(name, size) + BETWEEN_NAMES * size * POINT for name in names)
+    return min(size, size * room / max(wide, 1e-6))
 
 
 def panel_titles(
-    each: Grid | Curves | None, box: Box, size: float, smallest: float, room: float
+    each: Grid | Curves, box: Box, size: float, smallest: float, room: float
 ) -> Iterator[Words]:
-    """What stands above a panel: its title, and of a chart the names of its lines."""
-    if isinstance(each, Grid):
-        heading = " · ".join(part for part in (each.title, each.pooled) if part)
-        if heading:
-            yield _panel_title(heading, box, room, size, smallest)
-    elif each is not None:
-        names = list(_names_of_lines(each, box))
-        left = min((name.x for name in names), default=box[0] + box[2])
-        yield _panel_title(each.title, box, left - box[0] - 0.04, size, smallest)
-        yield from names
-
-
-def _panel_title(text: str, box: Box, room: float, size: float, smallest: float) -> Words:
-    fitting, points = fitted(text, size, smallest, room)
-    return Words(fitting, box[0], box[1] + box[3] + ABOVE_A_PANEL, points)
-
-
-def _names_of_lines(curves: Curves, box: Box) -> Iterator[Words]:
-    """The lines' names in the lines' colours, from the right end of the title's line.
-
-    Where there is no room for all beside the title, only what other charts have not: the dashed.
-    """
-    names = [f"- - {line.name}" if line.dashed else line.name for line in curves.lines]
-    widths = [text_width(name, SERIES_LABEL) + 0.1 for name in names]
-    fits = sum(widths) + text_width(curves.title, SMALLEST_TITLE) < box[2]
-    right = box[0] + box[2] + 0.1
-    for number, line in reversed(list(enumerate(curves.lines))):
-        if fits or line.dashed:
-            right -= widths[number]
-            series = None if line.dashed else number
-            yield Words(
-                names[number], right, box[1] + box[3] + ABOVE_A_PANEL, SERIES_LABEL, series=series
-            )
+    """What stands above a panel in one line: its title, and of a chart the names of its lines."""
+    title, points = fitted(title_of(each), size, smallest, room)
+    lines = [title] if title else []
+    if isinstance(each, Curves):
+        points = min(points, size)
+        lines = [title, ""]
+    yield from panel_words(each, lines, points, box, smallest)
 
 
 def fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
@@ -94,13 +158,6 @@ def fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, f
     return text, max(fitting, smallest)
 
 
-def caption_lines(caption: str, size: tuple[float, float]) -> list[str]:
-    """The small print; a small picture goes without it."""
-    if min(size) < ROOM_FOR_CAPTION:
-        return []
-    return wrapped(caption.split(" · "), " · ", CAPTION, size[0] - 2 * MARGIN)
-
-
 def wrapped(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
     """Parts in as many lines as they need, broken between them."""
     lines = [""]
@@ -111,14 +168,3 @@ def wrapped(parts: Sequence[str], between: str, points: float, room: float) -> l
         else:
             lines[-1] = longer
     return [line for line in lines if line]
-
-
-def caption_words(lines: Sequence[str], size: tuple[float, float]) -> Iterator[Words]:
-    for number, line in enumerate(reversed(lines)):
-        yield Words(
-            line,
-            MARGIN,
-            MARGIN * 0.7 + number * CAPTION * POINT * CAPTION_LEADING,
-            CAPTION,
-            faint=True,
-        )

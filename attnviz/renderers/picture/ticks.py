@@ -8,36 +8,45 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from matplotlib import rcParams
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 
+from attnviz.renderers.picture.lettering import POINT, Lettering, Size
 from attnviz.views.grids.axes import Axis
 
-POINT = 1 / 72
 LABEL, SMALLEST_LABEL = 10.0, 5.5  # points
 LONGEST_LABEL = 24  # characters
-AXIS_TITLE = 0.26  # what the title of an axis takes beside its labels, in letters of 9 points
+WIDEST_LABEL = 0.2  # of the width of a page
+BESIDE = 0.5  # between a panel and its labels, in letters
+LINE_SHARE = 0.92  # of its place a label may be high
+SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
+AXIS_TITLE = 1.35  # the room that the title of an axis takes, in its letters
 MEASURED = 100.0  # large, for small letters are fitted to pixels and come out wider or narrower
 THINNING = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 @dataclass(frozen=True)
 class PanelStyle:
-    """How panels are set: the largest letters around them, in points, and the form of cells."""
+    """How panels are set: the letters around them and in them, in points, and the form of cells."""
 
     title: float = 10.0
     axis: float = 9.0
-    label: float = LABEL
-    stretch: float = 1.0  # how many times as wide as high a cell may be that could be square
+    label: float = LABEL  # at most,
+    smallest: float = SMALLEST_LABEL  # and at least
+    number: float = 10.0  # at most
+    stretch: float = 1.0  # how many times as wide as high a cell may be that could be square,
+    squeeze: float = 1.0  # and how many times as high as wide
     numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
+    gap: float = 0.3  # inches between two panels
+    widest_label: float = 10.0  # inches
 
     @property
     def axis_room(self) -> float:
-        return AXIS_TITLE * self.axis / 9
+        return AXIS_TITLE * self.axis * POINT
 
 
 @dataclass(frozen=True)
@@ -51,39 +60,67 @@ class Ticks:
     size: float = LABEL
     angle: int = 0
     extent: float = 0.0  # how far the labels reach away from the panel
+    beside: float = BESIDE  # from the panel to them, in letters
 
 
-def row_ticks(axis: Axis, pitch: float, largest: float = LABEL) -> Ticks:
-    places, labels, size = _thinned(axis, pitch, largest)
-    extent = max((text_width(label, size) for label in labels), default=0.0) + 0.07
-    return Ticks(axis.title, len(axis), places, labels, size, 0, extent)
+def style_of(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
+    """Panels on a page with these letters."""
+    return PanelStyle(
+        letters.title,
+        letters.axis,
+        letters.label,
+        letters.smallest,
+        letters.number,
+        stretch,
+        squeeze,
+        gap=letters.label * POINT * 1.4,
+        widest_label=page[0] * WIDEST_LABEL,
+    )
 
 
-def column_ticks(axis: Axis, pitch: float, largest: float = LABEL) -> Ticks:
+def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
+    ticks = _thinned(axis, pitch, style)
+    extent = max((text_width(label, ticks.size) for label in ticks.labels), default=0.0)
+    return replace(ticks, extent=extent + BESIDE * ticks.size * POINT)
+
+
+def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Upright while the labels fit beside each other, else slanting, else standing on end."""
-    places, labels, size = _thinned(axis, pitch, largest)
+    ticks = _thinned(axis, pitch, style)
+    places, size = ticks.places, ticks.size
     step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
-    widest = max((text_width(label, size) for label in labels), default=0.0)
-    if widest <= step * 0.92:
-        return Ticks(axis.title, len(axis), places, labels, size, 0, size * POINT * 1.2 + 0.05)
-    if step >= size * POINT * 1.9:
-        slanted = widest * math.sqrt(0.5) + size * POINT + 0.05
-        return Ticks(axis.title, len(axis), places, labels, size, 45, slanted)
-    return Ticks(axis.title, len(axis), places, labels, size, 90, widest + 0.08)
+    widest = max((text_width(label, size) for label in ticks.labels), default=0.0)
+    beside, line = BESIDE * size * POINT, size * POINT
+    if widest + 0.4 * line <= step:
+        return replace(ticks, extent=1.2 * line + beside)
+    if step >= line * SLANTED_PITCH:
+        return replace(ticks, angle=45, extent=widest * math.sqrt(0.5) + line + beside)
+    return replace(ticks, angle=90, extent=widest + beside)
 
 
-def _thinned(
-    axis: Axis, pitch: float, largest: float
-) -> tuple[tuple[int, ...], tuple[str, ...], float]:
+def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Every label, smaller if need be; or every n-th, with its number."""
-    fitting = pitch / POINT * 0.92
-    if fitting >= SMALLEST_LABEL or len(axis) == 1:
-        return tuple(range(len(axis))), _labels(axis), max(min(largest, fitting), SMALLEST_LABEL)
-    size = SMALLEST_LABEL + 1
-    step = next((n for n in THINNING if n * fitting >= size), len(axis))
-    start = 0 if step == 2 else step - 1
-    places, names = tuple(range(start, len(axis), step)), axis.names
-    return places, tuple(shortened(names[place]) for place in places), size
+    fitting = pitch / POINT * LINE_SHARE
+    if fitting >= style.smallest or len(axis) == 1:
+        places, labels = range(len(axis)), _labels(axis)
+        size = max(min(style.label, fitting), style.smallest)
+    else:
+        size = min(style.smallest * 1.2, style.label)
+        step = next((n for n in THINNING if n * fitting >= size), len(axis))
+        first = 0 if step == 2 or step >= len(axis) else step - 1
+        names, places = axis.names, range(first, len(axis), step)
+        labels = tuple(shortened(names[place]) for place in places)
+    widest = max((text_width(label, 1.0) for label in labels), default=0.0)
+    size = max(min(size, style.widest_label / (widest or 1.0)), style.smallest)
+    narrowed = tuple(_cut_to(label, size, style.widest_label) for label in labels)
+    return Ticks(axis.title, len(axis), tuple(places), narrowed, size)
+
+
+def _cut_to(label: str, size: float, width: float) -> str:
+    """A label that is too wide loses its end."""
+    while len(label) > 2 and text_width(label, size) > width:
+        label = label[: max(1, int(len(label) * 0.9) - 1)].rstrip("…") + "…"
+    return label
 
 
 def _labels(axis: Axis) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.section import Drawable, Section, opened, table_of
 
@@ -15,14 +15,19 @@ STRONGEST_TOLD = 8  # those of the largest weights
 
 
 def caption(drawn: Sequence[Drawable], settings: str) -> str:
-    """The small print of a picture: how to read its panels, each thing said once; settings."""
-    shown = list(opened(drawn))
-    notes = dict.fromkeys(part for each in shown if each.note for part in each.note.split(" · "))
-    lines = [each.grid for each in drawn if isinstance(each, (Arcs, Sentence))]
-    cells = [each for each in shown if isinstance(each, Grid) and each not in lines]
-    hidden = any(each.cells.hides for each in cells)  # beside lines it is said what is hidden
-    masked = ["hatched = hidden by the mask"] if hidden else []
-    return " · ".join([*notes, *masked, settings])
+    """The small print of a page: how to read its panels, each thing said once; settings."""
+    return " · ".join([*notes(drawn), settings])
+
+
+def notes(drawn: Sequence[Drawable]) -> list[str]:
+    """How to read panels, each thing said once."""
+    said = (part for each in opened(drawn) for part in each.note.split(" · "))
+    return [part for part in dict.fromkeys(said) if part]
+
+
+def hides(drawn: Sequence[Drawable]) -> bool:
+    """Whether some cell of what is drawn is hidden."""
+    return any(isinstance(each, Grid) and each.cells.hides for each in opened(drawn))
 
 
 def describe(drawn: Iterable[Drawable]) -> str:

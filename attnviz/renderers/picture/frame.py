@@ -1,0 +1,106 @@
+"""What stands around all panels of a page: the headline, how to read it, and what made it.
+
+All of it begins at one left edge, and leaves a room for the panels between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attnviz.renderers.picture.lettering import POINT, Lettering, Size
+from attnviz.renderers.picture.placed import Box, Words
+from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
+
+SMALLER = (1.0, 0.85, 0.72)  # headlines that need more lines are set in smaller letters
+MOST_LINES = 3
+LEADING = 1.3  # from one line to the next, in letters
+AIR = 0.55  # between the headline and the panels, in letters of the headline
+ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
+BETWEEN = " · "  # what can be parted, in notes
+
+
+@dataclass(frozen=True)
+class Captions:
+    """What is written around all panels of a picture."""
+
+    title: str = ""
+    notes: str = ""  # how to read the panels
+    made: str = ""  # what made them, in faint letters
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text in its size, which has yet to find its place."""
+
+    text: str
+    size: float
+    bold: bool = False
+    faint: bool = False
+
+    @property
+    def height(self) -> float:
+        return self.size * POINT * LEADING
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The lines above and below the panels of a page."""
+
+    size: Size
+    letters: Lettering
+    above: tuple[Line, ...]
+    below: tuple[Line, ...]
+
+    @property
+    def room(self) -> Box:
+        """What is left for panels."""
+        margin = self.letters.margin
+        bottom = margin + _height(self.below) if self.below else margin
+        air = self.letters.headline * POINT * AIR if self.above else 0.0
+        top = self.size[1] - margin - _height(self.above) - air
+        return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
+
+    def words(self) -> Iterator[Words]:
+        """The lines, each at its place."""
+        margin = self.letters.margin
+        yield from stacked(self.above, margin, self.size[1] - margin)
+        yield from stacked(self.below, margin, 0.6 * margin + _height(self.below))
+
+
+def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
+    """The captions in lines that fit the page."""
+    width = size[0] - 2 * letters.margin
+    small = min(size) < ROOM_FOR_NOTES
+    notes = [] if small else _lines(captions.notes, letters.note, width)
+    made = [] if small else _lines(captions.made, letters.small_print, width, faint=True)
+    above = tuple(headline(captions.title, letters.headline, width))
+    return Frame(size, letters, above, (*notes, *made))
+
+
+def headline(text: str, size: float, width: float) -> Iterator[Line]:
+    """One line of large letters, or a few that are smaller."""
+    for most, share in enumerate(SMALLER, start=1):
+        lines = wrapped(text.split(), " ", size * share * BOLD, width)
+        if len(lines) <= most:
+            break
+    for line in lines:
+        fitting, points = fitted(line, size * share, size * SMALLER[-1] / 2, width / BOLD)
+        yield Line(fitting, points, bold=True)
+
+
+def stacked(lines: Sequence[Line], left: float, top: float) -> Iterator[Words]:
+    """Lines one below the other, each standing on the foot of its own height."""
+    for line in lines:
+        foot = top - line.size * POINT
+        yield Words(line.text, left, foot, line.size, bold=line.bold, faint=line.faint)
+        top -= line.height
+
+
+def _lines(text: str, size: float, width: float, *, faint: bool = False) -> list[Line]:
+    lines = wrapped(text.split(BETWEEN), BETWEEN, size, width)
+    return [Line(*fitted(line, size, size * 0.7, width), faint=faint) for line in lines]
+
+
+def _height(lines: Sequence[Line]) -> float:
+    return sum(line.height for line in lines)
