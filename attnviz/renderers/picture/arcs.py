@@ -42,13 +42,32 @@ MOST_LINES = 1000  # in a panel: those of the largest weights
 WIDEST, TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
 LARGEST_PITCH = 30.0  # points: of a longer way no more is taken for lines
 THINNEST = 0.5  # points: the thinnest that a line of the largest weight can be
-LABELS_SHARE = 0.3  # of the width of a panel, at most, for the words on one side
+LABELS_SHARE = 0.38  # of the width of a panel, at most, for the words on one side
 BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
 BEND = 0.45  # of the way across, from where a line turns
 HEADING = 1.7  # the height of a heading, in sizes of its letters
+SMALLER = 0.7  # times as large as one are the titles of many panels
+FEW = 3  # panels
 GAP = 0.35  # between two panels
 NATURAL_WIDTH = (7.0, 4.5)  # of one panel, of one of several
 OUTLINE = 1.5  # points
+
+
+@dataclass(frozen=True)
+class Headed:
+    """How large the words above panels are, in points; 0 if there are none."""
+
+    title: float
+    axis: float
+
+    @property
+    def height(self) -> float:
+        return HEADING * (self.title + self.axis) * POINT
+
+    def below(self, box: Box) -> Box:
+        """What they leave of a panel."""
+        left, bottom, width, height = box
+        return left, bottom, width, max(height - self.height, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +104,7 @@ def natural_size(drawn: Sequence[Arcs], letters: Lettering, width: float) -> tup
     wide = min(NATURAL_WIDTH[len(fitting) > 1], (width - (across - 1) * GAP) / across)
     count = max(max(each.grid.cells.shape) for each in fitting)
     size = letters.smallest if count * len(fitting) > 24 else letters.label
-    high = max(count * PITCH * size * POINT, wide * 0.4) + _above(fitting, letters)
+    high = max(count * PITCH * size * POINT, wide * 0.4) + _headed(fitting, letters).height
     rows = math.ceil(len(fitting) / across)
     whole = across * wide + (across - 1) * GAP
     return whole, rows * high + (rows - 1) * GAP + keys.height(_keys(fitting), whole, letters.axis)
@@ -102,7 +121,8 @@ def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
         range(1, len(fitting) + 1), key=lambda count: _worth(fitting, count, room_above, letters)
     )
     boxes = panes(len(fitting), across, room_above, GAP)
-    placed = [_panel(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
+    headed = _headed(fitting, letters)
+    placed = [_panel(*pair, headed, letters) for pair in zip(fitting, boxes, strict=True)]
     return joined([*placed, keys.drawn(meant, room, letters.axis)])
 
 
@@ -129,7 +149,8 @@ def _worth(
 ) -> tuple[float, float]:
     """How large words are, and after that how wide the lines reach."""
     box = panes(len(drawn), across, room, GAP)[0]
-    panels = [_sides(each, _below_heading(each, box, letters), letters) for each in drawn]
+    below = _headed(drawn, letters).below(box)
+    panels = [_sides(each, below, letters) for each in drawn]
     sizes = [min(panel.left.size, panel.right.size) for panel in panels]
     shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
     wide = min(panel.lines[2] for panel in panels)
@@ -137,15 +158,11 @@ def _worth(
     return min(sizes) * shown * enough, wide
 
 
-def _below_heading(each: Arcs, box: Box, letters: Lettering) -> Box:
-    left, bottom, width, height = box
-    return left, bottom, width, max(height - _above([each], letters), 0.1)
-
-
-def _above(drawn: Sequence[Arcs], letters: Lettering) -> float:
-    """The room for a title, and for what stands over the two columns of words."""
-    titled = HEADING * letters.title if any(_title(each) for each in drawn) else 0.0
-    return (titled + HEADING * letters.axis) * POINT
+def _headed(drawn: Sequence[Arcs], letters: Lettering) -> Headed:
+    """Many panels have small titles, and are told once what their two sides are."""
+    few = len(drawn) <= FEW
+    title = letters.title if few else max(letters.title * SMALLER, letters.smallest)
+    return Headed(title if any(map(_title, drawn)) else 0.0, letters.axis if few else 0.0)
 
 
 def _title(each: Arcs) -> str:
@@ -169,29 +186,31 @@ def _in_letters(side: Ticks, size: float) -> Ticks:
     return replace(side, size=size, extent=extent)
 
 
-def _panel(drawn: Arcs, box: Box, letters: Lettering) -> Layout:
-    panel = _sides(drawn, _below_heading(drawn, box, letters), letters)
+def _panel(drawn: Arcs, box: Box, headed: Headed, letters: Lettering) -> Layout:
+    panel = _sides(drawn, headed.below(box), letters)
     blocks, words = _words_read(panel)
     return replace(
         empty_layout(),
-        words=(*_headings(panel, box, letters), *_words_that_read(panel), *words),
+        words=(*_headings(panel, box, headed, letters), *_words_that_read(panel), *words),
         marks=tuple(_marks(panel)),
         arcs=tuple(_lines(panel)),
         blocks=tuple(blocks),
     )
 
 
-def _headings(panel: Panel, box: Box, letters: Lettering) -> Iterator[Words]:
+def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Iterator[Words]:
     """The title of the panel, and over each column whether its words read or are read."""
     left, bottom, width, height = box
     if title := _title(panel.drawn):
-        text, size = fitted(title, letters.title, letters.smallest, width)
-        yield Words(text, left, bottom + height - letters.title * POINT, size)
+        text, size = fitted(title, headed.title, letters.smallest, width)
+        yield Words(text, left, bottom + height - headed.title * POINT, size)
+    if not headed.axis:
+        return
     grid, (_, y, _, high) = panel.drawn.grid, panel.lines
-    foot = y + high + letters.axis * POINT * 0.4
+    foot = y + high + headed.axis * POINT * 0.4
     rows, columns = grid.rows.title, grid.columns.title
     room = width / 2 - GAP / 2
-    size = min(fitted(text, letters.axis, 1.0, room)[1] for text in (rows, columns))
+    size = min(fitted(text, headed.axis, 1.0, room)[1] for text in (rows, columns))
     yield Words(rows, left, foot, size, faint=True)
     yield Words(columns, left + width, foot, size, faint=True, across="right")
 
@@ -214,7 +233,8 @@ def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
         y, tint = panel.height(place, side.count), None
         if query is not None:
             tint = _tint(panel.drawn, query, place)
-            high = min(panel.pitch * 0.9, side.size * POINT * 1.4)
+            shown = panel.pitch * side.count / len(side.places)
+            high = min(shown * 0.9, side.size * POINT * 1.4)
             box = (left - BESIDE / 2, y - high / 2, side.extent + BESIDE, high)
             blocks.append(Block(box, tint))
         faint = tint is not None and tint.value is None
@@ -271,6 +291,8 @@ def _keys(drawn: Sequence[Arcs]) -> list[Key]:
     """What colours and lines mean, each said once."""
     scales = dict.fromkeys(each.grid.scale for each in drawn)
     meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
+    if len(drawn) > FEW:
+        meant.append(Key("on the left who reads, on the right who is read"))
     asked = any(each.query is not None for each in drawn)
     if any(each.grid.cells.hides for each in drawn):
         hidden = keys.of_hidden(next(iter(scales)))

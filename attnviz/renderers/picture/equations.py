@@ -17,7 +17,7 @@ from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.numbers import HEIGHT_SHARE, NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
-from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
     Ticks,
@@ -33,25 +33,36 @@ from attnviz.views.view import Group
 from attnviz.wording.words import in_brackets
 
 SIGNS = ("·", "=")
-SIGN = 1.3  # times the letters of the headline
-AROUND = 0.3  # of its size, on either side of a sign
+SIGN = 1.15  # times the letters of the headline
+AROUND = 0.12  # of its size, on either side of a sign
 HEADING = 1.5  # the height of a line above a panel, in sizes of its letters
 WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
 GAP = 0.35  # between two equations
-FEW = 2  # equations: of more the panels go without their shapes
+FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
 SMALLER = 0.7  # times as large as one are the titles of many panels
 LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
-LABEL_SHARE = 0.55  # of a cell's height a label is high, at most
+LABEL_SHARE = 0.45  # of a cell's height a label is high, at most
 SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
 TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
+FILLING = 0.4  # the power of a cell's height in what an arrangement is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
-SMALLEST = 0.01  # inches
+SMALLEST = 0.001  # inches
 HALVINGS = 9  # until the largest cell is found
 WIDE = 1.4  # times as wide is a page of its own size with two equations side by side
 NATURAL_CELL = 2.6  # in sizes of the letters of numbers: wide enough for most of them
+
+
+@dataclass(frozen=True)
+class Form:
+    """How equations are arranged: how many side by side, and how their cells are shaped."""
+
+    across: int
+    narrow: float = 1.0
+    tall: float = 1.0
+    titled: bool = True  # whether it is said what rows are
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,7 @@ class Arrangement:
     equations: tuple[Equation, ...]
     across: int
     cell: Cell
+    titled: bool = True  # whether it is said what rows are
 
     @property
     def few(self) -> bool:
@@ -159,12 +171,13 @@ class Arrangement:
 
 def natural_size(groups: Sequence[Group], letters: Lettering, width: float) -> tuple[float, float]:
     """Numbers in their full size, or as large as they can be on a page of this width."""
+    groups = _briefly(groups)
     across = 1 if len(groups) < 4 else 2
     room = (0.0, 0.0, width if across == 1 else WIDE * width, width)
     side = NATURAL_CELL * letters.number * POINT
     shapes = ((narrow, 1.0) for narrow in NARROW)
     found = max(
-        (_largest(groups, across, shape, room, letters, side) for shape in shapes),
+        (_largest(groups, Form(across, *shape), room, letters, side) for shape in shapes),
         key=lambda each: _worth(each, letters),
     )
     foot = keys.height(_keys(groups), found.width, letters.axis)
@@ -173,6 +186,7 @@ def natural_size(groups: Sequence[Group], letters: Lettering, width: float) -> t
 
 def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
     """In cells as large as the room lets them be; below them what colours mean."""
+    groups = _briefly(groups)
     left, bottom, width, height = room
     meant = _keys(groups)
     foot = keys.height(meant, width, letters.axis)
@@ -181,13 +195,30 @@ def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
     return joined([*_placed(found, above, letters), keys.drawn(meant, room, letters.axis)])
 
 
+def _briefly(groups: Sequence[Group]) -> list[Group]:
+    """Of many equations each says once of which head it is, and has letters for names."""
+    if len(groups) <= MOST_WHOLE:
+        return [*groups]
+    return [
+        replace(group, panels=tuple(_brief(group))) if group.kind == "product" else group
+        for group in groups
+    ]
+
+
+def _brief(group: Group) -> Iterator[Grid]:
+    for place, grid in enumerate(_grids(group)):
+        letter = grid.title.split(" ")[0]
+        head = OF_A_HEAD.match(grid.title) if place == 0 else None
+        yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
+
+
 def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Arrangement:
     """The one with the largest numbers, if all can be read; else the one with the largest cells."""
     largest = LARGEST * letters.number * POINT
     choices = (
-        _largest(groups, across, shape, room, letters, largest)
+        _largest(groups, Form(across, *shape), room, letters, largest)
         for across in _possible(len(groups))
-        for shape in product(NARROW, TALL)
+        for shape in product(NARROW, TALL, (True, False))
     )
     return max(choices, key=lambda found: _worth(found, letters))
 
@@ -197,34 +228,33 @@ def _possible(count: int) -> list[int]:
     return sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
 
 
-def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, float, float]:
+def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float, float]:
     cell = found.cell
     size = min(term.number for each in found.equations for term in each.terms)
     area = cell.wide * cell.high * cell.narrow * (1.0 if cell.narrow == 1 else NARROWER)
     legible = size >= letters.smallest
-    return legible, round(2 * min(size, letters.number)) / 2 if legible else 0.0, area
+    high = (cell.high / cell.wide) ** FILLING
+    return legible, found.titled, min(size, letters.number) * high if legible else 0.0, area
 
 
 def _largest(
     groups: Sequence[Group],
-    across: int,
-    shape: tuple[float, float],
+    form: Form,
     room: Box,
     letters: Lettering,
     largest: float,
 ) -> Arrangement:
     """Cells of a shape as large as they fit; very small ones if none do."""
-    narrow, tall = shape
 
     def arranged(wide: float) -> Arrangement:
-        return _arrangement(groups, across, Cell(wide, wide * tall, narrow), letters)
+        return _arrangement(groups, form, Cell(wide, wide * form.tall, form.narrow), letters)
 
     found = arranged(largest)
     if _fits(found, room):
         return found
-    low, high, found = 0.0, largest, arranged(SMALLEST)
+    low, high, found = SMALLEST, largest, arranged(SMALLEST)
     for _ in range(HALVINGS):
-        middle = (low + high) / 2
+        middle = math.sqrt(low * high)
         if _fits(each := arranged(middle), room):
             found, low = each, middle
         else:
@@ -237,7 +267,7 @@ def _fits(found: Arrangement, room: Box) -> bool:
 
 
 def _arrangement(
-    groups: Sequence[Group], across: int, cell: Cell, letters: Lettering
+    groups: Sequence[Group], form: Form, cell: Cell, letters: Lettering
 ) -> Arrangement:
     """Every equation in cells of this size; heads are alike, and measured once."""
     few = len(groups) <= FEW
@@ -245,13 +275,13 @@ def _arrangement(
     known: dict[tuple[tuple[Axis, ...], bool], Equation] = {}
     equations = []
     for place, (group, own) in enumerate(zip(groups, sides, strict=True)):
-        labelled = own not in sides[place + across : place + across + 1]
+        labelled = own not in sides[place + form.across : place + form.across + 1]
         if (own, labelled) not in known:
-            known[own, labelled] = _equation(group, cell, letters, few=few, labelled=labelled)
+            known[own, labelled] = _equation(group, cell, letters, form, few=few, labelled=labelled)
         like = zip(known[own, labelled].terms, _grids(group), strict=True)
         terms = tuple(replace(term, grid=grid) for term, grid in like)
         equations.append(replace(known[own, labelled], terms=terms))
-    return Arrangement(tuple(equations), across, cell)
+    return Arrangement(tuple(equations), form.across, cell, form.titled)
 
 
 def _grids(group: Group) -> list[Grid]:
@@ -263,7 +293,7 @@ def _sides(group: Group) -> tuple[Axis, ...]:
 
 
 def _equation(
-    group: Group, cell: Cell, letters: Lettering, *, few: bool, labelled: bool
+    group: Group, cell: Cell, letters: Lettering, form: Form, *, few: bool, labelled: bool
 ) -> Equation:
     """Rows are named once, for they run through; columns where there are none like them below."""
     first, *others = grids = _grids(group)
@@ -271,7 +301,14 @@ def _equation(
     above = HEADING * (letters.title + letters.axis if few else _title_size(letters)) * POINT
     named = [_alike(first.rows, each.rows) for each in others]
     terms = (
-        _term(grid, cell, letters, named=bare, first=few and grid is first, labelled=labelled)
+        _term(
+            grid,
+            cell,
+            letters,
+            named=bare,
+            titled=few and form.titled and grid is first,
+            labelled=labelled,
+        )
         for grid, bare in zip(grids, [False, *named], strict=True)
     )
     high = max(cell.height(grid.rows) * len(grid.rows) for grid in grids)
@@ -289,7 +326,7 @@ def _alike(one: Axis, other: Axis) -> bool:
 
 
 def _term(
-    grid: Grid, cell: Cell, letters: Lettering, *, named: bool, first: bool, labelled: bool
+    grid: Grid, cell: Cell, letters: Lettering, *, named: bool, titled: bool, labelled: bool
 ) -> Term:
     width = cell.width(grid.columns) * len(grid.columns)
     height = cell.height(grid.rows) * len(grid.rows)
@@ -299,7 +336,7 @@ def _term(
         rows = row_ticks(grid.rows, cell.height(grid.rows), style)
     if labelled:
         columns = column_ticks(grid.columns, cell.width(grid.columns), style)
-    if not first:
+    if not titled:
         rows = replace(rows, title="")
     words = text_width(grid.title, letters.smallest) - width
     left = max(reach(rows, style), words)
@@ -363,11 +400,12 @@ def _places(found: Arrangement, room: Box) -> Iterator[Placed]:
 def _terms(equation: Equation, left: float, middle: float, width: float) -> Iterator[Placed]:
     spare = max(width - equation.width, 0.0) / max(len(equation.signs), 1)
     wider = min(spare, WIDEST_GAP * equation.sign * POINT)
-    signs = [*equation.signs, ""]
+    signs, end = [*equation.signs, ""], left + width
     for term, sign in zip(equation.terms, signs, strict=True):
         box = (left + term.left, middle - term.height / 2, term.width, term.height)
         gap = _sign_width(sign, equation.sign) + wider
-        yield Placed(equation, term, box, sign, gap)
+        last = term is equation.terms[-1]
+        yield Placed(equation, term, box, sign, end - box[0] - box[2] if last else gap)
         left = box[0] + box[2] + gap
 
 
@@ -392,7 +430,7 @@ def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
 def _title(placed: Placed, letters: Lettering) -> tuple[float, float]:
     """Where a title begins, at the left end of its panel if it can; and how large it is."""
     title, (left, _, width, _) = placed.term.grid.title, placed.box
-    room = width + (placed.gap - AIR if placed.sign else 0.0)
+    room = width + max(placed.gap - AIR, 0.0)
     start = min(left, left + room - text_width(title, letters.smallest))
     return start, fitted(title, letters.title, letters.smallest, left + room - start)[1]
 

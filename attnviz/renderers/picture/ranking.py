@@ -31,7 +31,8 @@ class Ranking:
     size: float  # points
     columns: int
     rows: int
-    width: float  # of one column
+    width: float  # of one column,
+    wide: float  # and of all
 
     @property
     def unit(self) -> float:
@@ -72,7 +73,7 @@ def ranking(sentence: Sentence, size: float, width: float, height: float) -> Ran
     wide = (width - (columns - 1) * BETWEEN * unit) / columns
     if wide < needed + 2 * BESIDE * unit:
         rows = 0
-    return Ranking(sentence, size, columns, min(rows, math.ceil(count / columns)), wide)
+    return Ranking(sentence, size, columns, min(rows, math.ceil(count / columns)), wide, width)
 
 
 def drawn(each: Ranking, left: float, top: float, height: float) -> Layout:

@@ -19,6 +19,7 @@ from attnviz.views.grids.arcs import Sentence
 LARGEST = 2.0  # times the letters of a text, that a short sentence is written in
 SMALLER = 0.93  # from one size that is tried to the next
 HEADING = 1.7  # the height of a heading, in sizes of its letters
+WORDS_SHARE = 0.65  # of the height, for the words of a sentence that does not fit
 GAP = 0.3  # between two panels, and above the bars
 # How many bars there must be room for, and how small letters may become for them, as a share of
 # those of a text: many bars in large letters, else fewer, else smaller letters, else none.
@@ -84,7 +85,7 @@ def _panels(
     size = min(each.words.size for each in panels)
     alike = [_in_letters(each, width, size, letters, height) for each in drawn]
     wish = max(each.wish for each in panels)
-    return [_shortened(replace(each, wish=wish), height, letters) for each in alike], across
+    return [_shortened(replace(each, wish=wish), height) for each in alike], across
 
 
 def _fitting(sentence: Sentence, width: float, height: float, letters: Lettering) -> Panel:
@@ -128,15 +129,16 @@ def _in_letters(
     return Panel(sentence, words, bars, heading, len(WISHES))
 
 
-def _shortened(panel: Panel, height: float, letters: Lettering) -> Panel:
-    """Of a sentence that does not fit those lines in which something happens."""
+def _shortened(panel: Panel, height: float) -> Panel:
+    """Of a sentence that does not fit the lines around the token that reads, and bars below."""
     if panel.height <= height:
         return panel
-    words = panel.words
+    words, room = panel.words, height - panel.heading
     line = words.height / words.lines
-    most = max(int((height - panel.heading) / line), 1)
-    fewer = paragraph.around_the_query(words, most)
-    return replace(panel, words=fewer, bars=replace(panel.bars, rows=0))
+    fewer = paragraph.around_the_query(words, max(int(room * WORDS_SHARE / line), 1))
+    left = room - fewer.height - GAP
+    bars = ranking.ranking(panel.sentence, panel.bars.size, panel.bars.wide, left)
+    return replace(panel, words=fewer, bars=bars)
 
 
 def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
