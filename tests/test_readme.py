@@ -1,4 +1,4 @@
-"""The README is true: every console block is run, and prints what it says."""
+"""README and docs are true: every console block is run, and prints what it says."""
 
 from __future__ import annotations
 
@@ -18,43 +18,50 @@ from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = (README, *sorted(DOCS.glob("*.md")))
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]*)\n(?P<output>.*?)```", re.DOTALL)
 SAMPLES = ROOT / "sample_texts"
 
 
-def blocks() -> list[tuple[str, str]]:
-    return [
-        (found["command"], found["output"]) for found in BLOCK.finditer(README.read_text("utf-8"))
-    ]
+def blocks(page: Path) -> dict[str, str]:
+    text = page.read_text("utf-8")
+    return {found["command"]: found["output"] for found in BLOCK.finditer(text)}
+
+
+def every_block() -> list[tuple[str, str]]:
+    return [(page.name, command) for page in PAGES for command in blocks(page)]
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints, both streams, into a pipe of 80 columns."""
+    """What a command prints, both streams, into a pipe."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path, "COLUMNS": "80"},
+        ["bash", "-c", command], cwd=folder, env={**surroundings, "PATH": path},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     return done.stdout
 
 
-@pytest.mark.parametrize("command", [command for command, _ in blocks()])
+@pytest.mark.parametrize(("name", "command"), every_block())
 def test_a_console_block_prints_what_it_says(
-    command: str, samples: Path, request: pytest.FixtureRequest
+    name: str, command: str, samples: Path, request: pytest.FixtureRequest
 ) -> None:
+    page = next(each for each in PAGES if each.name == name)
     output = printed(command, samples)
     if request.config.getoption("--update-golden"):
-        text = README.read_text("utf-8")
+        text = page.read_text("utf-8")
         block = rf"(```console\n\$ {re.escape(command)}\n).*?```"
-        README.write_text(
+        page.write_text(
             re.sub(block, lambda found: f"{found[1]}{output}```", text, flags=re.DOTALL)
         )
 
-    assert dict(blocks())[command] == output
+    assert blocks(page)[command] == output
 
 
-def test_the_readmes_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> None:
-    code = re.search(r"```toml\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> None:
+    code = re.search(r"```toml\n(.*?)```", (DOCS / "examples.md").read_text("utf-8"), re.DOTALL)
     assert code
     (tmp_path / "lesson.toml").write_text(code[1], "utf-8")
 
@@ -72,8 +79,8 @@ def _comments(text: str) -> str:
     return " ".join(text.replace("#", " ").split())
 
 
-def test_the_readmes_library_works() -> None:
-    code = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+def test_the_library_of_the_page_about_it_works() -> None:
+    code = re.search(r"```python\n(.*?)```", (DOCS / "library.md").read_text("utf-8"), re.DOTALL)
     assert code
 
     done = subprocess.run(
@@ -83,12 +90,13 @@ def test_the_readmes_library_works() -> None:
     assert done.stdout.startswith("tensor([[1.0000, 0.0000, 0.0000, 0.0000],")
 
 
-def test_every_file_that_the_readme_links_to_is_there() -> None:
-    text = README.read_text("utf-8")
-    links = re.findall(r"\]\(([^)h][^)]*)\)|(?:src|srcset)=\"([^\"]+)\"", text)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_links_to_is_there(page: Path) -> None:
+    text = page.read_text("utf-8")
+    links = re.findall(r"\]\(([^)h#][^)#]*)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", text)
 
-    assert len(links) >= 4
-    assert all((ROOT / (link or picture)).exists() for link, picture in links)
+    assert links or page != README
+    assert all((page.parent / (link or picture)).exists() for link, picture in links)
 
 
 def commands_of_samples() -> list[str]:
