@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
-from attnviz.renderers.picture.lettering import POINT, Lettering
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.panes import panes
 from attnviz.renderers.picture.paragraph import thickness
 from attnviz.renderers.picture.placed import (
@@ -49,7 +49,9 @@ HEADING = 1.7  # the height of a heading, in sizes of its letters
 SMALLER = 0.7  # times as large as one are the titles of many panels
 FEW = 3  # panels
 GAP = 0.35  # between two panels
-NATURAL_WIDTH = (7.0, 4.5)  # of one panel, of one of several
+MANY_WORDS = 24  # in all panels: of more they are as small as can be read
+LOWEST = 0.4  # times as high as wide is a panel
+NATURAL_WIDTH = (7.5, 5.0)  # of one panel, of one of several
 OUTLINE = 1.5  # points
 
 
@@ -97,17 +99,27 @@ class Panel:
         return middle + (count / 2 - place - 0.5) * self.pitch
 
 
-def natural_size(drawn: Sequence[Arcs], letters: Lettering, width: float) -> tuple[float, float]:
-    """As high as lets all words be read, on a page no wider than this."""
+def natural_width(drawn: Sequence[Arcs]) -> float:
+    """Of a page with one panel, or with several beside each other."""
+    across = _naturally_across(drawn)
+    return min(across * NATURAL_WIDTH[len(drawn) > 1] + (across - 1) * GAP, SLIDE[0])
+
+
+def natural_height(drawn: Sequence[Arcs], letters: Lettering, width: float) -> float:
+    """As high as lets all words be read."""
     fitting = _of_fewer(drawn)
-    across = min(len(fitting), math.ceil(math.sqrt(len(fitting) * 1.6)))
-    wide = min(NATURAL_WIDTH[len(fitting) > 1], (width - (across - 1) * GAP) / across)
+    across = _naturally_across(fitting)
     count = max(max(each.grid.cells.shape) for each in fitting)
-    size = letters.smallest if count * len(fitting) > 24 else letters.label
-    high = max(count * PITCH * size * POINT, wide * 0.4) + _headed(fitting, letters).height
+    size = letters.smallest if count * len(fitting) > MANY_WORDS else letters.label
+    high = max(count * PITCH * size * POINT, width / across * LOWEST)
     rows = math.ceil(len(fitting) / across)
-    whole = across * wide + (across - 1) * GAP
-    return whole, rows * high + (rows - 1) * GAP + keys.height(_keys(fitting), whole, letters.axis)
+    headed = _headed(fitting, letters).height
+    foot = keys.height(_keys(fitting), width, letters.axis)
+    return rows * (high + headed) + (rows - 1) * GAP + foot
+
+
+def _naturally_across(drawn: Sequence[Arcs]) -> int:
+    return min(len(drawn), math.ceil(math.sqrt(len(drawn) * 1.6)))
 
 
 def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:

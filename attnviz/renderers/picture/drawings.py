@@ -12,14 +12,13 @@ from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.view import Group
 
-NATURAL = (10.0, 5.625)  # inches: how wide a page is at most, and what its letters are meant for
-
 
 @dataclass(frozen=True)
 class Drawing:
-    """How large its page wants to be, of some width at most; and its layout in a room."""
+    """How large a page it wants to stand on, and its layout in a room."""
 
-    natural_size: Callable[[Lettering, float], tuple[float, float]]
+    width: float  # inches
+    height: Callable[[Lettering, float], float]  # in some letters, in a room of some width
     place: Callable[[Box, Lettering], Layout]
 
 
@@ -28,11 +27,23 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     panels = [panel for group in groups for panel in group.panels]
     lines = [panel for panel in panels if isinstance(panel, Arcs)]
     if lines and len(lines) == len(panels):
-        return Drawing(partial(arcs.natural_size, lines), partial(arcs.place, lines))
+        return Drawing(
+            arcs.natural_width(lines),
+            partial(arcs.natural_height, lines),
+            partial(arcs.place, lines),
+        )
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
-        return Drawing(partial(sentences.natural_size, read), partial(sentences.place, read))
+        return Drawing(
+            sentences.natural_width(read),
+            partial(sentences.natural_height, read),
+            partial(sentences.place, read),
+        )
     if any(group.kind == "product" for group in groups):
         shown = [group for group in groups if group.panels]
-        return Drawing(partial(equations.natural_size, shown), partial(equations.place, shown))
+        return Drawing(
+            equations.natural_width(shown),
+            partial(equations.natural_height, shown),
+            partial(equations.place, shown),
+        )
     return None

@@ -14,7 +14,7 @@ from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
-from attnviz.renderers.picture.lettering import POINT, Lettering
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.numbers import HEIGHT_SHARE, NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
@@ -51,7 +51,8 @@ FILLING = 0.4  # the power of a cell's height in what an arrangement is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.001  # inches
 HALVINGS = 9  # until the largest cell is found
-WIDE = 1.4  # times as wide is a page of its own size with two equations side by side
+NATURAL_WIDTH = 10.0  # of a page with few equations
+NATURAL_TALL = (1.0, 0.8)
 NATURAL_CELL = 2.6  # in sizes of the letters of numbers: wide enough for most of them
 
 
@@ -169,19 +170,21 @@ class Arrangement:
         return sum(heights) + self.gap * (len(self.rows) - 1)
 
 
-def natural_size(groups: Sequence[Group], letters: Lettering, width: float) -> tuple[float, float]:
-    """Numbers in their full size, or as large as they can be on a page of this width."""
+def natural_width(groups: Sequence[Group]) -> float:
+    return NATURAL_WIDTH if len(groups) < MOST_WHOLE else SLIDE[0]
+
+
+def natural_height(groups: Sequence[Group], letters: Lettering, width: float) -> float:
+    """With numbers in their full size, or as large as they can be in this width."""
     groups = _briefly(groups)
-    across = 1 if len(groups) < 4 else 2
-    room = (0.0, 0.0, width if across == 1 else WIDE * width, width)
-    side = NATURAL_CELL * letters.number * POINT
-    shapes = ((narrow, 1.0) for narrow in NARROW)
+    across = 1 if len(groups) < MOST_WHOLE else 2
+    room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
+    forms = (Form(across, narrow, tall) for narrow, tall in product(NARROW, NATURAL_TALL))
     found = max(
-        (_largest(groups, Form(across, *shape), room, letters, side) for shape in shapes),
+        (_largest(groups, form, room, letters, side) for form in forms),
         key=lambda each: _worth(each, letters),
     )
-    foot = keys.height(_keys(groups), found.width, letters.axis)
-    return max(found.width, width * 0.6), found.height + foot
+    return found.height + keys.height(_keys(groups), width, letters.axis)
 
 
 def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:

@@ -17,11 +17,11 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements, free
 from attnviz.renderers.picture.bars import bar_space, scales_of
 from attnviz.renderers.picture.cards import RULE, Card, card_of, without_titles
-from attnviz.renderers.picture.drawings import NATURAL, Drawing, drawing_of
+from attnviz.renderers.picture.drawings import Drawing, drawing_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
 from attnviz.renderers.picture.frame import Captions, Line, framed, stacked
 from attnviz.renderers.picture.layout import lay_out, natural, place, with_bars
-from attnviz.renderers.picture.lettering import POINT, Lettering, Size, lettering
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import numbered_as
 from attnviz.renderers.picture.placed import Box, Layout, empty_layout, scaled_down
 from attnviz.renderers.picture.texts import BOLD, fitted, without_what_all_say, wrapped
@@ -65,12 +65,12 @@ def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
 
 def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     """What has a way of its own to be drawn, between the words around every page."""
-    letters = lettering(look.size or NATURAL, look.text_size)
+    like_a_slide = drawing.width, drawing.width * SLIDE[1] / SLIDE[0]
+    letters = lettering(look.size or like_a_slide, look.text_size)
     size = look.size
     if size is None:
-        width, height = drawing.natural_size(letters, NATURAL[0] - 2 * letters.margin)
-        width += 2 * letters.margin
-        size = width, height + HIGHEST - framed(captions, (width, HIGHEST), letters).room[3]
+        room = framed(captions, (drawing.width, HIGHEST), letters).room
+        size = drawing.width, HIGHEST - room[3] + drawing.height(letters, room[2])
     frame = framed(captions, size, letters)
     layout = drawing.place(frame.room, letters)
     return replace(layout, size=size, words=(*layout.words, *frame.words()))

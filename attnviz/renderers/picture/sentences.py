@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture import keys, paragraph, ranking
 from attnviz.renderers.picture.keys import Key
-from attnviz.renderers.picture.lettering import POINT, Lettering
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.panes import panes
 from attnviz.renderers.picture.paragraph import Paragraph
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
@@ -24,6 +24,8 @@ GAP = 0.3  # between two panels, and above the bars
 # How many bars there must be room for, and how small letters may become for them, as a share of
 # those of a text: many bars in large letters, else fewer, else smaller letters, else none.
 WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (0, 0.0))
+NATURAL_WIDTH = 10.0  # of a page with one sentence or two
+AIR = 1.2  # times as high as it must be is a panel of its own size
 LARGER = 1.33  # times as large as labels are the words beside few bars
 HIGHEST_LIST = 40.0  # of bars, in sizes of its letters
 HIGHEST_ARCH = 0.16  # of the width of a panel
@@ -51,16 +53,18 @@ class Panel:
         return -self.wish, self.words.size
 
 
-def natural_size(
-    drawn: Sequence[Sentence], letters: Lettering, width: float
-) -> tuple[float, float]:
-    """As high as its panels need to be, on a page of this width."""
+def natural_width(drawn: Sequence[Sentence]) -> float:
+    return NATURAL_WIDTH if len(drawn) <= 2 else SLIDE[0]
+
+
+def natural_height(drawn: Sequence[Sentence], letters: Lettering, width: float) -> float:
+    """As high as its panels need to be, two of them side by side."""
     across = min(len(drawn), 2)
     wide = (width - (across - 1) * GAP) / across
     high = max(_in_letters(each, wide, letters.text, letters).height for each in drawn)
     rows = math.ceil(len(drawn) / across)
     foot = keys.height(_keys(drawn), width, letters.axis)
-    return width, rows * high * 1.2 + (rows - 1) * GAP + foot
+    return rows * high * AIR + (rows - 1) * GAP + foot
 
 
 def place(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Layout:
