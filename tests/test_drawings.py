@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from attnviz import render, trace
 from attnviz.errors import AttnvizError
-from attnviz.renderers import Look
+from attnviz.renderers import Look, pages
 from attnviz.renderers.picture.arcs import MOST, MOST_LINES
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.paragraph import around_the_query, paragraph, thickness
@@ -464,3 +464,27 @@ def test_letters_of_a_query_are_large_where_there_is_room() -> None:
 
     assert min(word.size for word in layout.words if word.over) >= letters.text
     assert max(word.size for word in layout.words if word.over) <= 2 * letters.text
+
+
+@pytest.mark.parametrize(
+    ("choices", "heads"),
+    [({"as_": "arcs"}, 1), ({"query": "it"}, 1), ({"show": PRODUCT}, 3), ({"show": OF_CONTEXT}, 3)],
+)
+def test_heads_are_divided_among_pages_and_no_equation_is_torn(
+    choices: dict[str, Any], heads: int
+) -> None:
+    """Each head once and in order, in pages on which it is as legible as alone."""
+    view = trace(LONGER, heads=6, dim=24).view(**choices)
+    divided = pages(view, Look(size=SIZES["16:9"]))
+
+    assert len(divided) > 1
+    assert [panel for page in divided for panel in page.picture.panels] == [*view.picture.panels]
+    assert all(len(page.picture.panels) % heads == 0 for page in divided)
+    assert divided[0].headline.endswith(f"(1 of {len(divided)})")
+
+
+@pytest.mark.parametrize("choices", [{"as_": "arcs"}, {"query": "am"}])
+def test_what_is_legible_on_one_page_stays_there(choices: dict[str, Any]) -> None:
+    view = trace(TEXT, heads=2).view(**choices)
+
+    assert pages(view, Look(size=SIZES["16:9"])) == [view]

@@ -124,18 +124,27 @@ def _naturally_across(drawn: Sequence[Arcs]) -> int:
 
 def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their words be largest; below them what lines mean."""
-    fitting = _of_fewer(drawn)
-    meant = _keys(fitting)
-    left, bottom, width, height = room
-    foot = keys.height(meant, width, letters.axis)
-    room_above = (left, bottom + foot, width, height - foot)
-    across = max(
-        range(1, len(fitting) + 1), key=lambda count: _worth(fitting, count, room_above, letters)
-    )
-    boxes = panes(len(fitting), across, room_above, GAP)
-    headed = _headed(fitting, letters)
+    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
+    boxes = _boxes(fitting, room, letters)
     placed = [_panel(*pair, headed, letters) for pair in zip(fitting, boxes, strict=True)]
-    return joined([*placed, keys.drawn(meant, room, letters.axis)])
+    return joined([*placed, keys.drawn(_keys(fitting), room, letters.axis)])
+
+
+def legible(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> int:
+    """How many words of a side are written, at least."""
+    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
+    boxes = map(headed.below, _boxes(fitting, room, letters))
+    panels = [_sides(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
+    return min(len(side.places) for panel in panels for side in (panel.left, panel.right))
+
+
+def _boxes(fitting: Sequence[Arcs], room: Box, letters: Lettering) -> list[Box]:
+    left, bottom, width, height = room
+    foot = keys.height(_keys(fitting), width, letters.axis)
+    above = (left, bottom + foot, width, height - foot)
+    possible = range(1, len(fitting) + 1)
+    across = max(possible, key=lambda count: _worth(fitting, count, above, letters))
+    return panes(len(fitting), across, above, GAP)
 
 
 def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:

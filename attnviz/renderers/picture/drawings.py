@@ -20,6 +20,7 @@ class Drawing:
     width: float  # inches
     height: Callable[[Lettering, float], float]  # in some letters, in a room of some width
     place: Callable[[Box, Lettering], Layout]
+    legible: Callable[[Box, Lettering], int]  # how much can be read there: labels, numbers
 
 
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
@@ -31,6 +32,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
             arcs.natural_width(lines),
             partial(arcs.natural_height, lines),
             partial(arcs.place, lines),
+            partial(arcs.legible, lines),
         )
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
@@ -38,6 +40,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
             sentences.natural_width(read),
             partial(sentences.natural_height, read),
             partial(sentences.place, read),
+            partial(sentences.legible, read),
         )
     if any(group.kind == "product" for group in groups):
         shown = [group for group in groups if group.panels]
@@ -45,5 +48,6 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
             equations.natural_width(shown),
             partial(equations.natural_height, shown),
             partial(equations.place, shown),
+            partial(equations.legible, shown),
         )
     return None

@@ -50,6 +50,7 @@ TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
 FILLING = 0.4  # the power of a cell's height in what an arrangement is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.001  # inches
+NUMBERS = 10**6  # more than all labels
 HALVINGS = 9  # until the largest cell is found
 NATURAL_WIDTH = 10.0  # of a page with few equations
 NATURAL_TALL = (1.0, 0.8)
@@ -190,12 +191,26 @@ def natural_height(groups: Sequence[Group], letters: Lettering, width: float) ->
 def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
     """In cells as large as the room lets them be; below them what colours mean."""
     groups = _briefly(groups)
+    above = _above(groups, room, letters)
+    placed = _placed(_best(groups, above, letters), above, letters)
+    return joined([*placed, keys.drawn(_keys(groups), room, letters.axis)])
+
+
+def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:
+    """How many labels a side has, at least; and any number of them is less than all numbers."""
+    groups = _briefly(groups)
+    found = _best(groups, _above(groups, room, letters), letters)
+    terms = [term for each in found.equations for term in each.terms]
+    labels = min(len(side.places) for term in terms for side in (term.rows, term.columns)
+                 if side.places)  # fmt: skip
+    return labels + (NUMBERS if _number_size(found, letters) else 0)
+
+
+def _above(groups: Sequence[Group], room: Box, letters: Lettering) -> Box:
+    """What the line that explains colours leaves of a room."""
     left, bottom, width, height = room
-    meant = _keys(groups)
-    foot = keys.height(meant, width, letters.axis)
-    above = (left, bottom + foot, width, height - foot)
-    found = _best(groups, above, letters)
-    return joined([*_placed(found, above, letters), keys.drawn(meant, room, letters.axis)])
+    foot = keys.height(_keys(groups), width, letters.axis)
+    return left, bottom + foot, width, height - foot
 
 
 def _briefly(groups: Sequence[Group]) -> list[Group]:

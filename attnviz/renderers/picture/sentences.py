@@ -69,15 +69,29 @@ def natural_height(drawn: Sequence[Sentence], letters: Lettering, width: float) 
 
 def place(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their letters be largest; below them what they mean."""
-    left, bottom, width, height = room
-    meant = _keys(drawn)
-    foot = keys.height(meant, width, letters.axis)
-    above = (left, bottom + foot, width, height - foot)
-    choices = [_panels(drawn, across, above, letters) for across in range(1, len(drawn) + 1)]
-    panels, across = max(choices, key=lambda choice: min(each.worth for each in choice[0]))
+    above = _above(drawn, room, letters)
+    panels, across = _best(drawn, above, letters)
     boxes = panes(len(drawn), across, above, GAP)
     placed = [_panel(*pair, letters) for pair in zip(panels, boxes, strict=True)]
-    return joined([*placed, keys.drawn(meant, room, letters.axis)])
+    return joined([*placed, keys.drawn(_keys(drawn), room, letters.axis)])
+
+
+def legible(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> int:
+    """The more, the earlier a wish is granted."""
+    panels, _ = _best(drawn, _above(drawn, room, letters), letters)
+    return len(WISHES) - max(panel.wish for panel in panels)
+
+
+def _above(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Box:
+    """What the line that explains colours leaves of a room."""
+    left, bottom, width, height = room
+    foot = keys.height(_keys(drawn), width, letters.axis)
+    return left, bottom + foot, width, height - foot
+
+
+def _best(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> tuple[list[Panel], int]:
+    choices = [_panels(drawn, across, room, letters) for across in range(1, len(drawn) + 1)]
+    return max(choices, key=lambda choice: min(each.worth for each in choice[0]))
 
 
 def _panels(
