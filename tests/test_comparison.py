@@ -10,6 +10,7 @@ from math import e
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -25,7 +26,7 @@ from attnviz.renderers.picture.layout import natural, settled
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.ticks import style_of
 from attnviz.traces.from_text import trace
-from attnviz.views.conclusion import conclusion
+from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.numbers import cell_format
 from attnviz.views.measures import measures_table
@@ -74,7 +75,7 @@ def test_the_textbooks_small_case_too() -> None:
     )
 
 
-@pytest.mark.parametrize("by", [name for name in ASPECTS if name != "device"])
+@pytest.mark.parametrize("by", [name for name in ASPECTS if name not in ("device", "text")])
 def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
     made = compare(TEXT, by=by)
 
@@ -165,7 +166,8 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
     made = compare(TEXT, by="variant")
     shown = panels(made)
 
-    assert [grid.title for grid in shown if grid][4:6] == ["the reference", "minus plain"]
+    assert shown[4] is None  # the reference differs in nothing from itself
+    assert [grid.title for grid in shown if grid][4:] == ["minus plain"] * 3
     weights = [grid for grid in shown[:4] if grid]
     differences = [grid for grid in shown[4:] if grid]
     assert len({grid.scale for grid in weights}) == 1
@@ -196,7 +198,7 @@ def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
         ("Hello", {}, "mask", "cannot be told from what is right"),
         (TEXT, {}, "dtype", "At most, weights differ from those of float64 in float32 by "),
         (TEXT, {}, "tokenizer", "of the largest entropy"),
-        (TEXT, {"variant": "plain"}, "mask", "Hidden tokens get weight in zero-scores"),
+        (TEXT, {"variant": "plain"}, "mask", "hidden tokens get weight in zero-scores"),
     ],
 )
 def test_conclusions_are_true_at_the_edges(
@@ -242,6 +244,92 @@ def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None
     assert "largest change from unscaled to scaled: I → " in out
 
 
+@pytest.mark.parametrize("by", [name for name in ASPECTS if name not in ("device", "text")])
+def test_no_panel_is_drawn_of_the_reference_minus_itself(by: str) -> None:
+    made = compare(TEXT, by=by, variant="multi-head")
+    groups = made.view(repeats=2).picture.groups
+    grids = [each for group in groups for each in group.all if isinstance(each, Grid)]
+
+    subtracted = [grid for grid in grids if grid.scale.label == "difference"]
+    heads = made.heads or 1
+    others = sum(difference is not None for difference in made.differences)
+    assert len(grids) - len(subtracted) == len(made.alternatives) * heads
+    assert len(subtracted) in (others * heads, 0)  # with curves there are none in a picture
+    assert "reference" not in " ".join(grid.title for grid in grids)
+
+
+def test_each_head_is_shown_unless_the_mean_is_asked_for(attnviz: Attnviz) -> None:
+    each = attnviz("compare", TEXT, "--variant", "multi-head").out
+    mean = attnviz("compare", TEXT, "--variant", "multi-head", "--mean").out
+
+    for head in (0, 1):
+        for title in ("unscaled", "scaled", "scaled − unscaled"):
+            assert f"{title} · head {head}" in each
+    assert "mean of" not in each
+    assert "mean of 2 heads" in mean
+    assert "· head" not in mean
+
+
+def test_heads_of_a_picture_have_a_row_or_a_column_each() -> None:
+    made = compare(TEXT, variant="multi-head")
+    group = made.view().picture.groups[0]
+
+    tables = arrangements([group])
+    assert {(table.columns, table.rows) for table in tables} == {(2, 3), (3, 2), (6, 1)}
+    for table in tables:
+        titles = [each.title for each in table.panels if each]
+        assert len(set(titles)) == 6
+        if table.columns == 2:
+            assert titles[:2] == ["unscaled · head 0", "unscaled · head 1"]
+        if table.columns == 3:
+            wanted = ["unscaled", "scaled", "scaled − unscaled"]
+            assert titles[:3] == [f"{name} · head 0" for name in wanted]
+
+
+def test_a_head_that_is_shown_is_that_head() -> None:
+    made = compare(TEXT, variant="multi-head")
+    grids = {each.title: each for each in made.view().screen.panels if isinstance(each, Grid)}
+
+    unscaled, scaled = (each.weights.numpy() for each in made.alternatives)
+    np.testing.assert_allclose(grids["scaled · head 1"].values, scaled[1])
+    np.testing.assert_allclose(
+        grids["scaled − unscaled · head 0"].values, scaled[0] - unscaled[0], atol=1e-7
+    )
+
+
+def test_the_mean_is_shown_and_said_where_heads_are_not_as_many() -> None:
+    shown = compare(TEXT, by="heads").view(repeats=2).screen.panels
+    weights = [each for each in shown if isinstance(each, Grid) and each.scale.label == "weight"]
+
+    assert [grid.title for grid in weights] == ["heads 1", "heads 2", "heads 4"]
+    assert all("mean of the heads, which are not as many in all" in grid.note for grid in weights)
+
+
+def test_what_changes_nothing_is_said_to_change_nothing() -> None:
+    closing = compare("Hello", by="dtype").view().closing
+
+    assert "no weight changes from float64 to float32" in closing
+    assert not any("by 0" in line for line in closing)
+
+
+def test_a_query_of_other_tokens_is_refused(attnviz: Attnviz) -> None:
+    result = attnviz("compare", "unbelievable", "--by", "tokenizer", "--query", "3")
+
+    assert result.err == (
+        "error: each tokenizer has tokens of its own, and --query names one of them\n"
+        " hint: leave --query out, or --by tokenizer\n"
+    )
+
+
+def test_what_was_averaged_is_what_the_measures_say() -> None:
+    one, several = compare(TEXT), compare(TEXT, variant="multi-head")
+
+    assert measures_table(one).note.startswith("means over queries · ")
+    assert measures_table(several).note.startswith("means over queries and heads · ")
+    assert measures_table(restricted(several, 1)).note.startswith("means over heads · ")
+    assert measures_table(restricted(one, 1)).note.startswith("bits = ")
+
+
 def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:
     made = compare(TEXT, by="heads")
 
@@ -261,7 +349,7 @@ def test_the_command_shows_ways_measures_and_a_conclusion(
     assert max(map(len, out.splitlines())) <= 80
     assert "✗ zero-scores is a mistake: 0 written into the scores instead of -inf" in out
     assert re.search(r"^✗ zero-weights +(\d\.\d{3} ){7}\d\.\d{3}$", out, re.MULTILINE)
-    assert "Hidden tokens get weight in zero-scores" in out
+    assert "hidden tokens get weight in zero-scores" in " ".join(out.split())
 
 
 def test_every_measure_of_every_query(attnviz: Attnviz) -> None:
@@ -279,7 +367,7 @@ def test_the_comparison_goes_into_files(attnviz: Attnviz, samples: object) -> No
     assert result.err.splitlines() == [f"wrote {name}" for name in names]
     with Image.open("a.png") as picture:
         assert "compare" in json.loads(picture.info["attnviz"])["command"]
-        assert picture.info["Title"].startswith("As d_k goes from 2 to 4")
+        assert picture.info["Title"].startswith("Over 20 seeds, as d_k goes from 2 to 4")
 
 
 def test_the_json_holds_ways_measures_differences_and_the_sweep(attnviz: Attnviz) -> None:
@@ -321,7 +409,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         ["--by", "scael"],
         "there is no way to compare by 'scael'",
         "did you mean 'scale'? known: scale, variant, mask, dim, heads, temperature, positions, "
-        "seed, dtype, device, tokenizer",
+        "seed, dtype, device, tokenizer, text",
     ),
     "one value": (
         ["--values", "scaled"],

@@ -14,6 +14,7 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.app import main
 from attnviz.renderers import suffixes
@@ -67,6 +68,8 @@ SCREENS = st.sampled_from(
 FILES = st.sampled_from([None] * 12 + suffixes())
 
 
+VALUES = ["unscaled", "scaled", "causal", "zero-scores", "softmax-all", "1", "2", "0.5", "words"]
+OF_A_TRACE = ("--show", "--verify", "--layers", "--norm", "--activation", "--feed", "--memory")
 STEPS = st.lists(
     st.one_of(
         option("--step", st.sampled_from(["1-9", "scores", "8,2", "4b", "99", "x", ""])),
@@ -83,7 +86,43 @@ STEPS = st.lists(
 def test_anything_gives_exit_0_or_2(
     text: str, options: list[str], screen: dict[str, str], suffix: str | None
 ) -> None:
-    ended = _ended("run", text, options, screen, suffix)
+    ended = _ended("run", [text], options, screen, suffix)
+
+    assert ended.status in (0, 2)
+    assert ended.faults == []
+
+
+WAYS = st.lists(
+    st.one_of(
+        option("--by", st.sampled_from([*ASPECTS, "nonsense"])),
+        option("--values", st.lists(st.sampled_from(VALUES), max_size=3).map(",".join)),
+        option("--reference", st.sampled_from(VALUES)),
+        option("--repeats", st.integers(-1, 12)),
+        st.sampled_from(["--curves", "--mean"]),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=2),
+    options=OPTIONS,
+    ways=WAYS,
+    screen=SCREENS,
+    suffix=FILES,
+)
+def test_any_comparison_gives_exit_0_or_2(
+    texts: list[str],
+    options: list[str],
+    ways: list[str],
+    screen: dict[str, str],
+    suffix: str | None,
+) -> None:
+    ours = [each for each in options if not each.startswith(OF_A_TRACE)]
+    written = suffix if suffix in suffixes("arrays", "picture") else None
+
+    ended = _ended("compare", texts, [*ours, *ways], screen, written)
 
     assert ended.status in (0, 2)
     assert ended.faults == []
@@ -97,7 +136,7 @@ def test_any_steps_give_exit_0_or_2(
     ours = [each for each in options if not each.startswith(("--show", "--verify"))]
     pictures = suffix is None or suffix in suffixes("picture")  # drawing is slow, and tested
 
-    ended = _ended("steps", text, [*ours, *steps], screen, suffix if pictures else ".md")
+    ended = _ended("steps", [text], [*ours, *steps], screen, suffix if pictures else ".md")
 
     assert ended.status in (0, 2)
     assert ended.faults == []
@@ -133,7 +172,7 @@ class _Ended:
 
 
 def _ended(
-    command: str, text: str, options: list[str], screen: dict[str, str], suffix: str | None
+    command: str, texts: list[str], options: list[str], screen: dict[str, str], suffix: str | None
 ) -> _Ended:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
@@ -142,7 +181,7 @@ def _ended(
         stack.enter_context(mock.patch("sys.stdin", _stream(b"typed")))
         written = [] if suffix is None else ["-o", f"{folder}/a{suffix}"]
 
-        status = main([command, *options, *written, "--", text])
+        status = main([command, *options, *written, "--", *texts])
 
         return _Ended(
             status, _text(out), _text(err), sorted(each.name for each in Path(folder).iterdir())

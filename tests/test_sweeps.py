@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attnviz import Settings, trace
-from attnviz.analysis import sweeps
+from attnviz.analysis import seeds
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import compare
 from attnviz.analysis.measures import measure
@@ -162,14 +162,14 @@ def test_the_width_of_embeddings_from_a_file_is_shared_out_among_heads(vectors: 
 def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    steps: list[sweeps.Step] = []
+    steps: list[seeds.Step] = []
 
-    def tracked(some: Sequence[sweeps.Step]) -> Iterable[sweeps.Step]:
+    def tracked(some: Sequence[seeds.Step]) -> Iterable[seeds.Step]:
         steps.extend(some)
         return some
 
     alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
-    monkeypatch.setattr(sweeps, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
+    monkeypatch.setattr(seeds, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
     grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
 
     assert [len(step.seeds) for step in steps] == [2, 2, 1, 1, 1, 1, 1, 1]

@@ -16,6 +16,7 @@ from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
 SCALES = ("unscaled", "scaled")
+TEXT = "text"  # two sentences, in one way of attending
 MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
 _VECTORS = "queries, keys, values"
 
@@ -32,6 +33,29 @@ class Aspect:
     fixed: str  # what all alternatives have in common
     numeric: bool = False  # whether curves can be drawn against it
     about: str = ""  # for --help
+
+
+def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
+    """What is compared by: a second sentence settles it, and without one it is the scale."""
+    chosen = by or (TEXT if texts else "scale")
+    if chosen not in ASPECTS:
+        raise unknown("way to compare by", chosen, ASPECTS)
+    if texts and chosen != TEXT:
+        raise AttnvizError(
+            f"a second sentence is given, and --by {chosen}",
+            "leave one of them out: two sentences are compared in one way of attending",
+        )
+    if texts and values is not None:
+        raise AttnvizError(
+            "a second sentence is given, and --values: the sentences are what is compared",
+            "leave --values out",
+        )
+    if chosen == TEXT and not texts:
+        raise AttnvizError(
+            "there is no second sentence to compare the first with",
+            'give both: attnviz compare "I am learning this" "you are teaching that"',
+        )
+    return chosen
 
 
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
@@ -130,5 +154,12 @@ ASPECTS = {
         ),
         _words("device", _devices, "devices", "the numbers"),
         _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", "the text"),
+        Aspect(
+            TEXT,
+            lambda: (),
+            lambda settings, _: settings,
+            "the vector of each word",
+            about="with OTHER",
+        ),
     )
 }

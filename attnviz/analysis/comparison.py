@@ -13,12 +13,19 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.aspects import ASPECTS, chosen_reference, chosen_values
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    TEXT,
+    chosen_aspect,
+    chosen_reference,
+    chosen_values,
+)
 from attnviz.analysis.measures import Measures, Weights, measure
+from attnviz.analysis.texts import names_of, other_source
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant
@@ -48,10 +55,9 @@ class Alternative:
         """The attention that is compared."""
         return None if self.trace is None else self.trace.layers[0]
 
-    @property
-    def mean(self) -> Cells:
-        """The weights, in the mean of the heads."""
-        values, masked = array(self.weights.mean(0)), ~array(self.visible)
+    def cells(self, head: int | None) -> Cells:
+        """The weights of a head, or in the mean of all."""
+        values, masked = array(_of_head(self.weights, head)), ~array(self.visible)
         leaks = (abs(values) > NEXT_TO_NOTHING) & bool(self.mistake)  # and is to be seen
         return Whole(values, masked & ~leaks)
 
@@ -93,12 +99,18 @@ class Comparison(Showable):
         """The one that the others are held against."""
         return self.alternatives[self.reference]
 
-    def mean_difference(self, place: int) -> Cells | None:
-        """What an alternative reads more or less than the reference, in the mean of the heads."""
+    @property
+    def heads(self) -> int | None:
+        """How many all alternatives have; None where they have not as many."""
+        counts = {len(each.weights) for each in self.alternatives}
+        return counts.pop() if len(counts) == 1 else None
+
+    def difference(self, place: int, head: int | None) -> Cells | None:
+        """What an alternative reads more or less than the reference, in a head or in the mean."""
         difference = self.differences[place]
         if difference is None:
             return None
-        values = array(difference.mean(0))
+        values = array(_of_head(difference, head))
         seen = array(self.alternatives[place].visible | self.base.visible)
         return Whole(values, ~seen & (abs(values) <= NEXT_TO_NOTHING))
 
@@ -107,7 +119,8 @@ def compare(
     text: str | Trace | None,
     settings: Settings | None = None,
     *,
-    by: str = "scale",
+    by: str | None = None,
+    other: str | None = None,
     values: Sequence[object] | None = None,
     reference: object = None,
     command: str | None = None,
@@ -115,28 +128,28 @@ def compare(
 ) -> Comparison:
     """Ways of attending to a text, held against the first of them, or against `reference`.
 
-    In place of a text a Trace will do: it knows what it was made of.
+    In place of a text a Trace will do: it knows what it was made of. With an `other` text both
+    are attended to in one way, and held against each other.
     """
-    if by not in ASPECTS:
-        raise unknown("way to compare by", by, ASPECTS)
-    names = chosen_values(by, values)
+    aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
     if source.settings.blocks:
         raise AttnvizError(
             "blocks cannot be compared: ways of attending are, in a single attention",
             "leave layers and memory out",
         )
-    if "model-scale" in names:
-        source = replace(source, settings=_with_a_narrow_head(source))
-    alternatives = [alternative(source, by, name, command) for name in names]
+    alternatives = _alternatives(source, aspect, values, other, command)
     first = alternatives[0].trace
-    contrasted = contrast(alternatives, by, chosen_reference(names, reference))
+    names = [each.name for each in alternatives]
+    contrasted = contrast(alternatives, aspect, chosen_reference(names, reference))
     listed = None if values is None else ",".join(names)
-    asked = {"by": None if by == "scale" else by, "values": listed, "reference": reference}
+    named = None if aspect in ("scale", TEXT) else aspect
+    asked = {"by": named, "values": listed, "reference": reference}
+    again = command_of("compare", source, **asked)
     return replace(
         contrasted,
         provenance=first.provenance if first else None,
-        command=command_of("compare", source_of(text, settings, **changes), **asked),
+        command=again and replace(again, second=other),
     )
 
 
@@ -160,7 +173,7 @@ def compare_scores(
 def contrast(alternatives: Sequence[Alternative], by: str, reference: int) -> Comparison:
     """Measure each alternative, and subtract the reference from it."""
     base = alternatives[reference]
-    pairs = [_comparable(base, other) for other in alternatives]
+    pairs = [_comparable(base, other, by) for other in alternatives]
     measures = [
         measure(other.weights, other.visible, _matched(pair, other.weights))
         for other, pair in zip(alternatives, pairs, strict=True)
@@ -187,7 +200,7 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
     """The same comparison of one query's row alone."""
     changes: list[LargestChange | None] = []
     for other, difference in zip(comparison.alternatives, comparison.differences, strict=True):
-        pair = _comparable(comparison.base, other)
+        pair = _comparable(comparison.base, other, comparison.by)
         if difference is None or pair is None:
             changes.append(None)
             continue
@@ -214,6 +227,24 @@ def alternative(source: Source, by: str, name: str, command: str | None = None) 
     )
 
 
+def _alternatives(
+    source: Source,
+    by: str,
+    values: Sequence[object] | None,
+    other: str | None,
+    command: str | None,
+) -> list[Alternative]:
+    """What is compared: two sentences, or one in several ways."""
+    if other is not None:
+        both = (source, other_source(source, other))
+        pairs = zip(both, names_of(*both), strict=True)
+        return [alternative(each, by, name, command) for each, name in pairs]
+    names = chosen_values(by, values)
+    if "model-scale" in names:
+        source = replace(source, settings=_with_a_narrow_head(source))
+    return [alternative(source, by, name, command) for name in names]
+
+
 def _with_a_narrow_head(source: Source) -> Settings:
     """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
     settings = source.settings
@@ -227,9 +258,18 @@ def _with_a_narrow_head(source: Source) -> Settings:
     return replace(settings, head_dim=max(1, dim // 2))
 
 
-def _comparable(base: Alternative, other: Alternative) -> tuple[Weights, Weights] | None:
-    """The weights of both, head by head; their means if the heads are not as many."""
-    if base.weights.shape[1:] != other.weights.shape[1:] or base.tokens.ids != other.tokens.ids:
+def _of_head(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
+    chosen: Tensor = weights.mean(0) if head is None else weights[head]
+    return chosen
+
+
+def _comparable(base: Alternative, other: Alternative, by: str) -> tuple[Weights, Weights] | None:
+    """The weights of both, head by head; their means if the heads are not as many.
+
+    Tokens have to be the same, but of two sentences, which are compared place by place.
+    """
+    same = by == TEXT or base.tokens.ids == other.tokens.ids
+    if base.weights.shape[1:] != other.weights.shape[1:] or not same:
         return None
     ours, theirs = base.weights.cpu(), other.weights.cpu()
     if len(ours) == len(theirs):

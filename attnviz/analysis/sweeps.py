@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,35 +12,17 @@ from torch import Tensor
 from attnviz.analysis import measures
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison
-from attnviz.attention import arithmetic, devices
+from attnviz.analysis.seeds import Track, groups_of_seeds, plan_of, refuse_odd_repeats, scored
+from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import placed
-from attnviz.traces.layers import score
 from attnviz.traces.origin import Drawn
-from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Trace
-from attnviz.vectors.drawn import Seeds
 
 MEASURED = ("spread", "entropy", "peak", "gradient")
 SERIES = ("unscaled", "scaled")
-NUMBERS_AT_ONCE = 2**24  # of one projection; seeds are worked through in groups of so many
-MOST_REPEATS = 100_000
-BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
-
-REPEATS = 20
-
-Track = Callable[[Sequence["Step"]], Iterable["Step"]]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A value, and the seeds that are drawn for it together."""
-
-    place: int
-    seeds: range
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +49,12 @@ def sweep(
     source = source_of(text, settings)
     tokens = tokens_of(source)
     chosen = [_valued(source, tokens, by, value) for value in values]
-    plans = [_plan(each, embed(tokens, each).shape[-1]) for each in chosen]
+    plans = [plan_of(each, embed(tokens, each).shape[-1]) for each in chosen]
     found = {
         measured: {series: torch.empty(len(values), repeats) for series in SERIES}
         for measured in MEASURED
     }
-    for step in track(_steps(plans, repeats)):
+    for step in track(groups_of_seeds(plans, [len(tokens)] * len(plans), repeats)):
         columns = slice(step.seeds.start - plans[step.place].settings.seed, None)
         for series, measured in _measured(chosen[step.place], tokens, step.seeds).items():
             for name, numbers in measured.items():
@@ -104,50 +86,20 @@ def refuse_without_curves(comparison: Comparison) -> None:
     )
 
 
-def refuse_odd_repeats(repeats: int) -> None:
-    if not 1 <= repeats <= MOST_REPEATS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,}"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
-
-
 def _valued(source: Source, tokens: Tokens, by: str, value: str) -> Source:
     """The same with one value of what is swept."""
     settings = ASPECTS[by].choose(source.settings, value)
     return with_vectors(replace(source, settings=settings), tokens)
 
 
-def _plan(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
-    plan = planned(source.settings, source.matrices, dim, seeds=seeds)
-    refuse_odd_rotary(plan)
-    return plan
-
-
-def _steps(plans: Sequence[Plan], repeats: int) -> list[Step]:
-    """Groups of seeds, as many together as keep one projection in bounds."""
-    steps = []
-    for place, plan in enumerate(plans):
-        first, last = plan.settings.seed, plan.settings.seed + repeats
-        numbers = plan.settings.width * plan.variant.heads * (plan.width or 1)
-        together = max(1, NUMBERS_AT_ONCE // numbers)
-        for start in range(first, last, together):
-            steps.append(Step(place, range(start, min(start + together, last))))
-    return steps
-
-
 def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
     """For each series, each measure's mean over queries and heads: one number for each seed."""
-    settings = source.settings
-    device = devices.choose(settings.device, settings.dtype)
-    drawn = Seeds(tuple(seeds), several=True)
-    vectors = embed(tokens, source, drawn).to(device, torch.float32)
-    plan = _plan(source, vectors.shape[-1], drawn)
-    inputs = placed(vectors.expand(len(seeds), -1, -1), plan)
-    scored = score(plan, "", inputs, inputs, own=True)
+    plan, scores = scored(source, tokens, seeds)
     found = {}
     for series in SERIES:
         variant = replace(plan.variant, scaled=series == "scaled")
-        scaled = scored.scores * arithmetic.scale_of(variant, plan.width or 1)
-        found[series] = _means(arithmetic.biased(scaled, scored.bias), scored.visible)
+        scaled = scores.scores * arithmetic.scale_of(variant, plan.width or 1)
+        found[series] = _means(arithmetic.biased(scaled, scores.bias), scores.visible)
     return found
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
@@ -18,7 +20,7 @@ from attnviz.renderers import suffixes
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
-    from attnviz.analysis.sweeps import Step
+    from attnviz.analysis.seeds import Step
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
@@ -33,15 +35,24 @@ _LISTED = ", ".join(
 class ComparisonOptions:
     """What is compared with what."""
 
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="OTHER",
+            help="A second sentence, to be compared with the first.",
+            rich_help_panel="Text",
+            show_default=False,
+        ),
+    ] = None
     by: Annotated[
-        str,
+        str | None,
         in_section(
             PANEL,
             "--by",
             metavar="WHAT",
-            help=f"What differs: {_LISTED}.",
+            help=f"What differs: {_LISTED}.  [default: scale]",
         ),
-    ] = "scale"
+    ] = None
     values: Annotated[
         str | None,
         in_section(
@@ -66,9 +77,13 @@ class ComparisonOptions:
             PANEL,
             "--repeats",
             metavar="N",
-            help="How many seeds the curves of a numeric --by are drawn over.",
+            help="How many seeds conclusions and curves are drawn over.",
         ),
     ] = 20
+    mean: Annotated[
+        bool,
+        in_section(PANEL, "--mean", help="Show the mean of the heads, not each of them."),
+    ] = False
     curves: Annotated[
         bool,
         in_section(PANEL, "--curves", help="Show the curves alone."),
@@ -104,7 +119,8 @@ def compare(
     """Show ways of attending side by side, their differences, and measures.
 
     Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
-    scores are divided by the square root of a head's width.
+    scores are divided by the square root of a head's width. With OTHER: two sentences of as many
+    tokens, place by place.
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     refuse_both(saved.trace, typed.of(text, matrices))
@@ -126,13 +142,14 @@ def compared(
     text: str | Trace | None, settings: Settings, chosen: ComparisonOptions, command: str
 ) -> Comparison:
     """What is compared with what, as it was chosen."""
-    from attnviz.analysis import comparison, sweeps  # torch, for which errors need not wait
+    from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
 
-    sweeps.refuse_odd_repeats(chosen.repeats)
+    seeds.refuse_odd_repeats(chosen.repeats)
     return comparison.compare(
         text,
         settings,
         by=chosen.by,
+        other=chosen.other,
         values=chosen.names(),
         reference=chosen.reference,
         command=command,
@@ -142,8 +159,8 @@ def compared(
 def viewed(comparison: Comparison, chosen: ComparisonOptions, wanted: OutputOptions) -> View:
     """What is to be shown of it."""
     track = partial(_tracked, quiet=wanted.quiet)
-    what = {"query": wanted.query, "curves": chosen.curves, "repeats": chosen.repeats}
-    return comparison.view(**what, full=wanted.full, track=track)
+    what = {each: getattr(chosen, each) for each in ("curves", "repeats", "mean")}
+    return comparison.view(query=wanted.query, full=wanted.full, track=track, **what)
 
 
 def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:

@@ -134,4 +134,5 @@ def command_line(name: str, *groups: Any) -> str:
     """
     options = chosen(*groups)
     argument = options.pop("text", options.pop("name", None))
-    return Command(name=name, argument=argument, options=options).line
+    second = options.pop("other", None)
+    return Command(name=name, argument=argument, second=second, options=options).line

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.aspects import ASPECTS, TEXT
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange, restricted
-from attnviz.analysis.sweeps import REPEATS, Track, refuse_without_curves, sweep_of
-from attnviz.cells import Cells, unmasked
+from attnviz.analysis.repeats import repeats_of
+from attnviz.analysis.seeds import REPEATS, Track
+from attnviz.analysis.sweeps import Sweep, refuse_without_curves, sweep_of
+from attnviz.analysis.texts import place_in_both
+from attnviz.cells import Cells
+from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.conclusion import conclusion
+from attnviz.views.caveat import caveat
+from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.data import data_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
-from attnviz.views.measures import measures_table, name_of, rows_of_measures
+from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
-from attnviz.views.view import Group, Kind, View, page_of
+from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text, tiny_text
+
+Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
 VARYING = {  # what differs is no setting of the whole
     "scale": ("scale",),
@@ -37,6 +43,7 @@ VARYING = {  # what differs is no setting of the whole
     "dtype": ("dtype",),
     "device": ("dtype",),  # the part that names both
     "tokenizer": ("tokens",),
+    "text": (),
 }
 
 
@@ -47,102 +54,151 @@ def view(
     curves: bool = False,
     repeats: int = REPEATS,
     full: bool = False,
+    mean: bool = False,
     track: Track = lambda steps: steps,
 ) -> View:
-    """What tells alternatives apart; where these are numbers, curves over seeds, too, or alone."""
+    """What tells alternatives apart; where these are numbers, curves over seeds, too, or alone.
+
+    Each head is shown, or the `mean` of them, which alone can be compared where one alternative
+    has more of them than another.
+    """
     if query is not None:
-        comparison = restricted(comparison, find_query(comparison.base.tokens, str(query)))
+        comparison = restricted(comparison, _place(comparison, str(query)))
     sweep = sweep_of(comparison, repeats, track)
     if curves and sweep is None:
         refuse_without_curves(comparison)
-    line, concluded = _settings_line(comparison), conclusion(comparison, sweep)
-    charts = Group("curves", tuple(curves_of(sweep) if sweep else ()))
-    notes = [*mistakes(comparison), *changes_listed(comparison), concluded]
-    screen = picture = page_of([charts], line)
+    again = repeats_of(comparison, repeats, track) if sweep is None else None
+    line, concluded = _settings_line(comparison), conclusion(comparison, sweep, again)
+    screen, picture = [_charts(sweep)], [_charts(sweep)]
     if not curves:
-        screen = page_of([*_on_screen(comparison, full=full), charts], line)
-        picture = page_of([*_in_a_picture(comparison), charts], line)
+        heads = _heads(comparison, mean=mean)
+        screen = [*_on_screen(comparison, heads, full=full), *screen]
+        picture = [*_in_a_picture(comparison, heads, charts=sweep is not None), *picture]
+    told = (*mistakes(comparison), *changes_listed(comparison)) if not curves else ()
     return View(
         title=f"compared by {comparison.by}",
         headline=concluded,
         settings=line,
-        screen=screen,
-        picture=picture,
-        closing=(concluded,) if curves else tuple(notes),
-        data=data_of_comparison(comparison, sweep, concluded),
+        screen=page_of(screen, line, _caveat(comparison)),
+        picture=page_of(picture, line, _caveat(comparison)),
+        closing=(*told, concluded),
+        data=data_of_comparison(comparison, sweep, again, concluded),
         provenance=comparison.provenance,
-        command=_command(comparison, repeats, curves, full),
+        command=_command(comparison, repeats, curves=curves, full=full, mean=mean),
     )
 
 
-def _command(comparison: Comparison, repeats: int, curves: bool, full: bool) -> Command | None:
+def _command(comparison: Comparison, repeats: int, **chosen: bool) -> Command | None:
     """The command that would show the same."""
     if comparison.command is None:
         return None
     query = "" if comparison.query is None else str(comparison.query + 1)
-    wanted = {
-        "repeats": 0 if repeats == REPEATS else repeats,
-        "curves": curves,
-        "query": query,
-        "full": full,
-    }
+    wanted = {"repeats": 0 if repeats == REPEATS else repeats, "query": query, **chosen}
     return comparison.command.also(**{name: value for name, value in wanted.items() if value})
 
 
-def _on_screen(comparison: Comparison, *, full: bool) -> list[Group]:
-    """The alternatives, then the differences, but for the reference's from itself."""
+def _place(comparison: Comparison, query: str) -> int:
+    """The row that is meant; where alternatives have other tokens, there may be none."""
+    sentences = [each.tokens for each in comparison.alternatives]
+    if comparison.by == TEXT:
+        return place_in_both(sentences, query)
+    if len({tokens.ids for tokens in sentences}) > 1:
+        raise AttnvizError(
+            "each tokenizer has tokens of its own, and --query names one of them",
+            "leave --query out, or --by tokenizer",
+        )
+    return find_query(comparison.base.tokens, query)
+
+
+def _heads(comparison: Comparison, *, mean: bool) -> Heads:
+    alone = mean or comparison.heads in (None, 1)
+    return [None] if alone else [*range(comparison.heads or 1)]
+
+
+def _charts(sweep: Sweep | None) -> Group:
+    return Group("curves", tuple(curves_of(sweep) if sweep else ()))
+
+
+def _caveat(comparison: Comparison) -> str:
+    """What of the weights that are shown is random, in any of the alternatives."""
+    traces = (each.trace for each in comparison.alternatives)
+    found = (caveat(trace, ("weights",)) for trace in traces if trace is not None)
+    return next((each for each in found if each), "")
+
+
+def _on_screen(comparison: Comparison, heads: Heads, *, full: bool) -> list[Group]:
+    """The alternatives, then the differences."""
     rows = rows_of_measures(comparison) if full and comparison.query is None else []
-    differences = differences_of(comparison)
-    others = differences[: comparison.reference] + differences[comparison.reference + 1 :]
+    weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
     return [
-        Group("alternatives", tuple(weights_of(comparison))),
-        Group("differences", tuple(others)),
+        Group("alternatives", tuple(grid for grids in weights for grid in grids)),
+        Group("differences", tuple(grid for grids in differences for grid in grids)),
         Group("measures", (measures_table(comparison), *rows)),
     ]
 
 
-def _in_a_picture(comparison: Comparison) -> list[Group]:
-    """Of two alternatives the difference stands beside them, of more below each."""
-    weights, differences = weights_of(comparison), differences_of(comparison)
-    if len(weights) == 2 or not differences:
-        others = differences[: comparison.reference] + differences[comparison.reference + 1 :]
-        kind: Kind = "pair" if len(weights) == 2 else "rows"
-        return [Group("alternatives", (*weights, *others), kind=kind)]
+def _in_a_picture(comparison: Comparison, heads: Heads, *, charts: bool) -> list[Group]:
+    """Of two alternatives the difference stands beside them, of more below each.
+
+    Of several heads each has a column; with charts, which show what differs, that is enough.
+    """
+    weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
+    if len(heads) > 1:
+        below = [[]] * len(weights) if charts else differences
+        table = [
+            grid for both in zip(weights, below, strict=True) for grids in both for grid in grids
+        ]
+        return [Group("alternatives", tuple(table), kind="table", across=len(heads))]
+    panels = tuple(grid for grids in weights for grid in grids)
+    if len(panels) == 2:
+        others = tuple(grid for grids in differences for grid in grids)
+        return [Group("alternatives", (*panels, *others), kind="pair")]
     base = name_of(comparison, comparison.base)
-    below = [
-        grid if place == comparison.reference else replace(grid, title=f"minus {base}")
-        for place, grid in enumerate(differences)
-    ]
-    return [Group("alternatives", tuple(weights), tuple(below), kind="rows")]
+    beneath = tuple(
+        replace(grids[0], title=f"minus {base}") if grids else None for grids in differences
+    )
+    return [Group("alternatives", panels, beneath if any(beneath) else (), kind="rows")]
 
 
-def weights_of(comparison: Comparison) -> list[Grid]:
-    """The weights of each alternative, in the mean of its heads."""
-    return same_scale([_weights(comparison, each) for each in comparison.alternatives])
+def weights_of(comparison: Comparison, heads: Heads) -> list[list[Grid]]:
+    """The weights of each alternative, in each head that is shown."""
+    return _of_one_scale(
+        [[_weights(comparison, each, head) for head in heads] for each in comparison.alternatives]
+    )
 
 
-def differences_of(comparison: Comparison) -> list[Grid]:
-    """What each reads more or less than the reference; nothing where tokens are not the same."""
-    places = [
-        place for place in range(len(comparison.alternatives)) if place != comparison.reference
-    ]
-    found = [grid for grid in (_difference(comparison, place) for place in places) if grid]
-    if len(found) < len(places):
-        return []
-    drawn = same_scale(found)
-    nothing = unmasked(np.zeros(drawn[0].cells.shape))
-    itself = replace(drawn[0], title="the reference", cells=nothing)
-    return [*drawn[: comparison.reference], itself, *drawn[comparison.reference :]]
+def differences_of(comparison: Comparison, heads: Heads) -> list[list[Grid]]:
+    """What each reads more or less than the reference: nothing where tokens are not the same."""
+    return _of_one_scale(
+        [
+            [grid for head in heads if (grid := _difference(comparison, place, head))]
+            for place in range(len(comparison.alternatives))
+        ]
+    )
+
+
+def _of_one_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
+    drawn = iter(same_scale([grid for grids in rows for grid in grids]))
+    return [[next(drawn) for _ in grids] for grids in rows]
 
 
 def changes_listed(comparison: Comparison) -> list[str]:
     """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
-    start = f"largest change from {name_of(comparison, comparison.base)} to"
+    base = _called(comparison, comparison.base)
     return [
-        f"{start} {name_of(comparison, each)}: {_change(comparison, each, change)}"
+        f"largest change from {base} to {_called(comparison, each)}: "
+        f"{_change(comparison, each, change)}"
+        if change.before != change.after
+        else f"no weight changes from {base} to {_called(comparison, each)}"
         for each, change in zip(comparison.alternatives, comparison.changes, strict=True)
         if change
     ]
+
+
+def _called(comparison: Comparison, alternative: Alternative) -> str:
+    """In a sentence another sentence stands in quotes."""
+    name = name_of(comparison, alternative)
+    return f"'{name}'" if comparison.by == TEXT else name
 
 
 def mistakes(comparison: Comparison) -> list[str]:
@@ -161,26 +217,43 @@ def _settings_line(comparison: Comparison) -> str:
     return f"{fixed} · {settings_line(traced, without=VARYING[comparison.by])}"
 
 
-def _weights(comparison: Comparison, alternative: Alternative) -> Grid:
-    heads = len(alternative.weights)
-    mean = f" · mean of {heads} heads" if heads > 1 else ""
-    cells = alternative.mean
-    title = f"{name_of(comparison, alternative)}{mean}"
-    return _grid(comparison, alternative, title, cells, weight_scale(cells), AXES_NOTE)
+def _weights(comparison: Comparison, alternative: Alternative, head: int | None) -> Grid:
+    cells = alternative.cells(head)
+    title = f"{titled(comparison, alternative)}{_of_head(head)}"
+    note = " · ".join(part for part in (AXES_NOTE, _mean_note(comparison, head)) if part)
+    sides = alternative.tokens, alternative.keys
+    return _grid(comparison, sides, title, cells, weight_scale(cells), note)
 
 
-def _difference(comparison: Comparison, place: int) -> Grid | None:
-    alternative, cells = comparison.alternatives[place], comparison.mean_difference(place)
+def _mean_note(comparison: Comparison, head: int | None) -> str:
+    """That heads were averaged, and why where nobody asked for it."""
+    if head is not None or comparison.heads == 1:
+        return ""
+    if comparison.heads is None:
+        return "mean of the heads, which are not as many in all"
+    return f"mean of {comparison.heads} heads"
+
+
+def _of_head(head: int | None) -> str:
+    return "" if head is None else f" · head {head}"
+
+
+def _difference(comparison: Comparison, place: int, head: int | None) -> Grid | None:
+    alternative, cells = comparison.alternatives[place], comparison.difference(place, head)
     if cells is None:
         return None
-    title = f"{name_of(comparison, alternative)} − {name_of(comparison, comparison.base)}"
-    note = "difference: warm = reads more, cold = reads less than the reference"
-    return _grid(comparison, alternative, title, cells, centred("difference", cells), note)
+    pair = (titled(comparison, each) for each in (alternative, comparison.base))
+    title = f"{' − '.join(pair)}{_of_head(head)}"
+    base = name_of(comparison, comparison.base)
+    note = f"difference: above 0 = reads more than '{base}', below 0 = reads less"
+    scale, tokens = centred("difference", cells), tokens_of(comparison, alternative)
+    keys = tokens if alternative.keys is alternative.tokens else alternative.keys
+    return _grid(comparison, (tokens, keys), title, cells, scale, note)
 
 
 def _grid(
     comparison: Comparison,
-    alternative: Alternative,
+    sides: tuple[Tokens, Tokens],
     title: str,
     cells: Cells,
     scale: Scale,
@@ -189,8 +262,8 @@ def _grid(
     """All rows, or the one of the query that is shown alone."""
     grid = Grid(
         title,
-        token_axis("query (reads)", alternative.tokens),
-        token_axis("key (is read)", alternative.keys),
+        token_axis("query (reads)", sides[0]),
+        token_axis("key (is read)", sides[1]),
         cells,
         scale,
         note=note,
@@ -201,15 +274,16 @@ def _grid(
 
 
 def _change(comparison: Comparison, alternative: Alternative, change: LargestChange) -> str:
-    query = _named(alternative.tokens, change.query)
-    key = _named(alternative.keys, change.key)
+    tokens = tokens_of(comparison, alternative)
+    keys = tokens if alternative.keys is alternative.tokens else alternative.keys
+    cell = f"{_named(tokens, change.query)} → {_named(keys, change.key)}"
     among = "" if change.head is None else f" in head {change.head}"
     if len(alternative.weights) != len(comparison.base.weights):
         among = " in the mean of heads"
     before, after = share_text(change.before), share_text(change.after)
     if before == after:
-        return f"{query} → {key}{among}: by {tiny_text(change.after - change.before)}"
-    return f"{query} → {key}{among}: {before} → {after}"
+        return f"{cell}{among}: by {tiny_text(change.after - change.before)}"
+    return f"{cell}{among}: {before} → {after}"
 
 
 def _named(tokens: Tokens, place: int) -> str:

@@ -9,10 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import Measures
-from attnviz.analysis.sweeps import BAND, Sweep
+from attnviz.analysis.repeats import Repeats
+from attnviz.analysis.seeds import BAND, quantiles
+from attnviz.analysis.sweeps import Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents, contents
 from attnviz.traces.trace import Layer, Trace
@@ -30,9 +34,11 @@ def data_of(trace: Trace) -> Data:
     return Data(partial(contents, trace), WEIGHTS, partial(_weights, trace))
 
 
-def data_of_comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Data:
+def data_of_comparison(
+    comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
+) -> Data:
     """Everything in a Comparison; and a line of measures for each way, head and query."""
-    document = partial(_comparison, comparison, sweep, conclusion)
+    document = partial(_comparison, comparison, sweep, repeats, conclusion)
     return Data(document, MEASURED, partial(_measures, comparison))
 
 
@@ -53,7 +59,9 @@ def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
         yield Lines((name, head, query + 1, label), (numbers, tuple(keys), weights, seen))
 
 
-def _comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) -> Contents:
+def _comparison(
+    comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
+) -> Contents:
     """`ways` with the arrays of their traces and their measures, `reference`, `differences`."""
     pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return {
@@ -66,7 +74,29 @@ def _comparison(comparison: Comparison, sweep: Sweep | None, conclusion: str) ->
             _difference(comparison, place) for place in range(len(comparison.alternatives))
         ],
         "sweep": None if sweep is None else _sweep(sweep),
+        "over_seeds": None if repeats is None else _over_seeds(comparison, repeats),
     }
+
+
+def _over_seeds(comparison: Comparison, repeats: Repeats) -> Contents:
+    """For each way its measures, and how far they are from the reference's, seed by seed."""
+    base = comparison.reference
+    ways: Contents = {
+        each.name: {
+            name: {
+                **_spread(measured[place]),
+                "change": _spread(measured[place] - measured[base]),
+            }
+            for name, measured in repeats.measured.items()
+        }
+        for place, each in enumerate(comparison.alternatives)
+    }
+    return {"seed": repeats.seeds.start, "repeats": len(repeats.seeds), "ways": ways}
+
+
+def _spread(numbers: Float[Tensor, "seed"]) -> Contents:
+    found = quantiles(numbers)
+    return {name: _finite(number) for name, number in zip(QUANTILES, found, strict=True)}
 
 
 def _alternative(alternative: Alternative, measures: Measures) -> Contents:

@@ -6,14 +6,18 @@ from dataclasses import fields
 
 import numpy as np
 
+from attnviz.analysis.aspects import TEXT
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import Measures
+from attnviz.analysis.texts import of_both
 from attnviz.cells import Whole
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.weights import array
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import colorless
 from attnviz.views.reading import token_axis
+from attnviz.wording.words import listed
 
 COLUMNS = {
     "entropy": "bits",
@@ -26,7 +30,7 @@ COLUMNS = {
     "hidden": "leak",
 }
 NOTE = (
-    "means over queries and heads · bits = entropy · share = of the largest entropy possible · "
+    "bits = entropy · share = of the largest entropy possible · "
     "reads = effective number of tokens · grad. = size of the softmax's gradient, near 0 when "
     "saturated · JS = divergence from '{reference}' in bits · sum≠1 = how far rows are from "
     "summing to 1 · leak = weight on what should not be seen"
@@ -42,6 +46,13 @@ def name_of(comparison: Comparison, alternative: Alternative) -> str:
     return f"✗ {name}" if alternative.mistake else name
 
 
+def titled(comparison: Comparison, alternative: Alternative) -> str:
+    """What stands above its panel: of two sentences, whose labels are beside it, which it is."""
+    if comparison.by != TEXT:
+        return name_of(comparison, alternative)
+    return "first" if alternative is comparison.alternatives[0] else "second"
+
+
 def means_of(comparison: Comparison, measures: Measures) -> dict[str, float]:
     """Each measure's mean; of one query, if that is shown alone."""
     if comparison.query is None:
@@ -52,12 +63,19 @@ def means_of(comparison: Comparison, measures: Measures) -> dict[str, float]:
     return {name: float(row.nanmean()) for name, row in rows.items()}
 
 
+def tokens_of(comparison: Comparison, alternative: Alternative) -> Tokens:
+    """Those that a difference from the reference is about; of two sentences both."""
+    if comparison.by != TEXT:
+        return alternative.tokens
+    return of_both(comparison.base.tokens, alternative.tokens)
+
+
 def measures_table(comparison: Comparison) -> Grid:
     """A row for each alternative, a column for each measure; the means, or one query's."""
     means = [means_of(comparison, measures) for measures in comparison.measures]
     title, query = "measures", comparison.query
     if query is not None:
-        title += f" of {query + 1} {comparison.alternatives[0].tokens.labels[query]}"
+        title += f" of {query + 1} {query_label(comparison, query)}"
     names = [name_of(comparison, each) for each in comparison.alternatives]
     return Grid(
         title,
@@ -65,8 +83,22 @@ def measures_table(comparison: Comparison) -> Grid:
         plain_axis("measure", [*COLUMNS.values()]),
         _table(np.array([[row[name] for name in COLUMNS] for row in means])),
         colorless("measure"),
-        note=NOTE.format(reference=name_of(comparison, comparison.base)),
+        note=_note(comparison),
     )
+
+
+def query_label(comparison: Comparison, query: int) -> str:
+    """What the query that is shown alone is called; of two sentences in both."""
+    others = (each for each in comparison.alternatives if each is not comparison.base)
+    return tokens_of(comparison, next(others)).labels[query]
+
+
+def _note(comparison: Comparison) -> str:
+    """What was averaged, and what each column is."""
+    several = any(len(each.weights) > 1 for each in comparison.alternatives)
+    averaged = ["queries"] * (comparison.query is None) + ["heads"] * several
+    means = [f"means over {listed(averaged)}"] if averaged else []
+    return " · ".join([*means, NOTE.format(reference=name_of(comparison, comparison.base))])
 
 
 def rows_of_measures(comparison: Comparison) -> list[Grid]:

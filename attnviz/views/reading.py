@@ -31,13 +31,14 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     hidden = np.concatenate([row.hidden for _, row in heads])
     cells = Whole(np.concatenate([row.values for _, row in heads]), hidden)
     of = " of the memory" if layers[0].memory is not None else ""
+    shares = all(layer.attended.mixed_by == "softmax" for layer in layers)
     return Grid(
         f"what {query + 1} {label} reads{of}",
         Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         weight_scale(cells),
-        note=f"each row sums to 1 · query = {query + 1} {label}",
+        note=f"{'each row sums to 1 · ' if shares else ''}query = {query + 1} {label}",
         share=True,
     )
 

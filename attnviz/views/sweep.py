@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnviz.analysis.sweeps import BAND, SERIES, Sweep
+from attnviz.analysis.seeds import BAND
+from attnviz.analysis.sweeps import SERIES, Sweep
 from attnviz.views.grids.grid import Curve, Curves
 
 TITLES = {
@@ -22,7 +23,7 @@ def curves_of(sweep: Sweep) -> list[Curves]:
 
 def places(sweep: Sweep) -> tuple[tuple[float, ...], str]:
     """Where along a side the values lie, and what that side is called."""
-    if sweep.by == "dim":
+    if sweep.by == "dim" and len(set(sweep.widths)) == len(sweep.widths):
         return tuple(float(width) for width in sweep.widths), "d_k"
     return sweep.values, sweep.by
 

@@ -18,6 +18,7 @@ from attnviz.traces.parts import SHOWN, Part
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
+from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
@@ -26,7 +27,7 @@ from attnviz.views.lines import arcs_of, sentences
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Group, Page, View, page_of
 from attnviz.views.ways import refuse_odd_way, usual
 from attnviz.wording.words import listed
 
@@ -59,7 +60,6 @@ def view(
     refuse_unknown_parts(ON_SCREEN if show is None else show)
     way = as_ or usual(query)
     refuse_odd_way(way, show if as_ else None, query)
-    line = settings_line(trace)
     place = None if query is None else find_query(trace.tokens, str(query))
     screen, picture = _shown(trace, show, place, way)
     options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
@@ -67,9 +67,9 @@ def view(
     return View(
         title=headline(trace),
         headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
-        settings=line,
-        screen=page_of(screen, line),
-        picture=page_of(picture, line),
+        settings=settings_line(trace),
+        screen=screen,
+        picture=picture,
         sentences=() if way == "heatmap" else asked,
         data=data_of(trace),
         provenance=trace.provenance,
@@ -79,19 +79,22 @@ def view(
 
 def _shown(
     trace: Trace, show: Sequence[str] | None, query: int | None, way: str
-) -> tuple[list[Group], list[Group]]:
+) -> tuple[Page, Page]:
     """What is on the screen, and what in a picture."""
+    blocks = OF_A_BLOCK if trace.layers[0].block else ()
+    names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
     if query is None:
-        blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = groups(trace, show or (*ON_SCREEN, *blocks))
-        picture = equations(trace, show or IN_A_PICTURE)
+        screen, picture = groups(trace, names), equations(trace, drawn)
     else:
+        names = drawn = IN_A_PICTURE
         screen = picture = [Group("readings", tuple(readings(trace, query)))]
     if way == "sentence" and query is not None:
         picture = [sentences(trace, query)]
     if way == "arcs":
         picture = arcs_of(groups(trace, IN_A_PICTURE), query)
-    return screen, picture
+    line = settings_line(trace)
+    on_screen = page_of(screen, line, caveat(trace, names))
+    return on_screen, page_of(picture, line, caveat(trace, drawn))
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:

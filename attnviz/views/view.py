@@ -26,8 +26,9 @@ RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is 
 SAVE = "attnviz.renderers.saving:save"
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
-# them apart; in rows, each as long as the others; or as a product, the last one made of the others.
-Kind = Literal["free", "pair", "rows", "product"]
+# them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
+# rows may as well be its columns; or as a product, the last panel made of the others.
+Kind = Literal["free", "pair", "rows", "table", "product"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,14 @@ class Group:
 
     name: str
     panels: tuple[Drawable, ...]
-    below: tuple[Grid, ...] = ()
+    below: tuple[Grid | None, ...] = ()  # None: nothing belongs to this one
     kind: Kind = "free"
+    across: int = 1  # of a table: how many panels its rows have
+
+    @property
+    def all(self) -> tuple[Drawable, ...]:
+        """Everything that is shown, one after another."""
+        return (*self.panels, *(each for each in self.below if each))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +54,12 @@ class Page:
     groups: tuple[Group, ...]
     caption: str = ""  # small print: how to read it, and its settings
     description: str = ""  # for those who do not see it
+    caveat: str = ""  # what of its numbers is random, which the caption says, too
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
         """Everything that is shown, one after another."""
-        return tuple(each for group in self.groups for each in (*group.panels, *group.below))
+        return tuple(each for group in self.groups for each in group.all)
 
 
 Column = tuple[str, ...] | list[float] | list[float | None]  # words, or numbers
@@ -96,7 +104,8 @@ class View:
 
     def of_section(self, section: Section) -> View:
         """One step alone, and still."""
-        page = page_of([Group("steps", (replace(section, moments=()),))], self.settings)
+        still = Group("steps", (replace(section, moments=()),))
+        page = page_of([still], self.settings, self.screen.caveat)
         return replace(self, screen=page, picture=page, headline=section.heading)
 
     def render(self, suffix: str, **looks: Any) -> bytes:
@@ -116,7 +125,8 @@ def view(result: Any, **choices: Any) -> View:
     return make(result, **choices)
 
 
-def page_of(groups: Sequence[Group], settings: str) -> Page:
+def page_of(groups: Sequence[Group], settings: str, caveat: str = "") -> Page:
     """A page with its small print and its description."""
     bare = Page(tuple(groups))
-    return Page(bare.groups, caption(bare.panels, settings), describe(bare.panels))
+    told = caption(bare.panels, settings, caveat)
+    return Page(bare.groups, told, describe(bare.panels), caveat)

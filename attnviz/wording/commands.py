@@ -17,6 +17,7 @@ class Command:
 
     name: str  # "run", "example show"
     argument: str | None = None  # the text, or the name of an example
+    second: str | None = None  # another text
     options: Mapping[str, Any]
 
     def also(self, **options: Any) -> Command:
@@ -30,11 +31,11 @@ class Command:
         "attnviz run 'I am' --heads 2 --no-causal"
         """
         options = [word for item in self.options.items() for word in _spelled(*item)]
-        text = [] if self.argument is None else [self.argument]
-        if self.argument is not None and self.argument.startswith("-") and self.argument != "-":
-            words = [*options, "--", *text]  # or it would be taken for an option
+        texts = [each for each in (self.argument, self.second) if each is not None]
+        if any(each.startswith("-") and each != "-" for each in texts):
+            words = [*options, "--", *texts]  # or it would be taken for an option
         else:
-            words = [*text, *options]
+            words = [*texts, *options]
         written = shlex.join(["attnviz", *self.name.split(), *words])
         return written.encode(errors="backslashreplace").decode()
 

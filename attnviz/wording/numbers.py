@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 Form = Literal["fixed", "whole", "power"]
 LARGE = 1e6  # from here on numbers are written with powers of ten
+MORE_DIGITS = 2  # than there would be, where that tells two numbers apart
 
 
 def share_text(value: float) -> str:
@@ -35,6 +37,36 @@ def fixed_text(value: float, digits: int) -> str:
     '0.00'
     """
     return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def percent_text(share: float, digits: int) -> str:
+    """
+    >>> percent_text(0.613, 0), percent_text(0.613, 1)
+    ('61%', '61.3%')
+    """
+    return f"{fixed_text(100 * share, digits)}%"
+
+
+def significant_text(value: float, digits: int) -> str:
+    """So many digits, zeros in front of them not counted; whole numbers in full.
+
+    >>> significant_text(0.8571, 2), significant_text(19.37, 2), significant_text(1234.5, 2)
+    ('0.86', '19', '1234')
+    """
+    whole = 10.0**digits <= abs(value) < LARGE
+    return f"{value:.0f}" if whole else f"{value + 0.0:.{digits}g}"
+
+
+def digits_apart(
+    one: float, other: float, digits: int, write: Callable[[float, int], str] = fixed_text
+) -> int:
+    """As many digits as it takes to tell two numbers apart, if a few can.
+
+    >>> digits_apart(1.72, 1.74, 1), digits_apart(1.2, 1.3, 1), digits_apart(2.0, 2.0, 1)
+    (2, 1, 1)
+    """
+    enough = range(digits, digits + MORE_DIGITS + 1)
+    return next((each for each in enough if write(one, each) != write(other, each)), digits)
 
 
 def smallest(decimals: int) -> float:

@@ -64,7 +64,7 @@ def _coarser(look: Look, layout: Layout) -> Look:
 
 def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
     """As on one page together, moments as well: a colour means one number in all frames."""
-    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    panels = [panel for group in groups for panel in group.all]
     scales = {each.scale.label: each.scale for each in opened(panels) if isinstance(each, Grid)}
     return [
         replace(group, panels=tuple(_scaled(panel, scales) for panel in group.panels))
@@ -83,7 +83,7 @@ def _section_scaled(section: Section, scales: dict[str, Scale]) -> Section:
 
 
 def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator[Frame]:
-    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    panels = [panel for group in groups for panel in group.all]
     moving = [each for each in panels if isinstance(each, Section)]
     if moving:
         whole = _on_a_slide(groups, look, captions, alone=len(panels) == 1)

@@ -40,6 +40,8 @@ def arrangements(groups: Sequence[Group]) -> list[Arranged]:
         return free(_panels(shown), _in_a_layer(shown))
     first, *others = shown
     charts = _panels(others)
+    if first.kind == "table":
+        return [_with_charts(table, table.across, charts) for table in _tables(first)]
     if charts:
         first = replace(first, below=())  # what charts tell of differences, they tell better
     return [_with_charts(first, columns, charts) for columns in _columns_of(first, charts)]
@@ -67,6 +69,17 @@ def _columns_of(group: Group, charts: Sequence[Shown]) -> list[int]:
         return [max(len(group.panels), len(charts))] if charts else _possible(len(group.panels))
     possible = _possible(max(len(group.panels), len(charts)))
     return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
+
+
+def _tables(table: Group) -> Iterator[Group]:
+    """A table as it is, and on its side; or with several of its rows in one."""
+    rows = (table.panels[start :: table.across] for start in range(table.across))
+    panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.across
+    for each in (table, replace(table, panels=panels, across=high)):
+        height = len(panels) // each.across
+        for together in range(1, height + 1):
+            if height % together == 0 and each.across * together <= max(WIDEST, each.across):
+                yield replace(each, across=each.across * together)
 
 
 def _possible(count: int) -> list[int]:

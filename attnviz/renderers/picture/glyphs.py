@@ -49,7 +49,7 @@ def groups_with_glyphs(groups: Iterable[Group]) -> list[Group]:
         replace(
             group,
             panels=tuple(map(with_glyphs, group.panels)),
-            below=tuple(map(_grid_with_glyphs, group.below)),
+            below=tuple(each and _grid_with_glyphs(each) for each in group.below),
         )
         for group in groups
     ]

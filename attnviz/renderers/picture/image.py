@@ -82,8 +82,9 @@ def captions_of(view: View, look: Look) -> Captions:
     said = [note for note in notes(panels) if note not in on_axes]
     told = drawing_of(view.picture.groups) is not None  # by the picture itself
     hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
+    random = [view.picture.caveat] if view.picture.caveat else []
     made = view.settings if look.footnote else ""
-    return Captions(view.headline, BETWEEN.join([*said, *hatched]), made)
+    return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made)
 
 
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
@@ -114,7 +115,7 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     Of one kind they have one scale, wherever they stand.
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
-    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    panels = [panel for group in groups for panel in group.all]
     cells = [each for each in panels if not isinstance(each, (Arcs, Sentence))]
     grids = [each for each in opened(cells) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
@@ -122,7 +123,7 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
         replace(
             group,
             panels=tuple([_with_grids(each, scaled) for each in group.panels]),
-            below=tuple([next(scaled) for _ in group.below]),
+            below=tuple([each and next(scaled) for each in group.below]),
         )
         for group in groups
     ]

@@ -82,10 +82,20 @@ class PanelRows:
         return self.headings.height(self.places(row))
 
     def label_width(self, column: int) -> float:
-        return max(reach(ticks, self.style) for ticks in self.row_ticks[column :: self.columns])
+        """Of labels on the left; those beside an empty place stand in it."""
+        places = range(column, len(self.drawn), self.columns)
+        beside = [place for place in places if not (column and self.drawn[place - 1] is None)]
+        return max((reach(self.row_ticks[place], self.style) for place in beside), default=0.0)
 
     def label_height(self, row: int) -> float:
-        return max(reach(self.column_ticks[place], self.style) for place in self.places(row))
+        """Of labels below; those above an empty place stand in it."""
+        below = self.drawn[(row + 1) * self.columns :]
+        above = (
+            place
+            for number, place in enumerate(self.places(row))
+            if number >= len(below) or below[number]
+        )
+        return max((reach(self.column_ticks[each], self.style) for each in above), default=0.0)
 
     @property
     def labels(self) -> Size:
@@ -292,10 +302,23 @@ def _ticks(
     ticks = []
     for place, each in enumerate(drawn):
         left = drawn[place - 1] if place % columns else None
-        below = drawn[place + columns] if place + columns < len(drawn) else None
-        ticks.append(_ticks_of(each, left, below, _size(each, width, height, style), style))
-    rows, across = zip(*ticks, strict=True)
-    return rows, across
+        size = _size(each, width, height, style)
+        rows, across = _ticks_of(each, left, _below(arranged, place), size, style)
+        if place % columns and left is None:
+            rows = replace(rows, title="")  # stands at the left of the rows above
+        ticks.append((rows, across))
+    of_rows, of_columns = zip(*ticks, strict=True)
+    return of_rows, of_columns
+
+
+def _below(arranged: Arranged, place: int) -> Shown:
+    """The panel whose labels serve for one above it: beyond an empty place that it stands over."""
+    drawn, columns = arranged.panels, arranged.columns
+    under = range(place + columns, len(drawn), columns)
+    found = next((drawn[each] for each in under if drawn[each]), None)
+    if found is None and under and (place + 1) % columns:
+        return drawn[under[0] + 1]
+    return found
 
 
 def _ticks_of(

@@ -78,7 +78,7 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
 
 def _named(groups: Sequence[Group]) -> list[Group]:
     """Groups whose grids have titles that say what others, and colour bars, do not."""
-    panels = [panel for group in groups for panel in (*group.panels, *group.below)]
+    panels = [panel for group in groups for panel in group.all]
     grids = [each for each in panels if isinstance(each, Grid)]
     titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
     named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
@@ -86,7 +86,7 @@ def _named(groups: Sequence[Group]) -> list[Group]:
         replace(
             group,
             panels=tuple([next(named) if isinstance(p, Grid) else p for p in group.panels]),
-            below=tuple([next(named) for _ in group.below]),
+            below=tuple([each and next(named) for each in group.below]),
         )
         for group in groups
     ]

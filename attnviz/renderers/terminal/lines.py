@@ -20,7 +20,7 @@ from attnviz.views.view import View
 def printed(view: View, screen: Screen, *, quiet: bool = False) -> Iterator[Text]:
     """A view on a screen: what was done, its tables or sentences, and what there is to say."""
     if not quiet:
-        yield from heading(view.title, view.settings, screen)
+        yield from heading(view, screen)
     for number, sentence in enumerate(view.sentences):
         yield from [Text()] if number else []
         yield from reading(sentence, screen)
@@ -54,10 +54,11 @@ def lines(drawn: Iterable[Drawable], screen: Screen) -> Iterator[Text]:
     yield from apart(blocks)
 
 
-def heading(title: str, settings: str, screen: Screen) -> Iterator[Text]:
-    """What was done, and the settings that the numbers depend on."""
-    yield Text(title, BOLD)
-    yield from wrapped(settings, screen)
+def heading(view: View, screen: Screen) -> Iterator[Text]:
+    """What was done, the settings that the numbers depend on, and whether they are random."""
+    yield Text(view.title, BOLD)
+    yield from wrapped(view.settings, screen)
+    yield from wrapped(view.screen.caveat, screen, PLAIN)
     yield Text()
 
 

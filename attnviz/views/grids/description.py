@@ -14,9 +14,9 @@ ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
 
 
-def caption(drawn: Sequence[Drawable], settings: str) -> str:
-    """The small print of a page: how to read its panels, each thing said once; settings."""
-    return " · ".join([*notes(drawn), settings])
+def caption(drawn: Sequence[Drawable], settings: str, caveat: str = "") -> str:
+    """The small print: how to read the panels, each thing said once; what is random; settings."""
+    return " · ".join([*notes(drawn), *([caveat] if caveat else []), settings])
 
 
 def notes(drawn: Sequence[Drawable]) -> list[str]:

@@ -12,9 +12,11 @@ from typing import Any
 
 from attnviz.tokens.finding import find_query
 from attnviz.traces.from_text import trace
+from attnviz.traces.parts import SHOWN
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
+from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.grid import same_scale
 from attnviz.views.grids.section import Section
@@ -89,7 +91,7 @@ def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
 def view(walk: Walk) -> View:
     """A panel for each step."""
     line = settings_line(walk.trace)
-    page = page_of([Group("steps", walk.sections)], line)
+    page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
     title = f"{headline(walk.trace)}, step by step"
     query = None if walk.asked.query is None else str(walk.asked.query + 1)
     options = chosen_options(walk.asked) | {"query": query, "step": walk.step}

@@ -1,0 +1,74 @@
+"""What of a Trace is left to chance: what was drawn from a seed, and bears on what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from attnviz.traces.origin import Drawn, FromExample
+from attnviz.traces.trace import Layer, Trace
+
+VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
+BEFORE_WEIGHTS = ("queries", "keys", "scores", "scaled", "masked", "weights")  # as --show has them
+
+
+def drawn_for_weights(trace: Trace) -> tuple[str, ...]:
+    """What the weights were made of that was drawn: vectors, projections, positions."""
+    if isinstance(trace.origin, FromExample):  # as a tutorial draws them: they are its numbers
+        return ()
+    first = trace.layers[0]
+    found = {*_of_queries_and_keys(trace, first)}
+    if len(trace.layers) > 1 or trace.memory is not None:  # they draw matrices of their own
+        found.add(PROJECTIONS)
+    if trace.memory is not None and trace.origin.vectors is None:
+        found.add(VECTORS)
+    return tuple(name for name in (VECTORS, PROJECTIONS, POSITIONS) if name in found)
+
+
+def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
+    """What was drawn of all that context vectors and outputs are made of, but for the weights."""
+    if isinstance(trace.origin, FromExample):
+        return ()
+    first = trace.layers[0]
+    own = "values" in first.given
+    return tuple(
+        name
+        for name, drawn in (
+            ("values", not own and any(_of(trace, first, "value"))),
+            ("output projection", trace.variant.joined and "w_out" not in first.given),
+            ("feed-forward", first.block is not None),
+        )
+        if drawn
+    )
+
+
+def embeddings_drawn(trace: Trace) -> bool:
+    """Whether the vectors of the tokens are nobody's own."""
+    origin = trace.origin
+    if isinstance(origin, FromExample) or origin.vectors is not None:
+        return False
+    return isinstance(origin, Drawn) or origin.matrices.embeddings is None
+
+
+def weights_shown_alone(shown: Collection[str]) -> bool:
+    """Whether nothing of the values is shown."""
+    return all(name in BEFORE_WEIGHTS for name in shown)
+
+
+def _of_queries_and_keys(trace: Trace, layer: Layer) -> Iterator[str]:
+    if not trace.variant.compared or layer.given & {"scores", "weights"}:
+        return
+    for name, vectors in (("query", "queries"), ("key", "keys")):
+        if vectors not in layer.given:
+            yield from _of(trace, layer, name)
+
+
+def _of(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
+    """What is drawn of what a query, a key or a value is made of."""
+    of_other_keys = name != "query" and layer.key_inputs is not None
+    named = trace.origin.settings.embeddings is not None
+    if (not named) if of_other_keys else embeddings_drawn(trace):
+        yield VECTORS
+    if trace.variant.projected and f"w_{name}" not in layer.given:
+        yield PROJECTIONS
+    if trace.positions == "learned":
+        yield POSITIONS

@@ -1,0 +1,40 @@
+"""What of the numbers is random, said once and in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attnviz.traces.chance import (
+    PROJECTIONS,
+    VECTORS,
+    drawn_after_weights,
+    drawn_for_weights,
+    embeddings_drawn,
+    weights_shown_alone,
+)
+from attnviz.traces.trace import Trace
+from attnviz.wording.words import listed
+
+SHAPE_ALONE = "the shape is real, the meaning is not"
+BEFORE_ALL = ("tokens", "embeddings")
+
+
+def caveat(trace: Trace, shown: Collection[str]) -> str:
+    """Of the parts that are shown; nothing where all that they are made of was given."""
+    if all(name in BEFORE_ALL for name in shown):
+        drawn = "embeddings" in shown and embeddings_drawn(trace)
+        return f"random vectors: {SHAPE_ALONE}" if drawn else ""
+    before = drawn_for_weights(trace)
+    if before:
+        return f"{_kinds(before)}: {SHAPE_ALONE}"
+    after = () if weights_shown_alone(shown) else drawn_after_weights(trace)
+    if not after:
+        return ""
+    return f"random {listed(after)}: the weights are real, what is made of them is not"
+
+
+def _kinds(drawn: tuple[str, ...]) -> str:
+    """What is random; and what is not, where one could think so."""
+    if VECTORS in drawn:
+        return "random vectors"
+    return f"given vectors, random {PROJECTIONS if PROJECTIONS in drawn else drawn[0]}"

@@ -1,0 +1,110 @@
+"""What can be claimed of numbers that were drawn: what holds seed by seed, in 8 of 10 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.analysis.seeds import quantiles
+from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
+
+FEWEST_SEEDS = 10  # of fewer, most may agree by chance
+ALIKE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
+IN_BRACKETS = " in 8 of 10"
+ONE_DRAW = "With this one draw of random numbers"
+
+Seeds = Float[Tensor, "seed"]
+Write = Callable[[float, int], str]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How a measure is written: its numbers, in how many digits at least, and its unit."""
+
+    write: Write
+    digits: int
+    unit: str = ""
+
+    def __call__(self, number: float) -> str:
+        return f"{self.write(number, self.digits)}{self.unit}"
+
+    def same(self, one: float, other: float) -> bool:
+        """Whether two numbers read the same, in no more digits than there must be."""
+        return self(one) == self(other)
+
+    def digits_for(self, one: float, other: float) -> int:
+        return digits_apart(one, other, self.digits, self.write)
+
+    def both(self, one: float, other: float) -> tuple[str, str]:
+        """Two numbers, in digits that tell them apart."""
+        digits = self.digits_for(one, other)
+        return self.write(one, digits), self.write(other, digits)
+
+
+TOKENS = Amount(fixed_text, 1, " tokens")
+PRECISE_TOKENS = Amount(fixed_text, 2, " tokens")
+SHARE = Amount(percent_text, 0, " of the largest entropy")
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A number before and after something, seed by seed."""
+
+    before: Seeds
+    after: Seeds
+
+    @property
+    def alike(self) -> bool:
+        """Whether nobody would see a difference, in 8 of 10 seeds."""
+        low, _, high = quantiles(self.after - self.before)
+        return max(abs(low), abs(high)) < ALIKE
+
+    @property
+    def direction(self) -> int:
+        """1 if it grows in 9 of 10 seeds, -1 if it shrinks, 0 if that cannot be told.
+
+        The band of the differences has to lie on one side of 0, and the medians, which are
+        printed, have to go the same way.
+        """
+        low, _, high = quantiles(self.after - self.before)
+        before, after = self.medians
+        if len(self.before) < FEWEST_SEEDS:
+            return 0
+        return 1 if low > 0 and after > before else -1 if high < 0 and after < before else 0
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        return quantiles(self.before)[1], quantiles(self.after)[1]
+
+    def told(self, amount: Amount) -> tuple[str, str]:
+        """Both medians, in digits that tell them apart."""
+        return amount.both(*self.medians)
+
+    def bands(self, amount: Amount) -> tuple[str, str]:
+        """`2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
+        digits = amount.digits_for(*self.medians)
+        after = _with_band(self.after, amount, digits, amount.unit, IN_BRACKETS)
+        explained = "" if "(" in after else IN_BRACKETS  # once
+        return _with_band(self.before, amount, digits, "", explained), after
+
+
+def _with_band(numbers: Seeds, amount: Amount, digits: int, unit: str, explained: str) -> str:
+    """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
+    low, middle, high = (amount.write(each, digits) for each in quantiles(numbers))
+    return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explained})")
+
+
+def widest_told_apart(ways: Sequence[Seeds]) -> tuple[int, int] | None:
+    """The two that differ most of those whose order is the same in 8 of 10 seeds: lower, higher."""
+    found = []
+    for one, other in combinations(range(len(ways)), 2):
+        pair = Pair(ways[one], ways[other])
+        if pair.direction and not pair.alike:
+            before, after = pair.medians
+            ordered = (one, other) if pair.direction > 0 else (other, one)
+            found.append((abs(after - before), ordered))
+    return max(found)[1] if found else None

@@ -1,0 +1,154 @@
+"""What of the numbers is random is said, once, and only where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnviz import read, steps, trace
+from attnviz.analysis.comparison import compare, compare_scores
+from attnviz.examples.shipped import example, names
+from attnviz.renderers import Look
+from attnviz.renderers.picture.image import captions_of
+from attnviz.traces.matrices import matrices
+from tests.conftest import Attnviz
+
+TEXT = "hot tea"
+VECTORS = "random vectors: the shape is real, the meaning is not"
+PROJECTIONS = "given vectors, random projections: the shape is real, the meaning is not"
+VALUES = "random values: the weights are real, what is made of them is not"
+JOINED = "random output projection: the weights are real, what is made of them is not"
+ONE = [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    path = tmp_path / "vectors.txt"
+    path.write_text("tea 1 0\nhot 0 1\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "show", "said"),
+    [
+        ({}, None, VECTORS),
+        ({"variant": "plain"}, None, VECTORS),
+        ({"variant": "average"}, None, VALUES),
+        ({"variant": "average"}, ["weights"], ""),
+        ({}, ["tokens"], ""),
+        ({}, ["embeddings"], VECTORS),
+        ({"layers": 2}, None, VECTORS),
+    ],
+)
+def test_a_drawn_trace_says_what_was_drawn(
+    chosen: dict[str, Any], show: list[str] | None, said: str
+) -> None:
+    assert trace(TEXT, **chosen).view(show=show).screen.caveat == said
+
+
+@pytest.mark.parametrize(
+    ("chosen", "show", "said"),
+    [
+        ({}, None, PROJECTIONS),
+        ({"variant": "plain"}, None, ""),
+        ({"variant": "average"}, None, ""),
+        ({"variant": "plain", "layers": 1}, ["weights"], ""),
+        (
+            {"variant": "plain", "positions": "learned"},
+            None,
+            "given vectors, random positions: the shape is real, the meaning is not",
+        ),
+        ({}, ["embeddings"], ""),
+    ],
+)
+def test_vectors_of_ones_own_are_not_called_random(
+    vectors: str, chosen: dict[str, Any], show: list[str] | None, said: str
+) -> None:
+    made = trace(TEXT, embeddings=vectors, tokenizer="words", **chosen)
+
+    assert made.view(show=show).screen.caveat == said
+
+
+@pytest.mark.parametrize(
+    ("given", "show", "said"),
+    [
+        ({"scores": ONE}, None, VALUES),
+        ({"scores": ONE}, ["weights"], ""),
+        ({"scores": ONE, "values": ONE}, None, ""),
+        ({"embeddings": ONE}, None, PROJECTIONS),
+        ({"w_query": ONE, "w_key": ONE, "w_value": ONE}, None, VECTORS),
+        ({"embeddings": ONE, "w_query": ONE, "w_key": ONE}, None, VALUES),
+        ({"embeddings": ONE, "w_query": ONE, "w_key": ONE, "w_value": ONE}, None, ""),
+        ({"queries": ONE, "keys": ONE, "values": ONE}, None, ""),
+    ],
+)
+def test_what_is_given_is_not_called_random(
+    given: dict[str, Any], show: list[str] | None, said: str
+) -> None:
+    text = None if {"scores", "embeddings", "queries"} & given.keys() else TEXT
+
+    assert trace(text, given=matrices(given)).view(show=show).screen.caveat == said
+
+
+def test_a_matrix_that_joins_heads_is_drawn_alone() -> None:
+    projected = dict.fromkeys(("embeddings", "w_query", "w_key", "w_value"), ONE)
+
+    made = trace(None, given=matrices(projected), variant="multi-head")
+
+    assert made.view().screen.caveat == JOINED
+    assert made.view(show=["weights"]).screen.caveat == ""
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_worked_example_is_no_chance(name: str) -> None:
+    assert example(name).view().screen.caveat == ""
+
+
+def test_of_a_comparison_it_is_about_the_weights(vectors: str) -> None:
+    assert compare(TEXT).view(repeats=1).screen.caveat == VECTORS
+    assert compare(TEXT, variant="average").view(repeats=1).screen.caveat == ""
+    of_both = compare(
+        TEXT, by="variant", values=["plain", "scaled"], embeddings=vectors, tokenizer="words"
+    )
+    assert of_both.view(repeats=1).screen.caveat == PROJECTIONS
+
+
+def test_given_scores_are_no_chance() -> None:
+    from torch import ones
+
+    assert compare_scores(ones(1, 2, 2), 4).view().screen.caveat == ""
+
+
+def test_a_trace_that_comes_back_says_it_again(attnviz: Attnviz, samples: Path) -> None:
+    attnviz("run", TEXT, "-o", "a.npz")
+
+    assert read("a.npz").view().screen.caveat == VECTORS
+
+
+def test_it_is_said_once_wherever_the_result_goes(attnviz: Attnviz, samples: Path) -> None:
+    for command in (["run"], ["steps"], ["compare"], ["run", "--query", "1"]):
+        result = attnviz(*command, TEXT)
+        assert result.out.count(VECTORS) == 1
+        attnviz(*command, TEXT, "-o", "a.txt", "-o", "a.md", "-o", "a.svg", "-o", "a.csv")
+        for name in ("a.txt", "a.md"):
+            assert Path(name).read_text(encoding="utf-8").count(VECTORS) == 1, (command, name)
+        assert "random" not in Path("a.csv").read_text(encoding="utf-8")
+
+
+def test_a_picture_says_it_in_its_footnote_and_each_step_in_its_own() -> None:
+    made = steps(TEXT).view()
+
+    assert captions_of(trace(TEXT).view(), Look()).notes.endswith(VECTORS)
+    for section in made.sections:
+        assert VECTORS in captions_of(made.of_section(section), Look()).notes
+
+
+def test_who_wants_no_notes_gets_none(attnviz: Attnviz) -> None:
+    assert "random" not in attnviz("run", TEXT, "--quiet").out
+
+
+def test_rows_after_dropout_are_not_said_to_sum_to_1(attnviz: Attnviz) -> None:
+    assert "sums to 1" in attnviz("run", "a b", "--query", "2").out
+    assert "sums to 1" not in attnviz("run", "a b", "--dropout", "0.5", "--query", "2").out

@@ -1,0 +1,364 @@
+"""What is concluded: of given numbers what is true, of drawn ones what holds over seeds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
+from attnviz.analysis.measures import measure
+from attnviz.analysis.repeats import MEASURES, Repeats, repeats_of
+from attnviz.attention.variants import VARIANTS
+from attnviz.errors import AttnvizError
+from attnviz.examples.shipped import example
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import POSITIONS
+from attnviz.views.conclusions.claims import FEWEST_SEEDS, TOKENS, Amount, Pair, widest_told_apart
+from attnviz.views.conclusions.conclusion import conclusion
+from attnviz.wording.numbers import significant_text
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+NUMBER = r"(\d[\d.e+-]*)"
+
+
+def again(made: Comparison, repeats: int) -> Repeats:
+    found = repeats_of(made, repeats)
+    assert found is not None
+    return found
+
+
+def concluded(text: str = TEXT, repeats: int = 20, **chosen: Any) -> str:
+    headline: str = compare(text, **chosen).view(repeats=repeats).headline
+    return headline
+
+
+def reads(weights: torch.Tensor) -> float:
+    """The effective number of tokens of a row, in the mean: 2 to the entropy."""
+    rows = weights.double().numpy()
+    bits = -np.where(rows > 0, rows * np.log2(np.maximum(rows, 1e-300)), 0).sum(-1)
+    return float((2**bits).mean())
+
+
+def pair(before: Sequence[float], after: Sequence[float]) -> Pair:
+    return Pair(torch.tensor(before), torch.tensor(after))
+
+
+# What may be claimed
+
+
+def test_a_direction_is_claimed_where_all_seeds_go_that_way() -> None:
+    some = [float(number) for number in range(20)]
+
+    assert pair(some, [each + 1 for each in some]).direction == 1
+    assert pair(some, [each - 1 for each in some]).direction == -1
+
+
+def test_no_direction_is_claimed_where_seeds_go_either_way() -> None:
+    some = [float(number) for number in range(20)]
+    either = [each + (1 if each % 2 else -1) for each in some]
+
+    assert pair(some, either).direction == 0
+    assert pair(some, some).direction == 0
+
+
+def test_one_seed_of_20_may_go_the_other_way_but_not_three() -> None:
+    before, up = [0.0] * 20, [1.0] * 20
+
+    assert pair(before, [-1.0, *up[1:]]).direction == 1
+    assert pair(before, [-1.0, -1.0, -1.0, *up[3:]]).direction == 0
+
+
+def test_of_few_seeds_nothing_is_claimed() -> None:
+    few = FEWEST_SEEDS - 1
+
+    assert pair([0.0] * few, [1.0] * few).direction == 0
+    assert pair([0.0] * FEWEST_SEEDS, [1.0] * FEWEST_SEEDS).direction == 1
+
+
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=FEWEST_SEEDS, max_size=40))
+def test_what_is_claimed_is_true_of_most_seeds_and_of_the_medians(
+    pairs: list[tuple[float, float]],
+) -> None:
+    before, after = torch.tensor(pairs, dtype=torch.float64).T
+    found = Pair(before, after)
+
+    grown = float(((after - before) * found.direction > 0).double().mean())
+    assert not found.direction or grown >= 0.85
+    assert (found.medians[1] - found.medians[0]) * found.direction >= 0
+    assert found.direction == -Pair(after, before).direction
+
+
+def test_of_several_ways_the_two_furthest_apart_are_told() -> None:
+    ways = [torch.full((20,), number) for number in (2.0, 1.0, 3.0)]
+
+    assert widest_told_apart(ways) == (1, 2)
+    assert widest_told_apart([ways[0], ways[0]]) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [(2.3, 3.1, ("2.3", "3.1")), (2.31, 2.34, ("2.31", "2.34")), (2.0, 2.0, ("2.0", "2.0"))],
+)
+def test_numbers_have_the_digits_that_tell_them_apart(
+    before: float, after: float, written: tuple[str, str]
+) -> None:
+    assert TOKENS.both(before, after) == written
+
+
+@given(st.floats(1, 9), st.floats(0.005, 1))
+def test_what_is_not_alike_never_reads_the_same(number: float, more: float) -> None:
+    one, other = TOKENS.both(number, number + more * 1.01)
+
+    assert one != other
+
+
+def test_significant_digits_are_as_a_reader_counts_them() -> None:
+    assert Amount(significant_text, 2).both(1.71, 1.74) == ("1.71", "1.74")
+    assert significant_text(-0.0, 2) == "0"
+
+
+# What is measured over seeds
+
+
+@pytest.mark.parametrize(
+    ("by", "chosen"),
+    [
+        ("scale", {}),
+        ("scale", {"variant": "multi-head", "positions": "alibi"}),
+        ("variant", {"positions": "rotary"}),
+        ("mask", {"dim": 6}),
+        ("positions", {"variant": "causal"}),
+        ("tokenizer", {}),
+    ],
+)
+def test_each_seed_measures_what_a_run_of_it_gives(by: str, chosen: dict[str, Any]) -> None:
+    made = compare(TEXT, by=by, seed=7, **chosen)
+
+    found = again(made, 3)
+
+    for column, seed in enumerate(found.seeds):
+        single = compare(TEXT, by=by, seed=seed, **chosen)
+        for name in MEASURES:
+            means = torch.tensor([measures.means()[name] for measures in single.measures])
+            assert_close(
+                found.measured[name][:, column], means, atol=1e-5, rtol=1e-4, equal_nan=True
+            )
+
+
+def test_of_one_query_its_own_row_is_measured() -> None:
+    made = restricted(compare(TEXT, by="mask"), 2)
+
+    found = again(made, 2)
+
+    for place, each in enumerate(made.alternatives):
+        row = measure(each.weights, each.visible, None).entropy[0, 2]
+        assert_close(float(found.measured["entropy"][place, 0]), float(row), atol=1e-5, rtol=1e-4)
+
+
+def test_seeds_in_groups_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compare(TEXT)
+    together = again(made, 5).measured["peak"]
+
+    monkeypatch.setattr("attnviz.analysis.seeds.CELLS_AT_ONCE", 32)
+
+    assert_close(again(made, 5).measured["peak"], together)
+
+
+@pytest.mark.parametrize(
+    ("by", "chosen"),
+    [("seed", {}), ("dtype", {}), ("scale", {"variant": "average"})],
+)
+def test_what_no_seed_changes_and_what_compares_seeds_is_not_repeated(
+    by: str, chosen: dict[str, Any]
+) -> None:
+    assert repeats_of(compare(TEXT, by=by, **chosen), 20) is None
+
+
+# What is said
+
+
+def test_the_medians_of_the_sentence_are_those_of_single_runs() -> None:
+    found = {
+        scale: sorted(
+            reads(trace(TEXT, seed=seed, scale=scale).layers[0].attended.weights)
+            for seed in range(42, 62)
+        )
+        for scale in (False, True)
+    }
+    before, after = (np.median(found[scale]) for scale in (False, True))
+
+    start = f"Over 20 seeds, dividing by √8 lets a query read {after:.1f} tokens ("
+    assert concluded().startswith(start)
+    assert f"instead of {before:.1f} (" in concluded()
+
+
+def test_a_single_draw_says_that_it_is_one() -> None:
+    assert concluded(repeats=1) == (
+        "With this one draw of random numbers, a query reads 2.37 tokens unscaled, and 3.15 "
+        "divided by √8."
+    )
+    assert "With this one draw of random numbers" in concluded(repeats=1, by="variant")
+    assert "With this one draw of random numbers" in concluded(repeats=1, by="dim")
+
+
+def test_few_seeds_say_that_they_are_few() -> None:
+    assert concluded(repeats=4).startswith("In the median of 4 seeds, a query reads ")
+    assert concluded(repeats=4).endswith("too few seeds to tell more.")
+    assert concluded(repeats=4, by="variant").endswith("too few seeds to tell more.")
+    assert concluded(repeats=4, by="dim").endswith("too few seeds to tell more.")
+
+
+def test_between_seeds_there_is_nothing_but_chance() -> None:
+    assert "between seeds nothing differs but chance" in concluded(by="seed")
+
+
+def test_of_given_numbers_what_is_true_of_them_is_said() -> None:
+    made = compare_scores(torch.tensor([[[29.6, 9.9, 63.9, 55.5]]]), 64)
+
+    assert conclusion(made).startswith("Divided by √d_k, the scores let a query read ")
+
+
+def test_of_a_worked_example_too() -> None:
+    made = compare(example("trainable").trace())
+
+    assert made.view().headline.startswith("Divided by √")
+
+
+def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
+    """Words of two sentences are drawn alike: whatever is claimed of them is wrong."""
+    claims = [
+        "more sharply"
+        in compare("cat dog bird", tokenizer="words", other="tree sky lake", seed=seed)
+        .view()
+        .headline
+        for seed in range(0, 2000, 100)
+    ]
+
+    assert sum(claims) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen", "said"),
+    [
+        (TEXT, {"dim": 1}, "Scaling changes nothing here: √1 is 1."),
+        ("Hello", {}, "Scaling changes nothing here: a query sees one token, and reads it whole."),
+        (TEXT, {"window": 1}, "a query sees one token, and reads it whole."),
+        (TEXT, {"temperature": 1e6}, "a query reads 4.0 tokens with it and without it."),
+        (TEXT, {"temperature": 1e-6}, "a query reads 1.0 tokens with it and without it."),
+        ("Hello", {"by": "dim"}, "A query sees one token and reads it whole, and d_k does not"),
+        (TEXT, {"by": "dim", "variant": "average"}, "all scores are 0, and d_k does not matter."),
+        ("Hello", {"by": "tokenizer"}, "There is nothing to compare"),
+        ("Hello", {"by": "variant"}, "a query reads alike in all of them: 1.0 tokens."),
+        ("Hello", {"by": "dtype"}, "are those of float64, to the last digit."),
+        (TEXT, {"by": "dim", "head_dim": 4}, "as dim goes from 2 to 512"),
+    ],
+)
+def test_what_is_said_at_the_edges_is_true(text: str, chosen: dict[str, Any], said: str) -> None:
+    assert said in concluded(text, **chosen)
+
+
+def test_weights_that_are_all_the_same_say_so() -> None:
+    same = compare_scores(torch.full((1, 3, 3), 7.0), 4)
+    sharp = compare_scores(torch.tensor([[[100.0, 0, 0]]]), 4)
+
+    assert "the scores of a row are all about the same" in conclusion(same)
+    assert "one token gets nearly all the weight" in conclusion(sharp)
+
+
+def test_one_query_is_called_by_its_name() -> None:
+    made = compare(TEXT)
+
+    assert 'lets "am" (2) read ' in made.view(query="am").headline
+
+
+TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    text=st.sampled_from(TEXTS),
+    by=st.sampled_from([name for name in ASPECTS if name not in ("device", "text")]),
+    variant=st.sampled_from([*VARIANTS]),
+    positions=st.sampled_from(POSITIONS),
+    dim=st.sampled_from([1, 2, 4, 8]),
+    temperature=st.sampled_from([None, 1e-12, 0.1, 3.0, 1e9]),
+    query=st.sampled_from([None, None, "1"]),
+    repeats=st.sampled_from([1, 3, 12]),
+)
+def test_no_sentence_says_that_a_number_becomes_itself(
+    text: str,
+    by: str,
+    variant: str,
+    positions: str,
+    dim: int,
+    temperature: float | None,
+    query: str | None,
+    repeats: int,
+) -> None:
+    chosen: dict[str, Any] = {"variant": variant, "dim": dim, "positions": positions}
+    try:
+        made = compare(text, by=by, temperature=temperature, **chosen)
+        said = made.view(query=query, repeats=repeats).headline
+    except AttnvizError:
+        return
+
+    assert "nan" not in said
+    for before, after in re.findall(rf"from {NUMBER} to {NUMBER}", said):
+        assert before != after.rstrip(".")
+    for after, before in re.findall(rf"{NUMBER} tokens[^;:]*? instead of {NUMBER}", said):
+        assert before.rstrip(".") != after
+    for number, other in re.findall(rf"{NUMBER} and {NUMBER}(?: bits)?\)", said):
+        assert number != other
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["causal", "scaled", "plain"]))
+def test_a_claim_holds_in_nine_of_ten_of_its_seeds(seed: int, variant: str) -> None:
+    made = compare(TEXT, variant=variant, seed=seed)
+    found = again(made, 20)
+
+    if "instead of" in conclusion(made, None, found):
+        unscaled, scaled = found.measured["effective"]
+        more = float((scaled > unscaled).double().mean())
+        assert max(more, 1 - more) >= 0.85
+
+
+# What goes into files
+
+
+def test_what_was_measured_over_seeds_is_in_the_data(attnviz: Attnviz) -> None:
+    document = json.loads(attnviz("compare", TEXT, "--seed", "5", "--json").out)
+
+    over = document["over_seeds"]
+    assert (over["seed"], over["repeats"], [*over["ways"]]) == (5, 20, ["unscaled", "scaled"])
+    scaled = over["ways"]["scaled"]["effective"]
+    assert scaled["low"] < scaled["median"] < scaled["high"]
+    assert scaled["change"]["low"] > 0
+    assert over["ways"]["unscaled"]["effective"]["change"]["median"] == 0
+
+
+def test_curves_are_drawn_over_seeds_of_their_own(attnviz: Attnviz) -> None:
+    document = json.loads(attnviz("compare", TEXT, "--by", "dim", "--json").out)
+
+    assert document["over_seeds"] is None
+    assert document["sweep"]["repeats"] == 20
+
+
+def test_a_comparison_of_a_saved_trace_comes_to_the_same(attnviz: Attnviz, samples: Path) -> None:
+    attnviz("run", TEXT, "-o", "a.npz")
+
+    from_text = attnviz("compare", TEXT).out
+    assert attnviz("compare", "--trace", "a.npz").out == from_text
+    assert "Over 20 seeds" in from_text

@@ -1,0 +1,222 @@
+"""`compare TEXT OTHER`: two sentences in one way of attending, place by place."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch.testing import assert_close
+
+from attnviz.analysis.comparison import compare
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import trace
+from attnviz.views.grids.grid import Grid
+from tests.conftest import Attnviz
+
+FIRST, SECOND = "I am learning this", "you are teaching this"
+
+
+def grids(first: str = FIRST, second: str = SECOND, **choices: object) -> dict[str, Grid]:
+    shown = compare(first, other=second).view(**choices).screen.panels
+    return {each.title: each for each in shown if isinstance(each, Grid)}
+
+
+def test_each_sentence_is_attended_to_as_a_run_does() -> None:
+    made = compare(FIRST, other=SECOND, variant="causal", seed=3)
+
+    for each, text in zip(made.alternatives, (FIRST, SECOND), strict=True):
+        run = trace(text, variant="causal", seed=3)
+        assert_close(each.weights, run.layers[0].attended.weights)
+        assert each.tokens.labels == run.tokens.labels
+
+
+def test_the_difference_is_between_the_same_places() -> None:
+    found = grids()
+
+    difference = found["second − first"]
+    np.testing.assert_allclose(
+        difference.values, found["second"].values - found["first"].values, atol=1e-6
+    )
+    assert difference.rows.labels == ("I/you", "am/are", "learning/teaching", "this")
+    assert found["first"].rows.labels == tuple(FIRST.split())
+    assert found["second"].columns.labels == tuple(SECOND.split())
+
+
+def test_the_second_may_be_the_reference() -> None:
+    made = compare(FIRST, other=SECOND, reference=SECOND)
+
+    assert made.reference == 1
+    assert made.differences[1] is None
+    assert "first − second" in [each.title for each in made.view().screen.panels]
+
+
+def test_the_largest_change_names_both_words() -> None:
+    closing = compare(FIRST, other=SECOND).view().closing
+
+    assert closing[0] == (
+        "largest change from 'I am learning this' to 'you are teaching this': "
+        "this → am/are: .74 → .23"
+    )
+
+
+def test_long_sentences_are_called_the_first_and_the_second() -> None:
+    first, second = "the cat sat on the mat and slept", "the dog sat on the rug and slept"
+
+    names = [each.name for each in compare(first, other=second).alternatives]
+
+    assert names == ["first text", "second text"]
+
+
+@pytest.mark.parametrize(
+    ("query", "label"),
+    [("3", "learning"), ("learning", "learning"), ("are", "am"), ("this", "this")],
+)
+def test_a_query_is_a_place_or_a_word_of_either(query: str, label: str) -> None:
+    assert grids(query=query)["first"].rows.labels == (label,)
+
+
+def test_a_word_at_different_places_is_asked_for_by_its_number() -> None:
+    made = compare("this is it", other="it is that", tokenizer="words")
+
+    with pytest.raises(AttnvizError, match="'it' stands at different places") as error:
+        made.view(query="it")
+    assert error.value.hint == "say which place by its number: --query 1 or 3"
+
+
+def test_a_word_that_one_sentence_has_twice_is_asked_for_by_its_number() -> None:
+    made = compare("the cat the dog", other="a cat the dog", tokenizer="words")
+
+    with pytest.raises(AttnvizError, match="'the' is in the sentence 2 times"):
+        made.view(query="the")
+
+
+def test_a_query_is_called_by_both_words(attnviz: Attnviz) -> None:
+    out = attnviz("compare", FIRST, SECOND, "--query", "3").out
+
+    assert "measures of 3 learning/teaching" in out
+
+
+REFUSED: dict[str, tuple[list[str], str, str]] = {
+    "another number of tokens": (
+        [FIRST, "I am here"],
+        "the first sentence has 4 tokens (gpt2), the second 3: place by place they cannot be "
+        "compared",
+        "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
+    ),
+    "the same": (
+        [FIRST, FIRST],
+        "both sentences are the same",
+        "give another one, or compare ways of reading it: --by",
+    ),
+    "no second": (
+        [FIRST, "--by", "text"],
+        "there is no second sentence to compare the first with",
+        'give both: attnviz compare "I am learning this" "you are teaching that"',
+    ),
+    "by something else": (
+        [FIRST, SECOND, "--by", "scale"],
+        "a second sentence is given, and --by scale",
+        "leave one of them out: two sentences are compared in one way of attending",
+    ),
+    "values": (
+        [FIRST, SECOND, "--values", "a,b"],
+        "a second sentence is given, and --values: the sentences are what is compared",
+        "leave --values out",
+    ),
+    "nothing": ([FIRST, ""], "the text is empty", ""),
+    "curves": (
+        [FIRST, SECOND, "--curves"],
+        "there are no curves by text: its values are no scale of numbers",
+        "try --by dim, --by heads, --by temperature",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compared_is_refused(attnviz: Attnviz, name: str) -> None:
+    arguments, problem, hint = REFUSED[name]
+
+    result = attnviz("compare", *arguments)
+
+    assert result.err.startswith(f"error: {problem}")
+    assert f" hint: {hint}" in result.err
+    assert len(result.err.splitlines()) == 2
+    assert (result.status, result.out) == (2, "")
+
+
+def test_matrices_of_one_sentence_are_not_taken_for_those_of_another(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    given = tmp_path / "given.toml"
+    given.write_text("embeddings = [[1, 2], [3, 4]]\n")
+
+    result = attnviz("compare", "I am", "you are", "--given", str(given))
+
+    assert "gives 'embeddings' of one sentence, and there are two" in result.err
+
+
+def test_matrices_of_any_sentence_serve_both(attnviz: Attnviz, tmp_path: Path) -> None:
+    given = tmp_path / "given.toml"
+    given.write_text("w_query = [[1, 2], [3, 4]]\n")
+
+    result = attnviz("compare", "I am", "you are", "--given", str(given))
+
+    assert (result.status, result.err) == (0, "")
+
+
+def test_a_sentence_has_the_vectors_of_its_own_words(attnviz: Attnviz, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("tea 1 0\nhot 0 1\ncold 0 -1\n")
+
+    made = compare(
+        "hot tea", other="cold tea", embeddings=str(vectors), tokenizer="words", variant="plain"
+    )
+
+    hot, cold = (each.trace for each in made.alternatives)
+    assert hot
+    assert cold
+    assert hot.embeddings.tolist() == [[0, 1], [1, 0]]
+    assert cold.embeddings.tolist() == [[0, -1], [1, 0]]
+    of_a_trace = compare(hot, other="cold tea")
+    assert_close(of_a_trace.alternatives[1].weights, made.alternatives[1].weights)
+
+
+def test_the_command_that_made_it_makes_it_again(attnviz: Attnviz, samples: Path) -> None:
+    attnviz("compare", "--seed", "5", "-o", "a.json", "--", FIRST, "- are teaching this")
+    document = json.loads(Path("a.json").read_text(encoding="utf-8"))
+
+    command = document["attnviz"]["command"]
+    words = shlex.split(command)
+    assert words[:2] == ["attnviz", "compare"]
+    assert words[-3:] == ["--", FIRST, "- are teaching this"]
+    again = attnviz("compare", "--json", *words[2:])
+    assert json.loads(again.out)["ways"] == document["ways"]
+
+
+def test_the_view_knows_its_command() -> None:
+    command = compare(FIRST, other=SECOND, seed=5).view(query="3").command
+
+    assert command is not None
+    assert command.line == (
+        "attnviz compare 'I am learning this' 'you are teaching this' --seed 5 --query 3"
+    )
+
+
+def test_both_sentences_are_in_the_data(attnviz: Attnviz, samples: Path) -> None:
+    attnviz("compare", FIRST, SECOND, "-o", "a.json", "-o", "a.csv", "-o", "a.png", "-o", "a.md")
+    document = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    with Path("a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    assert document["by"] == "text"
+    assert [way["name"] for way in document["ways"]] == [FIRST, SECOND]
+    assert {row["way"] for row in rows} == {FIRST, SECOND}
+    assert [row["query"] for row in rows][5:9] == SECOND.split()
+
+
+def test_standard_input_may_be_the_first(attnviz: Attnviz) -> None:
+    assert attnviz("compare", "-", SECOND, stdin=FIRST.encode()).status == 0
