@@ -37,6 +37,8 @@ from attnviz.renderers.picture import fonts  # noqa: E402
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
+COLORS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORFGBG", "COLORTERM")
+
 # At home every run looks for new counterexamples; CI repeats the same ones, so that what lands
 # is judged by the change and not by luck.
 settings.register_profile("attnviz", deadline=None, derandomize="CI" in os.environ)
@@ -59,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "COLORFGBG", "COLORTERM"):
+    for name in (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -509,7 +509,7 @@ def test_mistakes_are_compared_in_a_head_as_wide_as_the_matrices_make_it(
     given = tmp_path / "given.toml"
     given.write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
 
-    result = attnviz("compare", "--by", "mask", "--given", str(given))
+    result = attnviz("compare", "--by", "mask", "--given", str(given), "--full")
 
     assert (result.status, result.err) == (0, "")
     assert "1 head of width 2" in result.out

@@ -84,7 +84,10 @@ def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
     assert (shown.hidden[0] == ((weights == 0) & ~made.layers[0].visible[1].numpy())).all()
 
 
-def test_a_sum_with_terms_left_out_is_never_called_equal(attnviz: Attnviz) -> None:
+def test_a_sum_with_terms_left_out_is_never_called_equal(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")  # a sum in one line
     out = attnviz("example", "show", "why-scaling-64", "--query", "2").out
 
     lines = [line for line in out.splitlines() if "…" in line and "(" in line.split("=")[0]]

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Trace, draw, render, trace
+from attnviz import Trace, compare, draw, render, trace
+from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Whole, unmasked
 from attnviz.cli.showing import ShowOptions
 from attnviz.errors import AttnvizError
+from attnviz.renderers.colors import gradient, shade
 from attnviz.renderers.picture.numbers import panel_of
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
@@ -21,7 +23,7 @@ from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.pooling import pool
-from attnviz.views.grids.scales import rounded_up
+from attnviz.views.grids.scales import centred, rounded_up
 from attnviz.views.reading import readings
 from attnviz.wording.words import isolated
 from tests.hand import causal_weights, many_words, vectors, view_of
@@ -38,17 +40,19 @@ def grids_of(made: Trace, *show: str) -> list[Grid]:
 def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
     made = grids_of(trace("I am learning this", variant="multi-head"), "weights")
 
-    assert [grid.title for grid in made] == ["weights L0H0", "weights L0H1"]
+    assert [grid.title for grid in made] == ["weights · head 0", "weights · head 1"]
     assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
     assert made[0].hidden.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
     assert (made[0].rows.title, made[0].columns.title) == ("query (reads)", "key (is read)")
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = grids_of(trace("I am", tokenizer="words"), *reversed(SHOWN))
+    made = grids_of(trace("I am", tokenizer="words", variant="causal"), *reversed(SHOWN))
 
-    titles = "tokens, embeddings, queries, keys, values, scores, weights, context vectors"
-    assert [grid.title for grid in made] == titles.split(", ")
+    assert [grid.title for grid in made] == [
+        "tokens", "embeddings", "queries", "keys", "scores", "scaled scores", "masked scores",
+        "weights", "values", "context vectors",
+    ]  # fmt: skip
 
 
 def test_the_help_names_everything_that_can_be_shown() -> None:
@@ -103,7 +107,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
     pooled = pool(causal_weights(), 2, 2)
 
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
-    assert pooled.rows.names == ("1–2 I", "3–4 learning")
+    assert pooled.rows.names == ("1–2", "3–4")
     assert (
         pooled.pooled
         == "one cell = 2 × 2 tokens: weights added over the keys, averaged over the queries"
@@ -122,9 +126,52 @@ def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
     grid = readings(made, 2)[0]
 
-    assert grid.rows.labels == ("L0H0", "L0H1")
+    assert grid.rows.labels == ("head 0", "head 1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
     assert grid.hidden[0].tolist() == [False, False, False, True]
+
+
+def test_rows_are_said_to_sum_to_1_where_they_do() -> None:
+    """Whatever takes the place of the softmax's weights need not."""
+    sentence = {
+        "softmax": trace("I am learning this"),
+        "dropout": trace("I am learning this", dropout=0.5),
+        **{name: _mistaken(name) for name in MISTAKES},
+    }
+    for name, made in sentence.items():
+        for grid in (*readings(made, 2), *grids_of(made, "weights")):
+            said = "each row sums to 1" in grid.note
+            assert said == (name == "softmax")
+            assert not said or np.allclose(grid.values.sum(1), 1)
+
+
+def _mistaken(name: str) -> Trace:
+    (_, wrong) = compare("I am learning this", by="mask", values=["causal", name]).alternatives
+    assert wrong.trace is not None
+    return wrong.trace
+
+
+@pytest.mark.parametrize("tokens", [4, 40])
+def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
+    made = trace("ab" * (tokens // 2), tokenizer="chars", temperature=0.1)
+    for query in range(tokens):
+        (grid,) = readings(made, query)
+        assert not grid.scale.beyond
+        assert grid.values.max() <= grid.scale.high <= 1
+        assert tokens > 16 or grid.scale.high == 1
+
+
+@pytest.mark.parametrize("power", [-3, -12, -13, -20, -40, -299])
+def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
+    """Down to where a power of ten is none any more."""
+    cells = unmasked(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)
+    scale = centred("value", cells)
+    grid = replace(vectors(1, 4), cells=cells, scale=scale)
+
+    assert scale.high == -scale.low == pytest.approx(10.0**power, rel=1e-9)
+    assert list(map(cell_format(grid, 2), cells.values[0].tolist()))[1] == "0"
+    ends = shade(cells.values[0], scale.low, scale.high, gradient("ocean", "light", "diverging"))
+    assert ends.tolist()[::3] == [[0x00, 0x43, 0x96], [0x9D, 0x1F, 0x00]]
 
 
 def test_a_query_is_named_by_its_word_or_its_number() -> None:

@@ -26,6 +26,7 @@ from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
 from attnviz.renderers.picture.lettering import Lettering, lettering
 from attnviz.views.grids.section import Drawable
+from attnviz.views.view import Group, View, page_of
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
 INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
@@ -107,7 +108,7 @@ def test_a_picture_has_the_colours_of_its_scale() -> None:
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
     for palette in colors.PALETTES:
-        hidden = np.array([*bytes.fromhex(colors.hidden_color(palette, theme)[1:])])
+        hidden = np.array([*bytes.fromhex(colors.THEMES[theme].hidden[1:])])
         every = colors.shade(
             np.linspace(0, 1, 500), 0, 1, colors.gradient(palette, theme, "sequential")
         )
@@ -121,6 +122,16 @@ def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
     steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
 
     assert (steps > 0.5).all() or (steps < -0.5).all()
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".md"])
+def test_texts_do_not_speak_of_hatching(suffix: str) -> None:
+    page = page_of([Group("weights", (causal_weights(),))], "settings")
+    text = render(View(screen=page, picture=page), suffix).decode()
+
+    assert page.hides
+    assert "hidden by the mask" in text
+    assert "hatched" not in text
 
 
 def test_ink_is_chosen_by_contrast() -> None:

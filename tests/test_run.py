@@ -33,11 +33,23 @@ def test_a_sentence_is_shown_as_tables(attnviz: Attnviz) -> None:
     assert "context vectors" in result.out
 
 
-def test_results_into_a_pipe_are_plain_and_whole(attnviz: Attnviz) -> None:
-    result = attnviz("run", " ".join(["word"] * 60), "--show", "weights")
+def test_a_pipe_gets_what_a_terminal_of_80_columns_shows(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["run", " ".join(["word"] * 60), "--show", "weights,context", "--dim", "32"]
+    piped = attnviz(*words)
 
-    assert "\x1b" not in result.out
+    assert "\x1b" not in piped.out
+    assert max(map(len, piped.out.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "80")
+    assert attnviz(*words).out == piped.out
+
+
+def test_with_full_a_pipe_gets_every_number(attnviz: Attnviz) -> None:
+    result = attnviz("run", " ".join(["word"] * 60), "--show", "weights", "--full")
+
     assert max(map(len, result.out.splitlines())) > 400
+    assert re.search(r"^60 word( +0\.\d{4}){60}$", result.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
@@ -141,8 +153,36 @@ def test_a_query_is_shown_as_a_sentence(attnviz: Attnviz, monkeypatch: pytest.Mo
     monkeypatch.setenv("COLUMNS", "80")
     result = attnviz("run", "I am learning this", "--query", "learning")
 
-    assert "what 3 learning reads" in result.out
+    assert 'what "learning" (3) reads' in result.out
     assert re.search(r"^1 I        \.32 █+", result.out, re.MULTILINE)
+
+
+def test_a_query_with_parts_to_show_shows_what_is_its_own(attnviz: Attnviz) -> None:
+    asked = ["run", "I am learning this", "--query", "learning", "--show", "scores,queries,weights"]
+    document, shown = attnviz(*asked).out, attnviz(*asked[:2], "--show", "scores").out
+
+    rows = re.findall(r"^\d \w+ .*\.\d\d$", document, re.MULTILINE)
+    assert [row.split()[1] for row in rows] == ["learning"] * 3
+    assert rows[1] in shown
+
+
+def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, samples: Path) -> None:
+    Path("lesson.toml").write_text(
+        'tokens = ["a"]\nkey_tokens = ["b", "c"]\n'
+        "queries = [[1, 2]]\nkeys = [[1, 2], [3, 4]]\nvalues = [[1, 2], [3, 4]]\n"
+    )
+    asked = ["run", "--given", "lesson.toml", "--query", "a", "--show"]
+
+    assert "1 a" in attnviz(*asked, "scores").out
+    refused = attnviz(*asked, "keys")
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err == (
+        "error: keys are of the tokens that are read, and the query is none of them\n"
+        " hint: leave --query out to see all of them\n"
+    )
+    assert (
+        "there is nothing to show of outputs: they are a block's" in attnviz(*asked, "outputs").err
+    )
 
 
 def test_the_checks_are_printed(attnviz: Attnviz) -> None:

@@ -29,7 +29,7 @@ from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.terminal.lines import lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.wrapping import aligned, broken
-from attnviz.views.grids.description import caption, describe
+from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section
@@ -185,7 +185,7 @@ def test_no_line_of_a_step_is_wider_than_any_terminal(
     width: int, count: int, colored: bool
 ) -> None:
     steps = path(tuple(f"word{number}" for number in range(count)), width=count)
-    made = lines([*steps, vectors()], Screen(width, colored=colored))
+    made = lines([*steps, vectors()], Screen(width, colors="256" if colored else "none"))
 
     assert max(line.cell_len for line in made) <= max(width, 24)
 
@@ -381,6 +381,8 @@ def test_captions_and_descriptions_look_into_sections() -> None:
         "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
         "each row sums to 1 · seed 42"
     )
+    assert hides(path())
+    assert not hides(path()[:3])
     assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
 
 

@@ -116,7 +116,7 @@ def test_without_a_query_nothing_is_written_out() -> None:
 
 def test_the_arithmetic_of_a_small_example_is_the_textbooks(attnviz: Attnviz) -> None:
     """0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 = 1.3127, from 'simplified'."""
-    result = attnviz("example", "show", "simplified", "--step", "5,8,10", "--digits", "4")
+    result = attnviz("example", "show", "simplified", "--step", "5,8,10", "--digits", "4", "--full")
 
     assert (
         "score(learning, I)        = 0.2566·0.8823 + 0.7936·0.9150 + 0.9408·0.3829 ≈ 1.3127"

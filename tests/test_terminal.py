@@ -2,63 +2,208 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.style import Style
 
-from attnviz.renderers.terminal.lines import lines
+from attnviz.cells import Whole
+from attnviz.renderers.colors import PALETTES
+from attnviz.renderers.terminal.lines import lines, printed
 from attnviz.renderers.terminal.ramps import RAMP
-from attnviz.renderers.terminal.screen import HIDDEN, Screen
+from attnviz.renderers.terminal.screen import HIDDEN, Colors, Screen
 from attnviz.renderers.terminal.sentence import reading
+from attnviz.renderers.terminal.table import Form, Table
 from attnviz.renderers.terminal.tables import fit
 from attnviz.traces.from_text import trace
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import readings
-from tests.hand import HOSTILE, causal_weights, many_words, vectors
+from tests.hand import HOSTILE, causal_weights, many_words, vectors, words
 
 
 def drawn(grid: Grid, screen: Screen) -> list[str]:
     return [line.plain for line in lines([grid], screen)]
 
 
+def fitted(grid: Grid, screen: Screen) -> Table:
+    ((table,),) = fit([grid], screen)
+    return table
+
+
+def form_of(table: Table) -> str:
+    cells, heading = table.form.cells, table.form.heading
+    return f"{cells} {table.form.width} {heading}" if cells == "blocks" else f"{cells} {heading}"
+
+
 @pytest.mark.parametrize(
     ("tokens", "form", "pooled"),
-    [(8, "numbers", 1), (14, "numbers", 1), (24, 2, 1), (40, 1, 1), (80, 1, 2), (200, 1, 4)],
+    [
+        (8, "numbers across", 1),
+        (14, "numbers down", 1),
+        (24, "blocks 2 down", 1),
+        (40, "blocks 1 numbers", 1),
+        (80, "blocks 1 numbers", 2),
+        (200, "blocks 1 numbers", 3),
+    ],
 )
-def test_the_form_follows_from_what_fits_in_80_columns(
-    tokens: int, form: str | int, pooled: int
-) -> None:
-    (table,) = fit(many_words(tokens), Screen(80))
+def test_the_form_follows_from_what_fits_in_80_columns(tokens: int, form: str, pooled: int) -> None:
+    table = fitted(many_words(tokens), Screen(80))
 
-    assert ("numbers" if table.numbers else table.cell_width) == form
+    assert form_of(table) == form
     assert len(table.grid.columns) == -(-tokens // pooled)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "form"),
+    [
+        (8, "numbers across"),
+        (12, "numbers numbers"),  # its words would take the heading off the screen
+        (17, "numbers numbers"),
+        (18, "blocks 2 numbers"),
+        (19, "blocks 2 numbers"),
+        (20, "halves numbers"),
+        (40, "halves numbers"),
+        (60, "halves numbers"),
+    ],
+)
+def test_with_a_height_the_form_follows_from_what_is_seen_at_once(tokens: int, form: str) -> None:
+    assert form_of(fitted(many_words(tokens), on_a_terminal())) == form
+
+
+def on_a_terminal(width: int = 80, height: int | None = 24, colors: Colors = "truecolor") -> Screen:
+    return Screen(width, height, colors)
+
+
+@pytest.mark.parametrize("tokens", range(1, 41))
+def test_up_to_40_tokens_and_the_line_that_explains_them_stay_on_a_screen_of_24_lines(
+    tokens: int,
+) -> None:
+    made = list(lines([many_words(tokens)], on_a_terminal()))
+
+    assert len(made) <= 23  # and a prompt
+    assert any("each row sums to 1" in line.plain for line in made)
+
+
+@pytest.mark.parametrize("heads", [2, 4, 8])
+def test_many_heads_stand_beside_each_other_and_stay_on_the_screen(heads: int) -> None:
+    grids = [many_words(10) for _ in range(heads)]
+    rows = fit(grids, on_a_terminal())
+
+    assert len(rows) < heads
+    assert len(list(lines(grids, on_a_terminal()))) <= 23
+    assert sum(len(row) for row in rows) == heads
+
+
+def test_what_stands_beside_a_table_of_the_same_rows_does_not_name_them_again() -> None:
+    text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(60))
+
+    assert text[4] == "3 learning  .14 .29 .57   ·    .14 .29 .57   ·"
+    unlike = causal_weights("other", "we", "are", "here", "now")
+    apart = drawn_together([causal_weights("one"), replace(unlike, columns=words(*LABELS))])
+    assert "3 learning" in apart[4]
+    assert "3 here" in apart[4]
+
+
+LABELS = ("I", "am", "learning", "this")
+
+
+def drawn_together(grids: list[Grid], screen: Screen | None = None) -> list[str]:
+    return [line.plain.rstrip() for line in lines(grids, screen or Screen(80))]
+
+
+def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
+    """Of an odd number of rows the last is an upper half."""
+    grid = replace(many_words(5), scale=Scale("weight", 0.0, 1.0))
+    table = Table(grid, on_a_terminal(), Form("halves", 1, pairs=True), str)
+    heading, *rows = table.lines()
+
+    assert heading.plain == "weights           1   5"
+    assert [row.plain for row in rows] == [
+        "1 word0 / 2 word1 ▀▄···",
+        "3 word2 / 4 word3 ▀▀▀▄·",
+        "5 word4           ▀▀▀▀▀",
+    ]
+    first = [str(span.style) for span in rows[0].spans]
+    assert first == ["#e8fbfa on #0065ae", "#4bb9de", "dim", "dim", "dim"]
+    assert all(" on " not in str(span.style) for span in rows[2].spans)
+
+
+def test_the_labels_of_two_rows_in_a_line_are_numbers_where_words_have_no_room() -> None:
+    table = Table(many_words(5), on_a_terminal(), Form("halves", 1), str)
+
+    assert [row.plain[:4] for row in table.lines()][2:] == ["1–2 ", "3–4 ", "5   "]
+
+
+def test_a_pooled_row_says_its_range_and_not_its_first_word() -> None:
+    grid = fitted(many_words(81), Screen(40)).grid
+
+    assert grid.rows.names[:2] == ("1–3", "4–6")
+    assert not any("word" in name for name in grid.rows.names)
+    assert fitted(many_words(200), on_a_terminal()).grid.pooled
+
+
+@pytest.mark.parametrize("tokens", [41, 80, 200, 700, 2000])
+def test_whatever_is_pooled_is_seen_at_once(tokens: int) -> None:
+    grid = many_words(tokens)
+    made = list(lines([grid], on_a_terminal()))
+
+    assert len(made) <= 23 or not fitted(grid, on_a_terminal()).grid.pooled
+    assert max(line.cell_len for line in made) <= 80
+
+
+def test_words_are_written_downwards_over_their_columns() -> None:
+    grid = causal_weights("weights", "the", "cat", "e\u0301te\u0301", "日本", "crossings", *"abc")
+    rows = [line.rstrip() for line in drawn(grid, Screen(50))]
+
+    assert rows[1:9] == [
+        "                              c",
+        "                              r",
+        "                              o",
+        "                              s",
+        "                              s",
+        "              t   c   e\u0301       i",
+        "              h   a   t  日   n",
+        "              e   t   e\u0301  本   …   a   b   c",
+    ]
+
+
+def test_explicit_numbers_are_written_whatever_the_height() -> None:
+    asked = replace(on_a_terminal(120), numbers=True)
+
+    assert form_of(fitted(many_words(25), asked)) == "numbers numbers"
+    assert form_of(fitted(many_words(25), on_a_terminal(120))) == "halves numbers"
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("colored", [True, False])
+@pytest.mark.parametrize("height", [None, 24])
+@pytest.mark.parametrize("colors", ["none", "16", "256", "truecolor"])
 @pytest.mark.parametrize("tokens", [1, 4, 8, 16, 24, 40, 80, 200, 700])
 def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
-    tokens: int, colored: bool, width: int
+    tokens: int, colors: Colors, height: int | None, width: int
 ) -> None:
-    grid = many_words(tokens)
-    made = list(lines([grid, vectors(tokens, 30)], Screen(width, colored=colored)))
-    (table,) = fit(grid, Screen(width, colored=colored))
+    screen, grid = on_a_terminal(width, height, colors), many_words(tokens)
+    made = list(lines([grid, vectors(tokens, 30)], screen))
+    table = fitted(grid, screen)
 
     assert max(line.cell_len for line in made) <= width
-    rows = made[2 : 2 + len(table.grid.rows)]
-    assert all(
-        f"word{table.grid.rows.labels[place][4:]}" in row.plain for place, row in enumerate(rows)
-    )
-    assert not any("…" in row.plain for row in rows)
-    for row in rows:
-        if table.numbers:
-            assert len(row.plain[table.label_width :].split()) == len(table.grid.columns)
-        elif colored:  # a cell without a glyph has a colour
+    rows = list(table.lines())[table.height - len(table.names) :]
+    for row, name in zip(rows, table.names, strict=True):
+        assert row.plain.startswith(name)
+        assert "…" not in name
+        cells = row.plain[table.label_width :]
+        if table.form.cells == "numbers":
+            assert len(cells.split()) == len(table.grid.columns)
+        elif screen.colored:  # a cell without a glyph has a colour
             styled = sum(span.end - span.start for span in row.spans if span.style)
-            assert styled == len(table.grid.columns) * table.cell_width
+            assert styled == len(table.grid.columns) * table.form.width
         else:
-            assert " " not in row.plain[table.label_width :]
+            places = range(0, len(cells), table.form.width)
+            assert " " not in [cells[place] for place in places]
 
 
 @given(
@@ -87,8 +232,8 @@ def test_hostile_labels_are_shown_as_they_are_and_keep_the_columns_straight(widt
 def test_hidden_cells_look_like_no_weight() -> None:
     rows = drawn(causal_weights(), Screen(80))[2:6]
 
-    assert rows[0] == "1 I         1.0   ·   ·   ·"
-    assert rows[3] == "4 this      .07 .13 .27 .53"
+    assert rows[0] == "1 I              1.0        ·        ·        ·"
+    assert rows[3] == "4 this           .07      .13      .27      .53"
     assert HIDDEN not in RAMP
 
 
@@ -96,10 +241,10 @@ def test_without_colour_a_ramp_of_glyphs_carries_the_blocks() -> None:
     rows = drawn(many_words(4), Screen(80, numbers=False))[2:6]
 
     assert rows[3] == "4 word3 ▁▁▂▂▃▃▅▅"
-    assert rows[0] == "1 word0 ██······"
+    assert rows[0] == "1 word0 ██· · · "
 
 
-def test_into_a_pipe_go_plain_numbers_and_nothing_is_cut() -> None:
+def test_into_a_file_go_plain_numbers_and_nothing_is_cut() -> None:
     rows = drawn(many_words(300), Screen(None))
 
     assert len(rows[301].split()) == 302
@@ -126,7 +271,7 @@ def test_heads_stand_side_by_side_while_they_fit() -> None:
     narrow = [line.plain for line in lines(heads, Screen(50))]
 
     assert wide[0].split() == ["weights", "L0H0", "weights", "L0H1", "weights", "L0H2"]
-    assert narrow[0].split() == ["weights", "L0H0"]
+    assert narrow[0].split() == ["weights", "L0H0", "weights", "L0H1"]
     assert sum("each row sums to 1" in line for line in wide) == 1
 
 
@@ -142,8 +287,97 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     assert "2 tokens hidden by the mask" in text
 
 
+def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> None:
+    made = trace("I am learning, again and again", tokenizer="words", variant="causal")
+    grid = readings(made, 4)[0]
+    shown = list(reading(grid, Screen(60, colors="truecolor")))
+
+    assert shown[0].plain == 'what "again" (5) reads'
+    (axis,) = [line for line in shown if line.plain.strip().startswith("0─")]
+    assert axis.plain.endswith("─1")
+    bars = [line for line in shown if "█" in line.plain]
+    start = axis.plain.index("0")
+    for bar in bars:
+        share = float(bar.plain[:start].split()[-1])
+        assert len(bar.plain) - start == pytest.approx(40 * share, abs=1)
+    styles = {str(span.style) for line in (*bars, shown[-1]) for span in line.spans}
+    assert len(styles) > 4
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("colors", ["256", "truecolor"])
+@pytest.mark.parametrize("palette", PALETTES)
+def test_every_word_that_is_read_is_told_apart_from_the_paper_and_from_what_is_hidden(
+    theme: str, colors: Colors, palette: str
+) -> None:
+    grid = replace(many_words(3), scale=Scale("weight", 0.0, 1.0))
+    values = np.array([[0.0, 0.5, 0.0]])
+    one = replace(grid.part(slice(1)), cells=Whole(values, np.array([[False, False, True]])))
+    sentence = next(
+        line
+        for line in reading(one, Screen(60, colors=colors, theme=theme, palette=palette))
+        if line.plain == "word0 word1 word2"
+    )
+    *read, hidden = (span.style for span in sentence.spans)
+    faint, strong = (behind(style) for style in read)
+
+    assert str(hidden) == "dim"
+    paper = np.array([255 if theme == "light" else 0] * 3)
+    assert all(np.abs(each - paper).max() > 60 for each in (faint, strong))
+    assert np.abs(faint - strong).max() > 50
+
+
+def behind(style: str | Style) -> np.ndarray:
+    assert isinstance(style, Style)
+    assert style.bgcolor
+    return np.array(style.bgcolor.get_truecolor(), dtype=int)
+
+
+@pytest.mark.parametrize("tokens", [5, 20, 40, 100])
+def test_what_one_token_reads_is_seen_at_once(tokens: int) -> None:
+    made = trace(" ".join(f"w{place}" for place in range(tokens)), tokenizer="words")
+    (grid,) = readings(made, tokens - 1)
+    shown = [line.plain for line in reading(grid, Screen(80, 24))]
+
+    assert len(shown) <= 23
+    assert sum("█" in line or "▏" in line for line in shown) >= 5
+    assert any("more" in line for line in shown) == (tokens > 14)
+
+
+def test_what_is_hidden_is_dim_with_colours_and_without() -> None:
+    for screen in (Screen(80), Screen(80, colors="256"), Screen(80, numbers=False)):
+        row = list(lines([causal_weights()], screen))[2]
+        dots = [place for place, letter in enumerate(row.plain) if letter == HIDDEN]
+        dim = {place for span in row.spans if str(span.style) == "dim"
+               for place in range(span.start, span.end)}  # fmt: skip
+        assert dots
+        assert set(dots) <= dim
+
+
+def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
+    made = trace("I am learning this and that", tokenizer="words").view()
+    tall, short = (
+        [line.plain for line in printed(made, Screen(80, height))] for height in (40, 16)
+    )
+
+    assert "context vectors" in tall
+    assert not any("--show" in line for line in tall)
+    assert "context vectors" not in short
+    assert "weights" in short
+    assert short[-1] == "--show context has the vectors"
+    assert "context vectors" in [line.plain for line in printed(made, Screen(80))]
+    full = Screen(80, 16, full=True)
+    assert "context vectors" in [line.plain for line in printed(made, full)]
+
+
+def test_what_is_asked_for_is_shown_whatever_the_height() -> None:
+    made = trace("I am learning this", tokenizer="words").view(show=["weights", "context"])
+
+    assert "context vectors" in [line.plain for line in printed(made, Screen(80, 10))]
+
+
 def test_colours_are_backgrounds_with_ink_that_can_be_read() -> None:
-    row = list(lines([causal_weights()], Screen(80, colored=True)))[2]
+    row = list(lines([causal_weights()], Screen(80, colors="truecolor")))[2]
 
     # A weight of 1 on a dark terminal.
     assert str(row.spans[0].style) == "#000000 on #e8fbfa"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from attnviz.cli.showing import OutputOptions, PictureOptions
@@ -14,8 +15,15 @@ from attnviz.renderers.look import LABEL_ON_A_SLIDE, TEXT_SIZES
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from attnviz.renderers.terminal.screen import Screen
+    from attnviz.renderers.terminal.screen import Colors, Screen
 
+COLORS: dict[str, Colors] = {  # of a terminal, as rich calls them
+    "standard": "16",
+    "windows": "16",
+    "256": "256",
+    "truecolor": "truecolor",
+}
+WIDTH = 80  # of what goes through a pipe
 SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
 
 
@@ -35,18 +43,28 @@ def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
 
 
 def screen_of(console: Console, wanted: OutputOptions, pictures: PictureOptions) -> Screen:
-    """What standard output can show: a width if it has one, colours if it has enough of them."""
+    """What standard output can show: how much at once, if somebody looks at it, and in colour."""
+    from attnviz.cli.background import theme_of_terminal
     from attnviz.renderers.terminal.screen import Screen
 
-    has_width = console.is_terminal or os.environ.get("COLUMNS", "0") != "0"
+    colors = "none" if console.no_color else COLORS.get(console.color_system or "", "none")
     return Screen(
-        width=(console.width or 80) if has_width else None,
-        colored=console.color_system in ("256", "truecolor") and not console.no_color,
-        theme=pictures.theme or _theme_of_terminal(),
+        width=_width(console, wanted),
+        height=console.height if sys.stdout.isatty() else None,
+        colors=colors,
+        theme=pictures.theme or ("dark" if colors == "none" else theme_of_terminal()),
         palette=pictures.colors,
-        numbers=pictures.numbers is not False,
+        numbers=pictures.numbers,
         full=wanted.full,
     )
+
+
+def _width(console: Console, wanted: OutputOptions) -> int | None:
+    """Of a terminal its own; of a pipe what COLUMNS says, or 80, or none where all is wanted."""
+    said = os.environ.get("COLUMNS", "")
+    if console.is_terminal or (said.isdigit() and int(said)):
+        return console.width or WIDTH
+    return None if wanted.full else WIDTH
 
 
 def inches(size: str) -> tuple[float, float]:
@@ -75,9 +93,3 @@ def times(text_size: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
         raise unknown("text size", text_size, [*TEXT_SIZES, "points such as 20"])
     return float(text_size.removesuffix("pt")) / LABEL_ON_A_SLIDE
-
-
-def _theme_of_terminal() -> str:
-    """Some terminals say which colours they have: `COLORFGBG=0;15` is black on white."""
-    background = os.environ.get("COLORFGBG", "").split(";")[-1]
-    return "light" if background in ("7", "15") else "dark"

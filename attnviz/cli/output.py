@@ -88,11 +88,23 @@ def print_json(view: View) -> None:
 def print_tables(view: View, wanted: OutputOptions, pictures: PictureOptions) -> None:
     from rich.console import Console
 
-    from attnviz.renderers.terminal.lines import printed
+    from attnviz.renderers.terminal.lines import heading, printed
 
     console = Console(highlight=False, markup=False, emoji=False)
     screen = screen_of(console, wanted, pictures)
-    _print(console, printed(view, screen, quiet=wanted.quiet))
+    lines = printed(view, screen, quiet=wanted.quiet)
+    # The heading may leave the screen at its top, and nobody need turn a page for it.
+    above = 0 if wanted.quiet else len(list(heading(view, screen)))
+    if len(lines) - above <= screen.rows or wanted.no_pager or not _paged(console, lines):
+        _print(console, lines)
+
+
+def _paged(console: Console, lines: Iterable[Text]) -> bool:
+    from attnviz.cli.pager import page
+
+    with console.capture() as text:
+        _print(console, lines)
+    return page(text.get())
 
 
 def _print(console: Console, lines: Iterable[Text]) -> None:

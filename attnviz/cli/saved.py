@@ -12,6 +12,8 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, chosen, option
 
+UNSEEN = {"--quiet", "--no-pager"}  # what changes nothing in a file
+
 
 def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
     """A trace as it was written, but for the settings that are given, and what makes it now.
@@ -36,7 +38,7 @@ def _drawn_along(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
     """Whether the command that made a trace drew the same with it, whatever it named the files."""
     if not made_by.startswith(f"attnviz {name} "):
         return False
-    names = {option(each.name) for group in groups for each in fields(group)} - {"--quiet"}
+    names = {option(each.name) for group in groups for each in fields(group)} - UNSEEN
     then = _said(made_by, names)
     now = _said(Command(name=name, options=chosen(*groups)).line, names)
     kinds, kinds_then = (

@@ -98,6 +98,14 @@ class OutputOptions:
         bool,
         in_section("Output", "--quiet", "-q", help="Print no notes, only results."),
     ] = False
+    no_pager: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--no-pager",
+            help="Print what is longer than the screen without stopping (else PAGER shows it).",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,13 @@
 """One scale of colour for terminal, picture and page.
 
-Hue says the sign, lightness the size; what is hidden has a look of its own. Every palette is
-perceptual (equal steps look equal) and safe for colour-blind eyes.
+Hue says the sign, lightness the size: on light paper what is dark is much, on dark paper what is
+light. What is hidden is grey, and no weight looks like it. Every palette is perceptual (equal steps
+look equal) and safe for colour-blind eyes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnviz.errors import unknown
@@ -35,15 +35,10 @@ class Theme:
 
 @dataclass(frozen=True)
 class Palette:
-    """A sequence of colours from the smallest value to the largest.
-
-    One that begins with paper is turned round on dark paper, so that 0 is always near it.
-    """
+    """A sequence of colours from the lightest to the darkest: from 0 to 1 on light paper."""
 
     anchors: str  # red, green and blue of each in hexadecimal, equally far apart
-    begins_with_paper: bool = False
-    # What is masked, by theme, where the theme's own grey could be taken for a weight.
-    hidden: Mapping[str, str] = field(default_factory=dict)
+    on_dark: str = ""  # on dark paper, again from the lightest; empty: the same, from 1 to 0
 
 
 THEMES = {
@@ -63,8 +58,8 @@ THEMES = {
         paper="#15171c",
         ink="#eceff4",
         faint="#a3abb8",
-        hidden="#2a2c31",
-        hatch="#4a4e57",
+        hidden="#2c2c2c",
+        hatch="#4e4e4e",
         series=("#ff9d57", "#6cc0ff", "#a5d66f"),
         diverging=(
             "70c6ff 5cb0f4 4c9bda 4187be 3872a1 325f83 2e4b64 2a3946 262626 453226 633f25 "
@@ -79,35 +74,36 @@ PALETTES = {
             "e8fbfa caf1f2 ace5ec 8ed9e8 71cce4 54bee0 38afdb 1b9fd4 0090cd 0080c3 0070b7 "
             "0060aa 0e519a 164389 193576 192962 161e4e"
         ),
-        begins_with_paper=True,
     ),
-    "greys": Palette(
-        (
-            "f7f7f7 e7e7e7 d7d7d7 c7c7c7 b8b8b8 a8a8a8 999999 8b8b8b 7c7c7c 6e6e6e 606060 "
-            "535353 464646 393939 2d2d2d 212121 161616"
+    "greys": Palette(  # which ends, on either paper, before the grey of what is hidden
+        anchors=(
+            "cacaca bdbdbd b1b1b1 a4a4a4 989898 8c8c8c 808080 747474 696969 5d5d5d 525252 "
+            "484848 3d3d3d 333333 292929 1f1f1f 161616"
         ),
-        begins_with_paper=True,
-        hidden={"light": "#f3e0b5", "dark": "#4a3a1c"},
+        on_dark=(
+            "f7f7f7 ebebeb e0e0e0 d4d4d4 c9c9c9 bebebe b3b3b3 a8a8a8 9d9d9d 929292 888888 "
+            "7e7e7e 737373 696969 5f5f5f 565656 4c4c4c"
+        ),
     ),
     "viridis": Palette(
         (
-            "440154 470d60 48186a 482374 472d7b 453781 424086 3e4989 3b528b 375b8d 33638d "
-            "2f6b8e 2c728e 297a8e 26828e 23898e 21918c 1f988b 1fa088 22a785 28ae80 32b67a "
-            "3fbc73 4ec36b 5ec962 70cf57 84d44b 98d83e addc30 c2df23 d8e219 ece51b fde725"
+            "fde725 ece51b d8e219 c2df23 addc30 98d83e 84d44b 70cf57 5ec962 4ec36b 3fbc73 "
+            "32b67a 28ae80 22a785 1fa088 1f988b 21918c 23898e 26828e 297a8e 2c728e 2f6b8e "
+            "33638d 375b8d 3b528b 3e4989 424086 453781 472d7b 482374 48186a 470d60 440154"
         ),
     ),
     "cividis": Palette(
         (
-            "00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d "
-            "5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74 "
-            "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838"
+            "fee838 f9e03a f0d846 e7d150 dec958 d5c25e cdbb63 c4b468 bcae6c b4a76f aba072 "
+            "a39a74 9b9476 938e78 8c8878 848279 7d7c78 767676 6f7073 686a71 61656f 5a5f6e "
+            "535a6d 4b546c 434e6c 3b496c 32436d 273e6e 1a386f 053371 002e6a 00285b 00224e"
         ),
     ),
     "magma": Palette(
         (
-            "000004 030312 0a0822 130d34 1d1147 29115a 36106b 440f76 51127c 5d177f 6a1c81 "
-            "762181 832681 902a81 9c2e7f aa337d b73779 c43c75 d0416f dc4869 e75263 ef5d5e "
-            "f56b5c f9795d fc8961 fd9869 fea772 feb67c fec488 fed395 fde2a3 fcf0b2 fcfdbf"
+            "fcfdbf fcf0b2 fde2a3 fed395 fec488 feb67c fea772 fd9869 fc8961 f9795d f56b5c "
+            "ef5d5e e75263 dc4869 d0416f c43c75 b73779 aa337d 9c2e7f 902a81 832681 762181 "
+            "6a1c81 5d177f 51127c 440f76 36106b 29115a 1d1147 130d34 0a0822 030312 000004"
         ),
     ),
 }
@@ -121,10 +117,6 @@ def theme(name: str) -> Theme:
     return THEMES[name]
 
 
-def hidden_color(palette: str, theme_name: str) -> str:
-    return PALETTES[palette].hidden.get(theme_name, theme(theme_name).hidden)
-
-
 def gradient(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:
     """The anchors of a scale of colour, as red, green and blue from 0 to 255."""
     import numpy as np
@@ -133,10 +125,11 @@ def gradient(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor
         raise unknown("colour map", palette, PALETTES)
     if kind == "diverging":
         anchors = theme(theme_name).diverging.split()
+    elif theme_name == "dark":
+        chosen = PALETTES[palette]
+        anchors = (chosen.on_dark or chosen.anchors).split()[::-1]
     else:
         anchors = PALETTES[palette].anchors.split()
-        if PALETTES[palette].begins_with_paper and theme_name == "dark":
-            anchors.reverse()
     return np.array([list(bytes.fromhex(anchor)) for anchor in anchors], dtype=float)
 
 
@@ -149,11 +142,18 @@ def shade(
     """The colour of each value; what lies beyond either end has the colour of that end."""
     import numpy as np
 
-    share = np.clip((values.astype(float) - low) / (high - low), 0, 1)
-    place, at = share * (len(anchors) - 1), np.arange(len(anchors))
+    place, at = share(values, low, high) * (len(anchors) - 1), np.arange(len(anchors))
     channels = [np.interp(place, at, anchors[:, channel]) for channel in range(3)]
     colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
     return colors
+
+
+def share(values: Shaped[ndarray, "*shape"], low: float, high: float) -> Float[ndarray, "*shape"]:
+    """How far values are on the way from the one end to the other, which they do not leave."""
+    import numpy as np
+
+    shares: Float[ndarray, "*shape"] = np.clip((values.astype(float) - low) / (high - low), 0, 1)
+    return shares
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:

@@ -8,11 +8,10 @@ from dataclasses import replace
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.axes import SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.reading import readings
 from attnviz.views.view import Group
-
-SUMS = "each row sums to 1"  # as cells have it
 
 
 def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
@@ -24,7 +23,7 @@ def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
 def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
     for each in group.panels:
         if isinstance(each, Grid):
-            note = "what a token reads sums to 1" if SUMS in each.note else ""
+            note = "what a token reads sums to 1" if SUM_TO_ONE in each.note else ""
             yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
 
 
@@ -43,5 +42,5 @@ def sentences(trace: Trace, query: int) -> Group:
 def _heads(grid: Grid) -> list[Grid]:
     """Each row as a grid of its own, under the name of its head."""
     rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))
-    note = "what is read sums to 1" if SUMS in grid.note else ""
+    note = "what is read sums to 1" if SUM_TO_ONE in grid.note else ""
     return [replace(row, title=row.rows.names[0], note=note) for row in rows]

@@ -9,9 +9,10 @@ import numpy as np
 from attnviz.cells import Whole
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.axes import SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import weight_scale
+from attnviz.views.grids.scales import bar_scale
+from attnviz.wording.words import isolated
 
 
 def readings(trace: Trace, query: int) -> list[Grid]:
@@ -33,12 +34,12 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     of = " of the memory" if layers[0].memory is not None else ""
     shares = all(layer.attended.mixed_by == "softmax" for layer in layers)
     return Grid(
-        f"what {query + 1} {label} reads{of}",
+        f'what "{isolated(label)}" ({query + 1}) reads{of}',
         Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
-        weight_scale(cells),
-        note=f"{'each row sums to 1 · ' if shares else ''}query = {query + 1} {label}",
+        bar_scale(cells),
+        note=SUM_TO_ONE if shares else "",
         share=True,
     )
 

@@ -20,14 +20,14 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
-from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.lines import arcs_of, sentences
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, Page, View, page_of
+from attnviz.views.view import Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import refuse_odd_way, usual
 from attnviz.wording.words import listed
 
@@ -35,7 +35,6 @@ ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
 
-WEIGHTS_NOTE = f"{AXES_NOTE} · each row sums to 1"
 RECEIVED_NOTE = "scores as the softmax receives them"
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
@@ -55,10 +54,11 @@ def view(
 ) -> View:
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
-    `as_` is the way in which weights are drawn: "heatmap", "arcs" or "sentence".
+    With a query and names after --show, what is the query's own of those parts. `as_` is the way
+    in which weights are drawn: "heatmap", "arcs" or "sentence".
     """
     refuse_unknown_parts(ON_SCREEN if show is None else show)
-    way = as_ or usual(query)
+    way = as_ or usual(query, show)
     refuse_odd_way(way, show if as_ else None, query)
     place = None if query is None else find_query(trace.tokens, str(query))
     screen, picture = _shown(trace, show, place, way)
@@ -70,6 +70,7 @@ def view(
         settings=settings_line(trace),
         screen=screen,
         picture=picture,
+        excerpt=_excerpt(screen) if show is None and not asked else None,
         sentences=() if way == "heatmap" else asked,
         data=data_of(trace),
         provenance=trace.provenance,
@@ -85,6 +86,8 @@ def _shown(
     names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), equations(trace, drawn)
+    elif show and way == "heatmap":
+        screen = picture = groups(trace, show, query)
     else:
         names = drawn = IN_A_PICTURE
         screen = picture = [Group("readings", tuple(readings(trace, query)))]
@@ -95,6 +98,15 @@ def _shown(
     line = settings_line(trace)
     on_screen = page_of(screen, line, caveat(trace, names))
     return on_screen, page_of(picture, line, caveat(trace, drawn))
+
+
+def _excerpt(screen: Page) -> Excerpt | None:
+    """The weights alone, where there is no room for the vectors that they make."""
+    kept = tuple(each for each in screen.groups if each.name.startswith("weights "))
+    left_out = dict.fromkeys(each.name.split()[0] for each in screen.groups if each not in kept)
+    if not kept or not left_out:
+        return None
+    return Excerpt(kept, f"--show {','.join(left_out)} has the vectors")
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
@@ -116,14 +128,31 @@ def refuse_unknown_parts(show: Sequence[str]) -> None:
         raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
 
 
-def groups(trace: Trace, show: Sequence[str]) -> list[Group]:
-    """What is to be shown of each attention, in the order it happened."""
+def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
+    """What is to be shown of each attention, in the order it happened; all, or of one token."""
     return [
         Group(f"{part} {layer}", tuple(grids))
-        for layer, parts in _parts(trace, show).items()
+        for layer, parts in _parts(trace, show, query).items()
         for part, grids in parts.items()
         if grids
     ]
+
+
+def _of_token(
+    query: int | None, trace: Trace, layer: Layer, part: Part, grids: list[Grid]
+) -> list[Grid]:
+    """What is one token's own: its row, or nothing where the rows are of other tokens."""
+    if query is None:
+        return grids
+    own = _read(trace, layer, part) == trace.tokens
+    return [grid.part(slice(query, query + 1)) for grid in grids] if own else []
+
+
+def _nothing_of_token(show: Sequence[str]) -> AttnvizError:
+    return AttnvizError(
+        f"{listed(show)} are of the tokens that are read, and the query is none of them",
+        "leave --query out to see all of them",
+    )
 
 
 def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
@@ -133,27 +162,35 @@ def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
 
 
 def _parts(
-    trace: Trace, show: Sequence[str], *, of_heads: bool = False
+    trace: Trace, show: Sequence[str], query: int | None = None, *, of_heads: bool = False
 ) -> dict[str, dict[str, list[Grid]]]:
     """The grids of each part of each attention; context vectors as they are, or of each head."""
     wanted = [SHOWN[name] for name in in_order(show, [*SHOWN])]
-    found = {
-        layer.name: {
-            part.show: contexts_grids(trace, layer)
-            if of_heads and part.show == "context"
-            else _scores_beside_weights(trace, layer, part, show) or grids_of(trace, layer, part)
-            for part in wanted
-        }
+    found = [
+        (layer, part, _grids(trace, layer, part, show, of_heads=of_heads))
         for layer in trace.attentions
-    }
-    every = [grid for parts in found.values() for grids in parts.values() for grid in grids]
-    if not every:
-        raise _nothing_to_show(show)
-    drawn = iter(same_scale(every))
-    return {
-        layer: {part: [next(drawn) for _ in grids] for part, grids in parts.items()}
-        for layer, parts in found.items()
-    }
+        for part in wanted
+    ]
+    kept = [
+        (layer.name, part.show, _of_token(query, trace, layer, part, grids))
+        for layer, part, grids in found
+    ]
+    drawn = iter(same_scale([grid for *_, grids in kept for grid in grids]))
+    parts: dict[str, dict[str, list[Grid]]] = {}
+    for layer, part, grids in kept:
+        parts.setdefault(layer, {})[part] = [next(drawn) for _ in grids]
+    if not any(grids for *_, grids in kept):
+        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
+    return parts
+
+
+def _grids(
+    trace: Trace, layer: Layer, part: Part, show: Sequence[str], *, of_heads: bool
+) -> list[Grid]:
+    """A part, as it is shown beside others."""
+    if of_heads and part.show == "context":
+        return contexts_grids(trace, layer)
+    return _scores_beside_weights(trace, layer, part, show) or grids_of(trace, layer, part)
 
 
 def _scores_beside_weights(
@@ -256,7 +293,8 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
     """The tokens that the rows of a part stand for."""
-    return trace.keys_of(layer) if part.sides.split()[1] == "key" else trace.tokens
+    of_keys = part.sides.startswith("head key") or part.show == "tokens"
+    return trace.keys_of(layer) if of_keys else trace.tokens
 
 
 def _first(layer: Layer) -> bool:
@@ -295,7 +333,7 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
-    note = WEIGHTS_NOTE if mixed_by == "softmax" else AXES_NOTE
+    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if mixed_by == "softmax" else AXES_NOTE
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
         for title, cells in _of_heads(MIXED_BY[mixed_by], trace, layer, stage)

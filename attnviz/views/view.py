@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnviz.views.grids.description import caption, describe
+from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.wording.commands import Command
@@ -61,6 +61,23 @@ class Page:
         """Everything that is shown, one after another."""
         return tuple(each for group in self.groups for each in group.all)
 
+    @property
+    def hides(self) -> bool:
+        """Whether anything in it is hidden by a mask."""
+        return hides(self.panels)
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt:
+    """What a screen shows that has no room for all, and how to see the rest."""
+
+    groups: tuple[Group, ...]
+    rest: str
+
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        return Page(self.groups).panels
+
 
 Column = tuple[str, ...] | list[float] | list[float | None]  # words, or numbers
 
@@ -91,6 +108,7 @@ class View:
     settings: str = ""  # one line of what the numbers depend on
     screen: Page  # everything, for terminals and texts
     picture: Page  # the choice for a picture
+    excerpt: Excerpt | None = None  # the choice for a screen that has no room for all
     sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
     closing: tuple[str, ...] = ()  # what there is to say in the end
     data: Data | None = None

@@ -24,9 +24,9 @@ WAYS = {
 }
 
 
-def usual(query: object) -> str:
+def usual(query: object, show: Sequence[str] | None) -> str:
     """The way that is taken where nobody says which."""
-    return "heatmap" if query is None else "sentence"
+    return "heatmap" if query is None or show is not None else "sentence"
 
 
 def refuse_odd_way(name: str, show: Sequence[str] | None, query: object) -> None:

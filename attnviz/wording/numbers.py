@@ -27,7 +27,16 @@ def tiny_text(value: float) -> str:
     >>> tiny_text(-3.2e-8), tiny_text(0.0)
     ('-3e-08', '0')
     """
-    return f"{value:.0e}" if value else "0"
+    return power_text(value, 0)
+
+
+def power_text(value: float, digits: int) -> str:
+    """With powers of ten; nothing of a sign, or of digits, is left of 0.
+
+    >>> power_text(-0.000123, 1), power_text(-0.0, 1)
+    ('-1.2e-04', '0')
+    """
+    return f"{value:.{digits}e}" if value else "0"
 
 
 def fixed_text(value: float, digits: int) -> str:
@@ -95,7 +104,7 @@ class Style:
         if self.form == "whole":
             return str(round(value))
         if self.form == "power":
-            return f"{value:.{max(self.digits - 1, 0)}e}" if value else "0"
+            return power_text(value, max(self.digits - 1, 0))
         if abs(value) >= LARGE:
             return f"{value:.{self.digits}e}"
         return fixed_text(value, self.digits)

@@ -17,7 +17,7 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import Theme, gradient, hidden_color, needs_dark_ink, shade, theme
+from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Tint, Words
 from attnviz.views.grids.grid import Grid
@@ -80,7 +80,7 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
 def _shaded(tint: Tint, look: Look) -> list[int]:
     """Red, green and blue of a number on its scale, or of what is hidden."""
     if tint.value is None:
-        return _rgb(hidden_color(look.palette, look.theme))
+        return _rgb(theme(look.theme).hidden)
     scale = tint.scale
     anchors = gradient(look.palette, look.theme, scale.kind)
     shaded: list[int] = shade(np.array(tint.value), scale.low, scale.high, anchors).tolist()
@@ -134,7 +134,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
     rgb = shade(values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
     rgb[empty] = _rgb(colors.paper)
-    rgb[grid.hidden] = _rgb(hidden_color(look.palette, look.theme))
+    rgb[grid.hidden] = _rgb(colors.hidden)
     return rgb
 
 

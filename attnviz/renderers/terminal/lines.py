@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.renderers import Look
-from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, wrapped
+from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, ending, wrapped
 from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
@@ -17,21 +18,27 @@ from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import View
 
 
-def printed(view: View, screen: Screen, *, quiet: bool = False) -> Iterator[Text]:
+def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
     """A view on a screen: what was done, its tables or sentences, and what there is to say."""
-    if not quiet:
-        yield from heading(view, screen)
-    for number, sentence in enumerate(view.sentences):
-        yield from [Text()] if number else []
-        yield from reading(sentence, screen)
-    if not view.sentences:
-        yield from lines(view.screen.panels, screen)
-    yield from closing(view.closing, screen)
+    above = [] if quiet else list(heading(view, screen))
+    below = list(closing(view.closing, screen))
+    return [*above, *_body(view, screen, len(above), len(below)), *below]
+
+
+def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
+    """Everything if it fits; else what matters most, and how to see the rest."""
+    if view.sentences:
+        return list(apart([list(reading(each, screen)) for each in view.sentences]))
+    less = screen if screen.height is None else replace(screen, height=screen.height - below)
+    body = list(lines(view.screen.panels, less))
+    if view.excerpt is None or screen.full or above + len(body) <= less.rows:
+        return body
+    return list(ending(list(lines(view.excerpt.panels, less)), view.excerpt.rest, screen))
 
 
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
-    screen = Screen(None, numbers=look.numbers is not False)
+    screen = Screen(None, numbers=look.numbers)
     heading = [Text(line) for line in (view.headline, view.screen.caption) if line]
     body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.closing, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
@@ -88,8 +95,8 @@ def _opening(section: Section, screen: Screen) -> Iterator[Text]:
 
 def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
     """Number and title, and on the same line, while there is room, the shapes."""
-    line = Text(section.heading, BOLD, end="")
-    line.append(f"   {section.shapes}" if section.shapes else "", DIM)
+    shapes = f"   {section.shapes}" if section.shapes else ""
+    line = Text.assemble((section.heading, BOLD), (shapes, DIM))
     if line.cell_len <= screen.room:
         yield line
     else:

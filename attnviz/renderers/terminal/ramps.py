@@ -2,27 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from jaxtyping import Bool, Int, Shaped, UInt8
+from rich.color import Color
+from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import gradient, shade
-from attnviz.renderers.terminal.screen import DIM, HIDDEN, Screen, cell_style
+from attnviz.renderers.colors import gradient, needs_dark_ink, shade, share
+from attnviz.renderers.terminal.few_colors import looks, ramp
+from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
 RAMP = "▁▂▃▄▅▆▇█"
-GAP = 3  # columns between two things that stand side by side
+LEGEND = 16  # columns of colour in a legend, and on a narrow screen
+NARROW_LEGEND = 8
+
+INKS = {
+    "16": (Color.from_ansi(0), Color.from_ansi(15)),
+    "256": (Color.from_ansi(16), Color.from_ansi(231)),
+    "truecolor": (Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)),
+}
+
+Place = int | tuple[int, ...]
 
 
-def legend(grid: Grid, screen: Screen) -> Iterator[Text]:
-    """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`."""
-    scale = grid.scale
-    line = Text(f"{scale.label} {scale.low:g} ", DIM, end="")
-    line.append_text(_ramp(scale, screen))
+@dataclass(frozen=True, eq=False)
+class Paint:
+    """The colours of some values: as they look, and by number where a screen has only a few."""
+
+    looks: UInt8[np.ndarray, "*shape 3"]
+    dark_ink: Bool[np.ndarray, "*shape"]
+    inks: tuple[Color, Color]  # for letters: a dark one and a light one
+    numbers: Int[np.ndarray, "*shape"] | None = None
+
+    def color(self, place: Place) -> Color:
+        if self.numbers is not None:
+            return _numbered(int(self.numbers[place]))
+        red, green, blue = self.looks[place].tolist()
+        return _of_channels(red, green, blue)
+
+    def behind(self, place: Place) -> Style:
+        """The colour behind letters, and ink that can be read on it."""
+        ink = self.inks[0 if self.dark_ink[place] else 1]
+        return _style(ink, self.color(place))
+
+
+def painted(values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen) -> Paint:
+    """The colour of each value on a screen; an empty cell has that of 0, and is not to be shown."""
+    filled = np.nan_to_num(values)
+    if screen.colors in ("16", "256"):
+        few = np.array(ramp(screen.colors, screen.palette, screen.theme, scale.kind))
+        steps = (share(filled, scale.low, scale.high) * len(few)).astype(int)
+        numbers = few[np.minimum(steps, len(few) - 1)]
+        seen = looks(numbers)
+        return Paint(seen, needs_dark_ink(seen), INKS[screen.colors], numbers)
+    anchors = gradient(screen.palette, screen.theme, scale.kind)
+    seen = shade(filled, scale.low, scale.high, anchors)
+    return Paint(seen, needs_dark_ink(seen), INKS["truecolor"])
+
+
+def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -> Iterator[Text]:
+    """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
+
+    `colors` is what its colours were taken from, if it was another scale.
+    """
+    scale = grids[0].scale
+    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
+    line.append_text(_ramp(scale, colors or scale, screen))
     line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
-    masked = Text(f"{HIDDEN} hidden", DIM, end="") if grid.hidden.any() else Text(end="")
+    hides = any(grid.cells.hides for grid in grids)
+    masked = Text(f"{HIDDEN} hidden", DIM, end="") if hides else Text(end="")
     if masked and line.cell_len + GAP + masked.cell_len > screen.room:
         yield line
         yield masked
@@ -30,19 +84,33 @@ def legend(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield line.append(" " * GAP).append_text(masked) if masked else line
 
 
-def _ramp(scale: Scale, screen: Screen) -> Text:
+def _ramp(scale: Scale, colors: Scale, screen: Screen) -> Text:
     if not screen.colored:
         return Text(RAMP, end="")
-    steps = np.linspace(scale.low, scale.high, 16 if screen.room >= 40 else 8)
-    colors = shade(steps, scale.low, scale.high, gradient(screen.palette, screen.theme, scale.kind))
-    styles = [cell_style(*color, True) for color in colors.tolist()]
-    return Text.assemble(*((" ", style) for style in styles), end="")
+    width = LEGEND if screen.room >= 40 else NARROW_LEGEND
+    paint = painted(np.linspace(scale.low, scale.high, width), colors, screen)
+    return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")
 
 
 def glyphs(values: np.ndarray, scale: Scale) -> list[str]:
     """Without colour: the larger the value, the higher the block; none in an empty cell."""
-    share = np.clip((np.nan_to_num(values) - scale.low) / (scale.high - scale.low), 0, 1)
-    steps = np.minimum((share * len(RAMP)).astype(int), len(RAMP) - 1)
+    shares = share(np.nan_to_num(values), scale.low, scale.high)
+    steps = np.minimum((shares * len(RAMP)).astype(int), len(RAMP) - 1)
     return [
         " " if empty else RAMP[step] for step, empty in zip(steps, np.isnan(values), strict=True)
     ]
+
+
+@lru_cache(maxsize=4096)
+def _numbered(number: int) -> Color:
+    return Color.from_ansi(number)
+
+
+@lru_cache(maxsize=4096)
+def _of_channels(red: int, green: int, blue: int) -> Color:
+    return Color.from_rgb(red, green, blue)
+
+
+@lru_cache(maxsize=4096)
+def _style(ink: Color, behind: Color) -> Style:
+    return Style(color=ink, bgcolor=behind)

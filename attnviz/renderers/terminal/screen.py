@@ -1,13 +1,12 @@
-"""What lines of text are for: how wide a screen is, and which colours it has."""
+"""What lines of text are for: how large a screen is, and which colours it has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
-from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
@@ -15,23 +14,40 @@ from attnviz.renderers.colors import DEFAULT_PALETTE
 
 HIDDEN = "·"
 NARROWEST = 24
+GAP = 3  # columns between two things that stand side by side
 BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
+
+Colors = Literal["none", "16", "256", "truecolor"]
 
 
 @dataclass(frozen=True)
 class Screen:
-    """What the lines are for. Without a width (a pipe, a file) nothing is cut or pooled."""
+    """What the lines are for.
+
+    Without a width (a file) nothing is cut or pooled; without a height (a pipe) there is no end
+    below.
+    """
 
     width: int | None
-    colored: bool = False
+    height: int | None = None
+    colors: Colors = "none"
     theme: str = "dark"
     palette: str = DEFAULT_PALETTE
-    numbers: bool = True
+    numbers: bool | None = None  # in the cells of maps; None: while they fit
     full: bool = False
 
     @property
     def room(self) -> int:
         return 10**9 if self.width is None else max(self.width, NARROWEST)
+
+    @property
+    def rows(self) -> int:
+        """How many lines can be seen at once, the one of the prompt left out."""
+        return 10**9 if self.height is None else max(self.height - 1, 1)
+
+    @property
+    def colored(self) -> bool:
+        return self.colors != "none"
 
     @property
     def decimals(self) -> int:
@@ -59,14 +75,19 @@ def apart(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
         yield from block
 
 
+def ending(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Text]:
+    """Lines and a note after them: behind the last of them, if there is room."""
+    *others, last = lines
+    yield from others
+    if last.cell_len + GAP + cell_len(note) <= screen.room:
+        yield last.copy().append(" " * GAP).append(note, DIM)
+    else:
+        yield last
+        yield from wrapped(note, screen)
+
+
 def sized(text: str, width: int) -> str:
     """The text in so many columns, filled up or, with a sign of it, cut."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1) + "…"
-
-
-@lru_cache(maxsize=4096)
-def cell_style(red: int, green: int, blue: int, dark_ink: bool) -> Style:
-    ink = Color.from_rgb(0, 0, 0) if dark_ink else Color.from_rgb(255, 255, 255)
-    return Style(color=ink, bgcolor=Color.from_rgb(red, green, blue))

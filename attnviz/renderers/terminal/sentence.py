@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import gradient, needs_dark_ink, shade
-from attnviz.renderers.terminal.ramps import glyphs, legend
-from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, cell_style, sized, wrapped
-from attnviz.renderers.terminal.tables import label_width_of, row_names
+from attnviz.renderers.colors import share
+from attnviz.renderers.terminal.ramps import glyphs, legend, painted
+from attnviz.renderers.terminal.row_names import row_names, width_of
+from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.scales import Scale
 from attnviz.wording.words import counted
 
-BARS_AT_ONCE = 20
+BARS_AT_ONCE, FEWEST_BARS = 20, 5
+AROUND, AROUND_A_HEAD = 4, 5  # lines that are taken by other things
+LONGEST_BAR = 40
+LIFTED = 1 / 3  # of a scale, by which 0 is further from the colour of paper
+EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
@@ -27,13 +34,20 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield Text()
         if len(grid.rows) > 1:
             yield Text(name, BOLD)
-        if screen.width is not None:
-            yield from _sentence(grid, row, screen)
-            yield Text()
-        yield from _bars(grid, row, screen)
+        sentence = [] if screen.width is None else [*_sentence(grid, row, screen), Text()]
+        yield from sentence
+        yield from _bars(grid, row, screen, _at_once(grid, screen, len(sentence)))
     yield Text()
     if screen.width is not None:
-        yield from legend(grid, screen)
+        yield from legend([grid], screen, _on_paper(grid.scale))
+
+
+def _at_once(grid: Grid, screen: Screen, above: int) -> int:
+    """How many bars of a head are shown: as many as are seen with the others, if that is a few."""
+    if screen.full or screen.width is None:
+        return len(grid.columns)
+    lines = (screen.rows - AROUND) // len(grid.rows) - above - AROUND_A_HEAD
+    return max(FEWEST_BARS, min(BARS_AT_ONCE, lines))
 
 
 def _sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
@@ -54,28 +68,18 @@ def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text
     label = set_cell_size(label, screen.room - 1) if cell_len(label) >= screen.room else label
     if grid.hidden[row, column]:
         return Text(label if screen.colored else label + HIDDEN, DIM)
-    value = grid.values[row, column]
+    values = grid.values[row, column : column + 1]
     if not screen.colored:
-        return Text(label + glyphs(value[None], grid.scale)[0])
-    scale = grid.scale
-    color = shade(value, scale.low, scale.high, gradient(screen.palette, screen.theme, scale.kind))
-    red, green, blue = color.tolist()
-    return Text(label, cell_style(red, green, blue, bool(needs_dark_ink(color))))
+        return Text(label + glyphs(values, grid.scale)[0])
+    return Text(label, painted(values, _on_paper(grid.scale), screen).behind(0))
 
 
-def _bars(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
-    """What is read, the most read first: label, number, bar."""
-    values, names = grid.values[row], row_names(grid.columns)
+def _bars(grid: Grid, row: int, screen: Screen, at_once: int) -> Iterator[Text]:
+    """What is read, the most read first: label, number, bar; and where bars begin and end."""
+    values, form = grid.values[row], cell_format(grid, screen.decimals)
     order = [place for place in np.argsort(-values, kind="stable") if not grid.hidden[row, place]]
-    listed = order if screen.full or screen.width is None else order[:BARS_AT_ONCE]
-    label_width = label_width_of(grid.columns, screen)
-    form = cell_format(grid, screen.decimals)
-    room = min(screen.room - label_width - 5, 40)
-    for place in listed:
-        value = float(values[place])
-        line = sized(names[place], label_width - 1) + " " + form(value)
-        bar = "" if screen.width is None else " " + _bar(value / max(values.max(), 1e-9) * room)
-        yield Text((line + bar).rstrip())
+    listed = order[:at_once]
+    yield from _listed(grid, row, [int(place) for place in listed], screen)
     if len(order) > len(listed):
         rest = float(values[order[len(listed) :]].sum())
         more = counted(len(order) - len(listed), "token")
@@ -85,6 +89,34 @@ def _bars(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
         yield from wrapped(f"{counted(masked, 'token')} hidden by the mask", screen)
 
 
-def _bar(length: float) -> str:
-    whole, part = divmod(round(length * 8), 8)
-    return "█" * whole + " ▏▎▍▌▋▊▉"[part].strip()
+def _listed(grid: Grid, row: int, places: list[int], screen: Screen) -> Iterator[Text]:
+    names, form = row_names(grid.columns), cell_format(grid, screen.decimals)
+    width = width_of(names, screen)
+    starts = [
+        f"{sized(names[place], width - 1)} {form(float(grid.values[row, place]))}"
+        for place in places
+    ]
+    before = max(map(cell_len, starts), default=0) + 1
+    room = 0 if screen.width is None else min(screen.room - before, LONGEST_BAR)
+    for place, start in zip(places, starts, strict=True):
+        bar = _bar(grid, row, place, room, screen)
+        yield Text(sized(start, before), end="").append_text(bar) if bar else Text(start)
+    if room and places:
+        end = f"{grid.scale.high:g}"
+        yield Text(" " * before + "0" + end.rjust(room - 1, "─"), DIM)
+
+
+def _bar(grid: Grid, row: int, place: int, room: int, screen: Screen) -> Text:
+    """From 0, as long as the value, in its colour."""
+    value = grid.values[row, place : place + 1]
+    length = round(float(share(value, 0, grid.scale.high)[0]) * room * 8)
+    bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
+    if not screen.colored:
+        return Text(bar)
+    style = Style(color=painted(value, _on_paper(grid.scale), screen).color(0))
+    return Text(bar, style)
+
+
+def _on_paper(scale: Scale) -> Scale:
+    """Colours among words and on bars, of which the faintest must be told apart from paper."""
+    return replace(scale, low=-LIFTED * scale.high)

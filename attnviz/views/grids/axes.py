@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from attnviz.wording.words import numbered
 
 AXES_NOTE = "row = query (reads) · column = key (is read)"
+SUM_TO_ONE = "each row sums to 1"  # of a softmax, and of nothing that takes its place
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,17 @@ class Axis:
         )
 
     def in_blocks(self, size: int) -> Axis:
-        """Blocks of places, named by the numbers that they span and by their first label."""
+        """Blocks of places, named by the numbers that they span."""
         if size == 1:
             return self
         firsts = range(0, len(self), size)
         lasts = [min(first + size, len(self)) - 1 for first in firsts]
         return replace(
             self,
-            labels=tuple(self.labels[first] for first in firsts),
+            labels=tuple(
+                self.labels[first] if first == last else ""
+                for first, last in zip(firsts, lasts, strict=True)
+            ),
             numbers=tuple(map(self._span, firsts, lasts)),
             spaced=(),
         )

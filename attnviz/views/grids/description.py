@@ -25,8 +25,8 @@ def notes(drawn: Sequence[Drawable]) -> list[str]:
     return [part for part in dict.fromkeys(said) if part]
 
 
-def hides(drawn: Sequence[Drawable]) -> bool:
-    """Whether some cell of what is drawn is hidden."""
+def hides(drawn: Iterable[Drawable]) -> bool:
+    """Whether anything is hidden: each renderer says in its own words how that looks."""
     return any(isinstance(each, Grid) and each.cells.hides for each in opened(drawn))
 
 

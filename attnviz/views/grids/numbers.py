@@ -9,7 +9,7 @@ import numpy as np
 
 from attnviz.cells import Values
 from attnviz.views.grids.grid import Grid
-from attnviz.wording.numbers import fixed_text, share_text, smallest, tiny_text
+from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest, tiny_text
 
 LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
@@ -57,7 +57,7 @@ def _format_of_values(grid: Grid, digits: int) -> Write:
     if asked and grid.values.size and _whole(grid.values):
         return lambda value: fixed_text(value, 0)
     if 0 < reach < (smallest(digits) if asked else SMALL):
-        return f"{{:.{max(digits - 1, 0)}e}}".format
+        return lambda value: power_text(value, max(digits - 1, 0))
     # Fewer behind 100, none behind 1000, unless somebody said how many.
     fewer = 0 if asked else max(0, len(str(int(reach))) - 2)
     return lambda value: fixed_text(value, max(0, digits - fewer))

@@ -53,6 +53,13 @@ def weight_scale(cells: Cells) -> Scale:
     return Scale("weight", 0.0, high, beyond=largest > high)
 
 
+def bar_scale(cells: Cells) -> Scale:
+    """From 0 to 1; or, among many keys, to the next round number: a bar never goes beyond."""
+    largest = float(cells.extent[1])
+    few = cells.shape[1] <= KEYS_ON_FULL_SCALE and largest <= 1.001
+    return Scale("weight", 0.0, 1.0 if few else rounded_up(largest))
+
+
 def centred(label: str, cells: Cells) -> Scale:
     """A diverging scale that reaches as far on either side of 0 as the largest value does."""
     reach = rounded_up(cells.reach)

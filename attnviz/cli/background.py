@@ -1,0 +1,135 @@
+"""Whether a terminal is light or dark: what somebody said, what it answers, what it says itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.renderers.colors import THEMES
+
+VARIABLE = "ATTNVIZ_THEME"
+# What is your background (OSC 11)? And what are you (DA1)? Every terminal answers the second, so
+# that nobody waits for an answer to the first that will not come.
+QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\x1b\\)")
+LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
+PATIENCE = 0.05  # seconds, after which nothing counts
+LINGERING = 0.2  # more, in which an answer that comes late is still taken away
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as eyes weigh them
+
+
+def theme_of_terminal() -> str:
+    """ATTNVIZ_THEME, else what the terminal answers, else COLORFGBG, else dark."""
+    said = os.environ.get(VARIABLE)
+    if said:
+        return _known(said)
+    for find in (_answered, _in_colorfgbg):
+        light = find()
+        if light is not None:
+            return "light" if light else "dark"
+    return "dark"
+
+
+def _known(name: str) -> str:
+    if name not in THEMES:
+        error = unknown("theme", name, THEMES)
+        raise AttnvizError(f"{VARIABLE}: {error}", error.hint)
+    return name
+
+
+def _in_colorfgbg() -> bool | None:
+    """Some terminals say which colours they have: `COLORFGBG=0;15` is black on white."""
+    background = os.environ.get("COLORFGBG", "").split(";")[-1]
+    return background in ("7", "15") if background.isdigit() else None
+
+
+def _answered() -> bool | None:
+    """Whether its background is light; None if it does not say, or cannot be asked."""
+    if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
+        return None
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        return None
+    try:
+        return light(_asked(sys.stdin.fileno(), sys.stdout.fileno()))
+    except OSError:  # it has gone
+        return None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def light(answer: bytes) -> bool | None:
+    """
+    >>> light(b"\\x1b]11;rgb:ffff/ffff/dddd\\x1b\\\\"), light(b"\\x1b]11;rgb:1e/1e/1e\\x07")
+    (True, False)
+    """
+    found = ANSWER.search(answer)
+    channels = found[1].decode().split("/") if found else []
+    if len(channels) == 1 and len(channels[0]) in (6, 12):
+        part = len(channels[0]) // 3
+        channels = [channels[0][start : start + part] for start in range(0, 3 * part, part)]
+    if len(channels) < 3 or not all(channels[:3]):
+        return None
+    shares = [int(channel, 16) / int("f" * len(channel), 16) for channel in channels[:3]]
+    return sum(weight * each for weight, each in zip(LUMINANCE, shares, strict=True)) > 0.5
+
+
+def _asked(ours: int, theirs: int) -> bytes:
+    """What the terminal answers in time; nothing where somebody is typing, or who waits behind.
+
+    A process in the background must not touch the terminal, or it is stopped.
+    """
+    if os.tcgetpgrp(ours) != os.getpgrp():
+        return b""
+    with _unheard(ours) as drop:
+        if select.select([ours], [], [], 0)[0]:
+            return b""  # typed ahead, and not for us to take
+        os.write(theirs, QUESTION)
+        answer = _read(ours, PATIENCE)
+        if LAST_ANSWER.search(answer):
+            return answer
+        _read(ours, LINGERING)
+        drop()
+        return answer
+
+
+@contextmanager
+def _unheard(terminal: int) -> Iterator[Callable[[], None]]:
+    """A terminal that shows nothing of what comes in, and hands it on at once.
+
+    Whatever happens it is afterwards as it was before; without the input that is left, if it is
+    to be dropped.
+    """
+    import termios  # which there is not everywhere
+
+    before = termios.tcgetattr(terminal)
+    silent = termios.tcgetattr(terminal)
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    silent[6][termios.VMIN], silent[6][termios.VTIME] = 1, 0
+    try:
+        termios.tcsetattr(terminal, termios.TCSANOW, silent)
+        yield lambda: termios.tcflush(terminal, termios.TCIFLUSH)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def _read(terminal: int, seconds: float) -> bytes:
+    """What comes in so many seconds, until the last answer."""
+    until, answer = time.monotonic() + seconds, b""
+    while not LAST_ANSWER.search(answer):
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([terminal], [], [], left)[0]:
+            break
+        new = os.read(terminal, 1024)
+        if not new:
+            break
+        answer += new
+    return answer

@@ -1,0 +1,42 @@
+"""What is longer than the screen, in a pager, as git shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+LESS = "less -FRX"
+NO_PAGERS = ("", "cat")
+NOT_STARTED = (126, 127)  # what a shell answers that finds no such command
+
+
+def page(text: str) -> bool:
+    """Show a text in PAGER, else in less; False if there is none, and nothing is shown yet."""
+    command = os.environ.get("PAGER", LESS).strip()
+    if command in NO_PAGERS or (command == LESS and shutil.which("less") is None):
+        return False
+    running = subprocess.Popen(
+        command,
+        shell=True,  # PAGER is a line for a shell, as everywhere
+        stdin=subprocess.PIPE,
+        env=_environment(),
+        encoding=sys.stdout.encoding,
+        errors="backslashreplace",
+    )
+    # Ctrl-C is for the pager, which is still there: whoever left would take its terminal along.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running.communicate(text)  # a reader who quits early has had enough
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return running.returncode not in NOT_STARTED
+
+
+def _environment() -> dict[str, str]:
+    """For a pager that is named without options: leave what fits, show colours, clear nothing."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
+    return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}

@@ -1,0 +1,176 @@
+"""One table in the form that was chosen for it: numbers, blocks of colour, or halves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.renderers.terminal import headings
+from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
+from attnviz.renderers.terminal.row_names import pair_names, range_names, row_names, width_of
+from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, PLAIN, Screen, sized
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import Write, cell_text
+
+LONGEST_TITLE = 32
+UPPER, LOWER = "▀", "▄"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table is drawn: what its cells are, how wide, and what stands over its columns.
+
+    Halves are cells half a line high, two rows in a line; they have `pairs` of names, or the
+    numbers that a line spans.
+    """
+
+    cells: Literal["numbers", "blocks", "halves"]
+    width: int
+    heading: Literal["across", "down", "numbers"] = "numbers"
+    pairs: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A grid in its form; one that stands beside another of the same rows needs no names.
+
+    `alone` is one that has nothing beside it.
+    """
+
+    grid: Grid
+    screen: Screen
+    form: Form
+    write: Write
+    named: bool = True
+    alone: bool = True
+
+    @property
+    def width(self) -> int:
+        title = min(cell_len(self._title_above), self.screen.room, LONGEST_TITLE)
+        return max(self.label_width + self.cells_width, title)
+
+    @property
+    def height(self) -> int:
+        return bool(self._title_above) + len(self._headings) + len(self.names)
+
+    @property
+    def cells_width(self) -> int:
+        return len(self.grid.columns) * self.form.width
+
+    @cached_property
+    def label_width(self) -> int:
+        if not self.named:
+            return 0
+        if self.form.pairs:
+            return max(map(cell_len, self.names)) + 1
+        return width_of(self.names, self.screen)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What stands beside each line of cells."""
+        if self.form.cells != "halves":
+            return row_names(self.grid.rows)
+        return (pair_names if self.form.pairs else range_names)(self.grid.rows)
+
+    @cached_property
+    def _headings(self) -> list[str]:
+        columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
+        if self.form.heading == "across":
+            return headings.across(columns, width)
+        if self.form.heading == "down":
+            return headings.down(columns, width, numbers=numbers)
+        return (headings.numbered if numbers else headings.ruler)(columns, width)
+
+    @property
+    def _title_in_corner(self) -> bool:
+        """Where lines are dear, the title of a map that stands alone stands over its names."""
+        short = cell_len(self.grid.title) < self.label_width
+        return self.alone and short and self.form.cells == "halves"
+
+    @property
+    def _title_above(self) -> str:
+        return "" if self._title_in_corner else self.grid.title
+
+    @cached_property
+    def _paint(self) -> Paint | None:
+        scale = self.grid.scale
+        if not self.screen.colored or scale.kind == "none":
+            return None
+        return painted(self.grid.values, scale, self.screen)
+
+    @cached_property
+    def _empty(self) -> np.ndarray:
+        return np.asarray(np.isnan(self.grid.values))
+
+    def lines(self) -> Iterator[Text]:
+        if self._title_above:
+            width = min(self.width, cell_len(self._title_above))
+            yield Text(set_cell_size(self._title_above, width), BOLD)
+        corner = self.grid.title if self._title_in_corner else ""
+        for heading in self._headings:
+            start = Text(set_cell_size(corner, self.label_width), end="")
+            start.stylize(BOLD)
+            yield start.append(heading, DIM)
+            corner = ""
+        for line, name in enumerate(self.names):
+            yield self._line(line, name if self.named else "")
+
+    def _line(self, place: int, name: str) -> Text:
+        line = Text(sized(name, self.label_width - 1) + " " if self.named else "", end="")
+        if self.form.cells == "halves":
+            return self._halves(line, 2 * place)
+        for column, text in enumerate(self._texts(place)):
+            line.append(text, self._style(place, column))
+        return line
+
+    def _texts(self, row: int) -> Iterator[str]:
+        width, hidden = self.form.width, self.grid.hidden[row].tolist()
+        numbers = self.form.cells == "numbers"
+        for text, masked in zip(self._insides(row), hidden, strict=True):
+            if numbers:
+                yield f"{text:>{width}}"
+            else:
+                yield HIDDEN.ljust(width) if masked else text * width
+
+    def _insides(self, row: int) -> list[str]:
+        values = self.grid.values[row]
+        if self.form.cells == "numbers":
+            cells = zip(values.tolist(), self.grid.hidden[row].tolist(), strict=True)
+            return [cell_text(value, masked, self.write, HIDDEN) for value, masked in cells]
+        return [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
+
+    def _style(self, row: int, column: int) -> Style:
+        if self.grid.hidden[row, column]:
+            return DIM
+        if self._paint is None or self._empty[row, column]:
+            return PLAIN
+        return self._paint.behind((row, column))
+
+    def _halves(self, line: Text, upper: int) -> Text:
+        rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
+        for column in range(len(self.grid.columns)):
+            line.append(*self._half(rows, column))
+        return line
+
+    def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
+        """Two cells in one place: the ink of the upper half, or of the lower if it is alone."""
+        assert self._paint is not None
+        hidden = [bool(self.grid.hidden[row, column]) for row in rows]
+        seen = [
+            row
+            for row, masked in zip(rows, hidden, strict=True)
+            if not masked and not self._empty[row, column]
+        ]
+        if not seen:
+            return HIDDEN if any(hidden) else " ", DIM
+        colors = [self._paint.color((row, column)) for row in seen]
+        if len(seen) == 2:
+            return UPPER, Style(color=colors[0], bgcolor=colors[1])
+        return UPPER if seen == rows[:1] else LOWER, Style(color=colors[0])

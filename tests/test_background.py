@@ -1,0 +1,137 @@
+"""Light or dark: the terminal is asked, and left as it was."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from attnviz.cli import background
+from attnviz.cli.background import light, theme_of_terminal
+from attnviz.errors import AttnvizError
+from tests.terminals import once, shown_on_terminal
+
+ASKED = b"\x1b]11;?\x1b\\\x1b[c"
+LAST = b"\x1b[?62;22c"  # what a terminal is, which every one says
+WHITE, BLACK = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:0000/0000/0000\x07"
+
+# What it is found to be; how it is left; and what is left in its input.
+SCRIPT = """
+import os, select, sys, termios, time
+from attnviz.cli.background import theme_of_terminal
+before = termios.tcgetattr(0)
+start = time.monotonic()
+theme = theme_of_terminal()
+took = time.monotonic() - start
+same = termios.tcgetattr(0) == before
+quiet = termios.tcgetattr(0)
+quiet[3] &= ~(termios.ECHO | termios.ICANON)
+termios.tcsetattr(0, termios.TCSANOW, quiet)
+left = os.read(0, 100) if select.select([0], [], [], 0.1)[0] else b""
+print(f"<{theme} {'as before' if same else 'changed'} left {left!r} {took:.2f}>")
+"""
+
+
+def found(reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **more: str) -> list[str]:
+    """theme, how it is left, what is left, seconds."""
+    answers = once(reply, ASKED, after) if reply else lambda shown: b""
+    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], more, answers, typed=typed)
+    theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
+    state, _, rest = rest.partition(" left ")
+    left, seconds = rest.rsplit(" ", 1)
+    # Whatever else there is to see was never sent back to the screen.
+    assert "rgb" not in text
+    return [theme, state, left, seconds]
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize(("answer", "theme"), [(WHITE, "light"), (BLACK, "dark")])
+def test_a_terminal_is_asked_for_its_background(answer: bytes, theme: str) -> None:
+    said = "0;15" if theme == "dark" else "15;0"
+
+    assert found(answer + LAST, COLORFGBG=said)[:3] == [theme, "as before", "b''"]
+
+
+@pytest.mark.terminal
+def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_waits() -> None:
+    theme, state, left, seconds = found(LAST, COLORFGBG="0;15")
+
+    assert [theme, state, left] == ["light", "as before", "b''"]
+    assert float(seconds) < background.PATIENCE
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("reply", [b"", b"\x1b]11;nonsense\x1b\\", b"\x1b]11;rgb:ff"])
+def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) -> None:
+    theme, state, left, seconds = found(reply)
+
+    assert [theme, state, left] == ["dark", "as before", "b''"]
+    assert float(seconds) < 2 * (background.PATIENCE + background.LINGERING)
+
+
+@pytest.mark.terminal
+def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away() -> None:
+    assert found(WHITE + LAST, after=0.1)[:3] == ["dark", "as before", "b''"]
+
+
+@pytest.mark.terminal
+def test_what_somebody_typed_ahead_is_theirs() -> None:
+    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {}, typed=b"ls")
+
+    assert "left b'ls'" in text
+    assert "\x1b]11" not in text
+
+
+@pytest.mark.terminal
+def test_a_terminal_that_is_said_to_know_nothing_is_not_asked() -> None:
+    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"TERM": "dumb"})
+
+    assert "\x1b" not in text
+
+
+@pytest.mark.terminal
+def test_who_has_said_it_is_not_asked() -> None:
+    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"ATTNVIZ_THEME": "light"})
+
+    assert "<light as before" in text
+    assert "\x1b" not in text
+
+
+def test_what_is_said_wins_and_colorfgbg_is_asked_before_dark_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())  # no terminal, which cannot be asked
+    assert theme_of_terminal() == "dark"
+    monkeypatch.setenv("COLORFGBG", "0;default;15")
+    assert theme_of_terminal() == "light"
+    monkeypatch.setenv("COLORFGBG", "15;default")
+    assert theme_of_terminal() == "dark"
+    monkeypatch.setenv("ATTNVIZ_THEME", "light")
+    assert theme_of_terminal() == "light"
+
+
+def test_a_theme_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_THEME", "drak")
+
+    with pytest.raises(AttnvizError, match="ATTNVIZ_THEME: there is no theme 'drak'") as refused:
+        theme_of_terminal()
+    assert refused.value.hint == "did you mean 'dark'? known: light, dark"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"\x1b]11;rgb:fdfd/f6f6/e3e3\x07", True),  # Solarized light, and dark
+        (b"\x1b]11;rgb:0000/2b2b/3636\x1b\\", False),
+        (b"\x1b]11;rgba:ff/ff/ff/80\x1b\\", True),
+        (b"\x1b]11;#ffffff\x07", True),
+        (b"\x1b]11;rgb:f/f/f\x07", True),
+        (b"\x1b]11;rgb:ffff/ffff\x07", None),
+        (b"\x1b]11;rgb:////\x07", None),
+        (b"\x1b]10;rgb:ffff/ffff/ffff\x07", None),
+        (b"", None),
+    ],
+)
+def test_answers_are_read_in_every_form(answer: bytes, expected: bool | None) -> None:
+    assert light(answer) is expected

@@ -1,0 +1,126 @@
+"""Pages: what is longer than the screen waits to be read, as git's does."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.terminals import once, shown_on_terminal
+
+pytestmark = pytest.mark.terminal
+STEPS = ("steps", "I am learning this", "-t", "words")
+PAGED = (
+    "from attnviz.cli.pager import page; print(['to be printed', 'was shown'][page('text ✓\\n')])"
+)
+
+
+@pytest.fixture
+def pager(tmp_path: Path) -> Callable[[str], str]:
+    """A pager of one's own."""
+
+    def make(script: str) -> str:
+        path = tmp_path / "pager"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def counting(pager: Callable[[str], str]) -> str:
+    """One that says how many lines it was handed, and whether in colours."""
+    return pager(
+        'text=$(cat); echo "paged $(echo "$text" | wc -l) lines with LESS=$LESS"\n'
+        "case $text in *'[38;2;'*) echo coloured;; esac"
+    )
+
+
+def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
+    text, status = shown_on_terminal(
+        [sys.executable, "-m", "attnviz", *arguments],
+        {"ATTNVIZ_THEME": "dark", **environment},
+        size=(lines, 80),
+    )
+    assert status == 0
+    return text.replace("\r\n", "\n")
+
+
+def page(
+    answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
+) -> tuple[str, int]:
+    """What is seen of a page alone, and what is said of it."""
+    text, status = shown_on_terminal([sys.executable, "-c", PAGED], environment, answer)
+    assert "Traceback" not in text
+    return text.replace("\r\n", "\n"), status
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(counting: str) -> None:
+    text = shown(*STEPS, PAGER=counting)
+
+    assert text.startswith("paged ")
+    assert text.endswith("with LESS=FRX\ncoloured\n")
+
+
+def test_no_pager_prints(counting: str) -> None:
+    text = shown(*STEPS, "--no-pager", PAGER=counting)
+
+    assert "paged" not in text
+    assert "10 context vectors" in text
+
+
+def test_what_fits_is_printed(counting: str) -> None:
+    assert "10 context vectors" in shown(*STEPS, PAGER=counting, lines=500)
+
+
+def test_without_a_pager_it_is_printed() -> None:
+    assert shown(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
+
+
+def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(counting: str) -> None:
+    text = shown("run", " ".join("a" * 40), "-t", "words", PAGER=counting)
+
+    assert "paged" not in text
+    assert "▀" in text
+    assert "--show context has the vectors" in text
+    assert "context vectors" not in text
+
+
+def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting: str) -> None:
+    assert page(PAGER=counting, LESS="R") == ("paged 1 lines with LESS=R\nwas shown\n", 0)
+
+
+@pytest.mark.parametrize("none", ["", "cat", " "])
+def test_whoever_wants_no_pager_has_none(none: str) -> None:
+    assert page(PAGER=none) == ("to be printed\n", 0)
+
+
+def test_a_pager_that_is_missing_shows_nothing(tmp_path: Path) -> None:
+    assert page(PATH=str(tmp_path)) == ("to be printed\n", 0)
+    text, status = page(PAGER="no-such-pager --wide")
+    assert text.endswith("to be printed\n")
+    assert status == 0
+
+
+def test_less_shows_what_fits_and_leaves() -> None:
+    text, status = page()
+
+    assert status == 0
+    assert text.endswith("was shown\n" if shutil.which("less") else "to be printed\n")
+    assert ("text ✓" in text) == bool(shutil.which("less"))
+
+
+def test_who_quits_early_has_had_enough() -> None:
+    assert page(PAGER="true") == ("was shown\n", 0)
+
+
+def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str]) -> None:
+    waiting = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
+    text, status = page(once(b"\x03", b"ready"), PAGER=waiting)
+
+    assert text.endswith("got it\nwas shown\n")
+    assert status == 0
