@@ -40,17 +40,19 @@ def grids_of(made: Trace, *show: str) -> list[Grid]:
 def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
     made = grids_of(trace("I am learning this", variant="multi-head"), "weights")
 
-    assert [grid.title for grid in made] == ["weights L0H0", "weights L0H1"]
+    assert [grid.title for grid in made] == ["weights · head 0", "weights · head 1"]
     assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
     assert made[0].hidden.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
     assert (made[0].rows.title, made[0].columns.title) == ("query (reads)", "key (is read)")
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = grids_of(trace("I am", tokenizer="words"), *reversed(SHOWN))
+    made = grids_of(trace("I am", tokenizer="words", variant="causal"), *reversed(SHOWN))
 
-    titles = "tokens, embeddings, queries, keys, values, scores, weights, context vectors"
-    assert [grid.title for grid in made] == titles.split(", ")
+    assert [grid.title for grid in made] == [
+        "tokens", "embeddings", "queries", "keys", "scores", "scaled scores", "masked scores",
+        "weights", "values", "context vectors",
+    ]  # fmt: skip
 
 
 def test_the_help_names_everything_that_can_be_shown() -> None:
@@ -124,7 +126,7 @@ def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
     grid = readings(made, 2)[0]
 
-    assert grid.rows.labels == ("L0H0", "L0H1")
+    assert grid.rows.labels == ("head 0", "head 1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
     assert grid.hidden[0].tolist() == [False, False, False, True]
 

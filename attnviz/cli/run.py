@@ -18,8 +18,10 @@ from attnviz.cli.making import (
 )
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
-from attnviz.renderers import suffixes
+from attnviz.errors import AttnvizError
+from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import foreseen
+from attnviz.views.ways import refuse_odd_way
 
 if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
@@ -60,13 +62,24 @@ def run(
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     shown.refuse_unknown()
+    refuse_undrawable(shown, wanted)
     settings = settings_of(text, attention, matrices, blocks)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    view = trace.view(show=shown.names(), query=wanted.query)
+    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)
     if shown.verify:
         print_checks(trace, wanted)
+
+
+def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
+    """Refuse a way to draw that nothing which is asked for can be drawn in."""
+    if shown.as_ is None:
+        return
+    refuse_odd_way(shown.as_, shown.names(), wanted.query)
+    kinds = {FORMATS[path.suffix.lower()].kind for path in wanted.out}
+    if shown.as_ == "arcs" and "picture" not in kinds:
+        raise AttnvizError("--as arcs draws lines, and no picture is asked for", "try -o arcs.png")
 
 
 def traced(

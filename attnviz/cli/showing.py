@@ -14,6 +14,7 @@ from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import TEXT_SIZES
 from attnviz.traces.parts import ALL, SHOWN, parts_to_show
+from attnviz.views.ways import WAYS
 
 NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
 
@@ -34,6 +35,16 @@ class ShowOptions:
             example="weights",
             among=[*SHOWN, ALL],
             several=True,
+        ),
+    ] = None
+    as_: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--as",
+            metavar="WAY",
+            help="How weights are drawn: "
+            f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
         ),
     ] = None
     verify: Annotated[

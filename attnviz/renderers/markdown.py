@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from attnviz.renderers import Look
 from attnviz.renderers.wrapping import aligned
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import View
 
 HIDDEN = "·"
@@ -28,7 +28,7 @@ def md(view: View, look: Look) -> list[bytes]:
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.screen.caption)]
     for each in view.screen.panels:
-        parts += _section(each) if isinstance(each, Section) else _plain(each)
+        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each))
     parts += map(escaped, view.closing)
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
@@ -59,8 +59,7 @@ def _section(section: Section) -> Iterator[str]:
     yield "\n".join(f"- {escaped(remark)}" for remark in section.remarks)
 
 
-def _plain(each: Grid | Curves) -> Iterator[str]:
-    grid = each.table if isinstance(each, Curves) else each
+def _plain(grid: Grid) -> Iterator[str]:
     yield f"## {escaped(grid.title)}"
     yield _table(grid)
     yield _note(grid)

@@ -176,6 +176,7 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: layer.attended.scaled_scores,
         data="scaled_scores",
         step="scaling",
+        show="scaled",
         stage="scaled scores",
     ),
     Part(
@@ -198,7 +199,14 @@ OF_ATTENTION = (  # in the order of the path
         data="visible",
         given="visible",
     ),
-    Part("masked scores", "head token key", _masked, step="mask", stage="masked scores"),
+    Part(
+        "masked scores",
+        "head token key",
+        _masked,
+        step="mask",
+        show="masked",
+        stage="masked scores",
+    ),
     Part(
         "weights of the softmax",
         "head token key",

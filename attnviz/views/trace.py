@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 from torch import Tensor
@@ -21,16 +23,20 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
+from attnviz.views.lines import arcs_of, sentences
+from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Excerpt, Group, Page, View, page_of
+from attnviz.views.ways import refuse_odd_way, usual
 from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
 
-SCORES_NOTE = "query · key, before scaling and mask"
+RECEIVED_NOTE = "scores as the softmax receives them"
+EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
     "softmax": "weights",
     "dropout": "weights after dropout",
@@ -39,39 +45,59 @@ MIXED_BY: dict[MixedBy, str] = {  # what weights are called
 }
 
 
-def view(trace: Trace, *, show: Sequence[str] | None = None, query: str | None = None) -> View:
+def view(
+    trace: Trace,
+    *,
+    show: Sequence[str] | None = None,
+    query: str | None = None,
+    as_: str | None = None,
+) -> View:
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
-    With a query and names after --show, what is the query's own of those parts.
+    With a query and names after --show, what is the query's own of those parts. `as_` is the way
+    in which weights are drawn: "heatmap", "arcs" or "sentence".
     """
     parts = None if show is None else parts_to_show(show)
-    line = settings_line(trace)
+    way = as_ or usual(query, parts)
+    refuse_odd_way(way, parts if as_ else None, query)
     place = None if query is None else find_query(trace.tokens, str(query))
-    sentences = tuple(readings(trace, place)) if place is not None and show is None else ()
-    if sentences:
-        random = caveat(trace, IN_A_PICTURE)
-        screen = picture = page_of([Group("readings", sentences)], line, random)
-    else:
-        blocks = OF_A_BLOCK if trace.layers[0].block else ()
-        screen = _page(trace, parts or (*ON_SCREEN, *blocks), line, place)
-        picture = _page(trace, parts or IN_A_PICTURE, line, place)
-    options = {"show": ",".join(show) if show else None, "query": query}
+    screen, picture = _shown(trace, parts, place, way)
+    options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
+    asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
-        headline=headline(trace),
-        settings=line,
+        headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
+        settings=settings_line(trace),
         screen=screen,
         picture=picture,
-        excerpt=_excerpt(screen) if show is None and not sentences else None,
-        sentences=sentences,
+        excerpt=_excerpt(screen) if show is None and not asked else None,
+        sentences=() if way == "heatmap" else asked,
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
 
 
-def _page(trace: Trace, shown: Sequence[str], line: str, query: int | None) -> Page:
-    return page_of(groups(trace, shown, query), line, caveat(trace, shown))
+def _shown(
+    trace: Trace, show: Sequence[str] | None, query: int | None, way: str
+) -> tuple[Page, Page]:
+    """What is on the screen, and what in a picture."""
+    blocks = OF_A_BLOCK if trace.layers[0].block else ()
+    names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
+    if query is None:
+        screen, picture = groups(trace, names), equations(trace, drawn)
+    elif show and way == "heatmap":
+        screen = picture = groups(trace, show, query)
+    else:
+        names = drawn = IN_A_PICTURE
+        screen = picture = [Group("readings", tuple(readings(trace, query)))]
+    if way == "sentence" and query is not None:
+        picture = [sentences(trace, query)]
+    if way == "arcs":
+        picture = arcs_of(groups(trace, IN_A_PICTURE), query)
+    line = settings_line(trace)
+    on_screen = page_of(screen, line, caveat(trace, names))
+    return on_screen, page_of(picture, line, caveat(trace, drawn))
 
 
 def _excerpt(screen: Page) -> Excerpt | None:
@@ -95,19 +121,12 @@ def headline(trace: Trace) -> str:
 
 def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
     """What is to be shown of each attention, in the order it happened; all, or of one token."""
-    wanted = [part for name, part in SHOWN.items() if name in show]
-    found = [
-        (layer, part, grids_of(trace, layer, part)) for layer in trace.attentions for part in wanted
+    return [
+        Group(f"{part} {layer}", tuple(grids))
+        for layer, parts in _parts(trace, show, query).items()
+        for part, grids in parts.items()
+        if grids
     ]
-    named = [
-        (f"{part.show} {layer.name}", _of_token(query, trace, layer, part, grids))
-        for layer, part, grids in found
-    ]
-    drawn = same_scale([grid for _, grids in named for grid in grids])
-    if not drawn:
-        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
-    left = iter(drawn)
-    return [Group(name, tuple(next(left) for _ in grids)) for name, grids in named if grids]
 
 
 def _of_token(
@@ -127,10 +146,77 @@ def _nothing_of_token(show: Sequence[str]) -> AttnvizError:
     )
 
 
+def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
+    """The same, but what multiplies to another as the equation that it is, for each head."""
+    parts = _parts(trace, show, of_heads=asks_for(OF_CONTEXT, show))
+    return [group for layer, grids in parts.items() for group in with_products(layer, grids)]
+
+
+def _parts(
+    trace: Trace, show: Sequence[str], query: int | None = None, *, of_heads: bool = False
+) -> dict[str, dict[str, list[Grid]]]:
+    """The grids of each part of each attention; context vectors as they are, or of each head."""
+    wanted = [SHOWN[name] for name in in_order(show, [*SHOWN])]
+    found = [
+        (layer, part, _grids(trace, layer, part, show, of_heads=of_heads))
+        for layer in trace.attentions
+        for part in wanted
+    ]
+    kept = [
+        (layer.name, part.show, _of_token(query, trace, layer, part, grids))
+        for layer, part, grids in found
+    ]
+    drawn = iter(same_scale([grid for *_, grids in kept for grid in grids]))
+    parts: dict[str, dict[str, list[Grid]]] = {}
+    for layer, part, grids in kept:
+        parts.setdefault(layer, {})[part] = [next(drawn) for _ in grids]
+    if not any(grids for *_, grids in kept):
+        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
+    return parts
+
+
+def _grids(
+    trace: Trace, layer: Layer, part: Part, show: Sequence[str], *, of_heads: bool
+) -> list[Grid]:
+    """A part, as it is shown beside others."""
+    if of_heads and part.show == "context":
+        return contexts_grids(trace, layer)
+    return _scores_beside_weights(trace, layer, part, show) or grids_of(trace, layer, part)
+
+
+def _scores_beside_weights(
+    trace: Trace, layer: Layer, part: Part, show: Sequence[str]
+) -> list[Grid]:
+    """Beside the weights that a softmax made of them, scores are those that it received."""
+    by_softmax = layer.attended.mixed_by in ("softmax", "dropout")
+    if part.show != "scores" or "weights" not in show or asks_for(OF_SCORES, show):
+        return []
+    done = _done_to_scores(layer) if by_softmax else []
+    if not done:
+        return []
+    name = f"scores, {listed(done)}"
+    return scores_grids(name, trace, layer, "masked scores", RECEIVED_NOTE)
+
+
+def _done_to_scores(layer: Layer) -> list[str]:
+    """What becomes of a product of query and key before the softmax."""
+    return [
+        *(["scaled"] if layer.scale != 1 else []),
+        *(["lowered by distance"] if layer.attended.bias is not None else []),
+        *(["masked"] if _hides(layer) else []),
+    ]
+
+
+def _hides(layer: Layer) -> bool:
+    return not bool(layer.visible.all())
+
+
 def _nothing_to_show(show: Sequence[str]) -> AttnvizError:
     why = "it was given, not computed"
     if show[0] in OF_A_BLOCK:
         why = "they are a block's, and there is none (--layers 1)"
+    if show[0] in ("scaled", "masked"):
+        why = f"here scores are not {show[0]} (--variant causal does both)"
     return AttnvizError(
         f"there is nothing to show of {' and '.join(show)}: {why}",
         f"name some of: {', '.join(SHOWN)}",
@@ -144,7 +230,7 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     if part.show == "weights":
         return weights_grids(trace, layer, "mixing", layer.attended.mixed_by)
     if part.stage is not None:
-        return scores_grids(part.words, trace, layer, part.stage, SCORES_NOTE)
+        return _scores(trace, layer, part, part.stage)
     tensor = part.find(trace, layer)
     if tensor is None or (part.show == "embeddings" and not _first(layer)):
         return []
@@ -159,6 +245,41 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     side = "token" if part.show == "embeddings" else "query (reads)"
     rows = token_axis(side, trace.tokens)
     return [vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)]
+
+
+def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
+    """Scores at one stage; none where it is not another than the one before."""
+    done = _done_to_scores(layer)
+    if part.show in ("scaled", "masked") and part.show not in done:
+        return []
+    name = part.words
+    notes = {
+        "scores": f"query · key{f', not yet {listed(done)}' if done else ''}",
+        "scaled": f"query · key{_factor(layer)}",
+        "masked": RECEIVED_NOTE,
+    }
+    return scores_grids(name, trace, layer, stage, notes[part.show])
+
+
+def _factor(layer: Layer) -> str:
+    """What scores are multiplied with, as people write it."""
+    root = sqrt(layer.head_dim)
+    by_root = abs(layer.scale * root - 1) < EXACT
+    return f" / √{layer.head_dim}" if by_root else f" · {layer.scale:.3g}"
+
+
+def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
+    """The context vectors of each head, before anything is done to them."""
+    rows = token_axis("query (reads)", trace.tokens)
+    note = ""
+    if layer.heads > 1:
+        note = "context vectors of each head, before they are joined"
+    elif getattr(layer.projections, "w_out", None) is not None:
+        note = "context vectors before they are multiplied by W_o"
+    return [
+        replace(vectors_grid(titled("context", trace, layer, head), each, rows), note=note)
+        for head, each in enumerate(layer.attended.contexts)
+    ]
 
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:

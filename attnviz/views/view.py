@@ -26,9 +26,9 @@ RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is 
 SAVE = "attnviz.renderers.saving:save"
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
-# them apart; in rows, each as long as the others; or in a table of as many columns as it says,
-# whose rows may as well be its columns.
-Kind = Literal["free", "pair", "rows", "table"]
+# them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
+# rows may as well be its columns; or as a product, the last panel made of the others.
+Kind = Literal["free", "pair", "rows", "table", "product"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,10 +52,10 @@ def chosen(*groups: Any) -> dict[str, Any]:
 
 def option(name: str) -> str:
     """
-    >>> option("head_dim")
-    '--head-dim'
+    >>> option("head_dim"), option("as_")
+    ('--head-dim', '--as')
     """
-    return f"--{name.replace('_', '-')}"
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def without_folders(path: str) -> str:

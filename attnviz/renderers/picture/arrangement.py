@@ -9,7 +9,7 @@ from itertools import chain
 
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import Group
 
 WIDEST = 16  # panels in a row
@@ -113,4 +113,8 @@ def _rows(group: Group, columns: int) -> Iterator[Sequence[Shown]]:
 def _panels(groups: Sequence[Group]) -> list[Shown]:
     """Those that have a panel of their own, as sections have not."""
     panels = (panel for group in groups for panel in group.panels)
-    return [panel for panel in panels if not isinstance(panel, Section)]
+    return [
+        panel if isinstance(panel, Curves) else table_of(panel)
+        for panel in panels
+        if not isinstance(panel, Section)
+    ]

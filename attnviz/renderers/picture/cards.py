@@ -27,9 +27,9 @@ from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.picture.typesetting import typeset
 from attnviz.renderers.wrapping import broken
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, table_of
 
 HEADING, SMALLER_HEADING, SMALL = 11.0, 9.0, SMALLEST  # points
 SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
@@ -75,7 +75,8 @@ class Head:
 def card_of(each: Drawable) -> Card:
     """A table that is alone on its card needs no title beside the card's."""
     if not isinstance(each, Section):
-        return Card(each.title, "", "", "", (replace(each, title=""),))
+        shown = each if isinstance(each, Curves) else table_of(each)
+        return Card(shown.title, "", "", "", (replace(shown, title=""),))
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]

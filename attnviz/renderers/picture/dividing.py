@@ -9,15 +9,15 @@ from operator import itemgetter
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
-from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.drawings import drawing_of
+from attnviz.renderers.picture.frame import Captions, framed
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.layout import filled, labels_shown
-from attnviz.renderers.picture.lettering import SLIDE
+from attnviz.renderers.picture.lettering import SLIDE, lettering
 from attnviz.renderers.picture.pages import can_be_read
 from attnviz.renderers.picture.stills import sums_at_once
-from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Section
 from attnviz.views.view import Group, View, page_of
 
 
@@ -31,7 +31,7 @@ def pages(view: View, look: Look) -> list[View]:
     if len(panels) == 1 or sections:
         return [view]
     alone = _labels(next(_divided(view.picture.groups, 1)), view, look)
-    count = sum(len(group.panels) for group in view.picture.groups)
+    count = len(_units(view.picture.groups))
     for number in range(1, count + 1):
         divided = list(_divided(view.picture.groups, -(-count // number)))
         if all(_labels(groups, view, look) >= alone for groups in divided):
@@ -71,27 +71,39 @@ def _parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[
 def _labels(groups: Sequence[Group], view: View, look: Look) -> int:
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        candidates = arrangements(pooled(groups_with_glyphs(groups), look))
-        size = look.size or SLIDE
-        around = captions_with_glyphs(captions)
-        return labels_shown(filled(candidates, size, around, look.text_size))
+        drawn = pooled(groups_with_glyphs(groups), look)
+        size, around = look.size or SLIDE, captions_with_glyphs(captions)
+        if drawing := drawing_of(drawn):
+            letters = lettering(size, look.text_size)
+            return drawing.legible(framed(around, size, letters).room, letters)
+        return labels_shown(filled(arrangements(drawn), size, around, look.text_size))
 
 
 def _divided(groups: Sequence[Group], most: int) -> Iterator[list[Group]]:
     """So many panels on a page, in their order, with what belongs below them."""
-    flat = [
-        (place, panel, below)
-        for place, group in enumerate(groups)
-        for panel, below in zip_longest(group.panels, group.below)
-    ]
-    for start in range(0, len(flat), most):
-        runs = groupby(flat[start : start + most], key=itemgetter(0))
-        yield [_part(groups[place], list(run)) for place, run in runs]
+    units = _units(groups)
+    for start in range(0, len(units), most):
+        runs = groupby(units[start : start + most], key=itemgetter(0))
+        yield [_together([unit for _, unit in run]) for _, run in runs]
 
 
-def _part(group: Group, run: Sequence[tuple[int, Drawable, Grid | None]]) -> Group:
-    below = tuple(grid for _, _, grid in run if grid is not None)
-    return replace(group, panels=tuple(panel for _, panel, _ in run), below=below)
+def _units(groups: Sequence[Group]) -> list[tuple[int, Group]]:
+    """What is never divided: a panel with what is below it, or all of an equation."""
+    return [(place, unit) for place, group in enumerate(groups) for unit in _of_group(group)]
+
+
+def _of_group(group: Group) -> Iterator[Group]:
+    if group.kind == "product":
+        yield group
+        return
+    for panel, below in zip_longest(group.panels, group.below):
+        yield replace(group, panels=(panel,), below=() if below is None else (below,))
+
+
+def _together(units: Sequence[Group]) -> Group:
+    panels = tuple(panel for unit in units for panel in unit.panels)
+    below = tuple(grid for unit in units for grid in unit.below)
+    return replace(units[0], panels=panels, below=below)
 
 
 def _page(view: View, groups: Sequence[Group], number: int, count: int) -> View:

@@ -10,27 +10,30 @@ import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
+from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.charts import Chart
-from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Words
+from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
 from attnviz.views.grids.grid import Grid
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
 HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
+ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
 def draw_layout(layout: Layout, look: Look) -> Figure:
     colors = theme(look.theme)
     figure = Figure(figsize=layout.size, facecolor=colors.paper)
+    _draw_arcs(figure, layout, look)
+    _draw_blocks(figure, layout, look)
     for panel in layout.panels:
         _draw_panel(figure, layout, panel, look)
     for chart in layout.charts:
@@ -38,8 +41,52 @@ def draw_layout(layout: Layout, look: Look) -> Figure:
     for bar in layout.bars:
         _draw_bar(figure, layout, bar, look)
     _draw_strokes(figure, layout, colors)
-    _draw_words(figure, layout, colors)
+    _draw_words(figure, layout, look)
     return figure
+
+
+def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
+    """All bent lines at once, in their order."""
+    if not layout.arcs:
+        return
+    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    shape = np.array(layout.size)
+    inks = [(*(channel / 255 for channel in _shaded(arc.tint, look)), ARC_INK)
+            for arc in layout.arcs]  # fmt: skip
+    figure.add_artist(
+        PathCollection(
+            [Path(np.array(arc.points) / shape, codes) for arc in layout.arcs],
+            facecolors="none",
+            edgecolors=inks,
+            linewidths=[arc.width for arc in layout.arcs],
+            capstyle="butt",
+            transform=figure.transFigure,
+        )
+    )
+
+
+def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
+    """Rectangles: in the colour of a number, or hatched where it is hidden."""
+    colors = theme(look.theme)
+    for block in layout.blocks:
+        left, bottom, width, height = layout.fraction(block.box)
+        tint, hidden = block.tint, block.tint is not None and block.tint.value is None
+        fill = "none" if tint is None else np.array(_shaded(tint, look)) / 255
+        edge = colors.hatch if block.faint or hidden else colors.ink
+        patch = Rectangle((left, bottom), width, height, transform=figure.transFigure,
+                          facecolor=fill, edgecolor=edge, linewidth=block.outlined,
+                          hatch="////" if hidden else None)  # fmt: skip
+        figure.add_artist(patch)
+
+
+def _shaded(tint: Tint, look: Look) -> list[int]:
+    """Red, green and blue of a number on its scale, or of what is hidden."""
+    if tint.value is None:
+        return _rgb(theme(look.theme).hidden)
+    scale = tint.scale
+    anchors = gradient(look.palette, look.theme, scale.kind)
+    shaded: list[int] = shade(np.array(tint.value), scale.low, scale.high, anchors).tolist()
+    return shaded
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
@@ -235,16 +282,16 @@ def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]
     return barbs, (end[0] - 0.6 * x * length, end[1] - 0.6 * y * length)
 
 
-def _draw_words(figure: Figure, layout: Layout, colors: Theme) -> None:
+def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Everything that is written, and the marks that tie thinned labels to their places."""
-    width, height = layout.size
+    (width, height), colors = layout.size, theme(look.theme)
     for text in layout.words:
         figure.text(
             text.x / width,
             text.y / height,
             text.text,
             size=text.size,
-            color=_ink(text, colors),
+            color=_ink(text, look),
             weight="bold" if text.bold else "normal",
             rotation=text.angle,
             rotation_mode="anchor",
@@ -256,7 +303,10 @@ def _draw_words(figure: Figure, layout: Layout, colors: Theme) -> None:
     figure.add_artist(lines)
 
 
-def _ink(text: Words, colors: Theme) -> str:
+def _ink(text: Words, look: Look) -> str:
+    colors = theme(look.theme)
+    if text.over is not None and text.over.value is not None:
+        return "black" if needs_dark_ink(np.array(_shaded(text.over, look))) else "white"
     if text.series is not None:
         return _of_series(text.series, colors)
     return colors.faint if text.faint else colors.ink

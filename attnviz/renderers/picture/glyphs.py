@@ -13,10 +13,11 @@ import matplotlib
 from attnviz.renderers.picture import fonts
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.typesetting import typeset
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.plane import Plane
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
 
@@ -65,6 +66,8 @@ def with_glyphs(each: Drawable) -> Drawable:
     """A panel in characters that can be drawn."""
     if isinstance(each, Section):
         return _section_with_glyphs(each)
+    if isinstance(each, (Arcs, Sentence)):
+        return replace(each, grid=_grid_with_glyphs(each.grid))
     return _grid_with_glyphs(each) if isinstance(each, Grid) else _curves_with_glyphs(each)
 
 
@@ -125,6 +128,10 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))
         else:
-            yield each.title
-            for axis in (each.rows, each.columns):
-                yield from (axis.title, *axis.labels)
+            yield from _texts_of_table(table_of(each))
+
+
+def _texts_of_table(grid: Grid) -> Iterator[str]:
+    yield grid.title
+    for axis in (grid.rows, grid.columns):
+        yield from (axis.title, *axis.labels)

@@ -15,9 +15,11 @@ from matplotlib.figure import Figure
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import hides, notes
 from attnviz.views.grids.grid import Grid, same_scale
@@ -78,7 +80,8 @@ def captions_of(view: View, look: Look) -> Captions:
     on_axes = AXES_NOTE.split(BETWEEN)
     panels = view.picture.panels
     said = [note for note in notes(panels) if note not in on_axes]
-    hatched = ["hatched = hidden by the mask"] if hides(panels) else []
+    told = drawing_of(view.picture.groups) is not None  # by the picture itself
+    hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
     random = [view.picture.caveat] if view.picture.caveat else []
     made = view.settings if look.footnote else ""
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
@@ -113,7 +116,8 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
     panels = [panel for group in groups for panel in group.all]
-    grids = [each for each in opened(panels) if isinstance(each, Grid)]
+    cells = [each for each in panels if not isinstance(each, (Arcs, Sentence))]
+    grids = [each for each in opened(cells) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
     return [
         replace(

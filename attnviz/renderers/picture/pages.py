@@ -15,10 +15,11 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.card_tables import SMALLEST
 from attnviz.renderers.picture.cards import RULE, Card, card_of
+from attnviz.renderers.picture.drawings import Drawing, drawing_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
 from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.lettering import Lettering, Size, lettering
+from attnviz.renderers.picture.lettering import SLIDE, Lettering, Size, lettering
 from attnviz.renderers.picture.placed import Box, Layout, scaled_down
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.picture.texts import without_what_all_say
@@ -44,12 +45,27 @@ TOO_FULL = (
 def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """One picture of all that is drawn: of tables as ever, of sections with a card for each."""
     panels = [panel for group in groups for panel in group.panels]
+    if drawing := drawing_of(groups):
+        return _of_its_own(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
         return lay_out(arrangements(_named(groups)), look.size, captions, look.text_size)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return stills(sections, look, captions)[0]
     return _page_of_cards([card_of(each) for each in panels], look, captions)
+
+
+def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
+    """What has a way of its own to be drawn, between the words around every page."""
+    like_a_slide = drawing.width, drawing.width * SLIDE[1] / SLIDE[0]
+    letters = lettering(look.size or like_a_slide, look.text_size)
+    size = look.size
+    if size is None:
+        room = framed(captions, (drawing.width, HIGHEST), letters).room
+        size = drawing.width, HIGHEST - room[3] + drawing.height(letters, room[2])
+    frame = framed(captions, size, letters)
+    layout = drawing.place(frame.room, letters)
+    return replace(layout, size=size, words=(*layout.words, *frame.words()))
 
 
 def _named(groups: Sequence[Group]) -> list[Group]:

@@ -33,6 +33,41 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Tint:
+    """A number in the colour that its scale has for it; None is what a mask hides."""
+
+    scale: Scale
+    value: float | None
+
+    @property
+    def share(self) -> float:
+        """How far along the scale it lies, from 0 to 1."""
+        if self.value is None or self.value != self.value:
+            return 0.0
+        part = (self.value - self.scale.low) / (self.scale.high - self.scale.low)
+        return min(max(part, 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle: filled where it has a tint, with a line around it where it is outlined."""
+
+    box: Box
+    tint: Tint | None = None
+    outlined: float = 0.0  # points
+    faint: bool = False  # the line around it
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A bent line: from its first point to its last, drawn towards the two between them."""
+
+    points: tuple[Place, Place, Place, Place]
+    width: float  # points
+    tint: Tint
+
+
+@dataclass(frozen=True)
 class Words:
     """A line of text at a place of its own."""
 
@@ -46,6 +81,7 @@ class Words:
     across: str = "left"  # which end of the text stands at x,
     along: str = "baseline"  # and which height of it at y
     series: int | None = None  # has the colour of this line of a chart
+    over: Tint | None = None  # stands on this colour, and must be read there
 
 
 @dataclass(frozen=True)
@@ -76,6 +112,8 @@ class Layout:
     words: tuple[Words, ...]
     marks: tuple[Mark, ...]
     strokes: tuple[Stroke, ...] = ()
+    arcs: tuple[Arc, ...] = ()  # below everything else, the last one on top
+    blocks: tuple[Block, ...] = ()  # above them
 
     def fraction(self, box: Box) -> Box:
         """A box as matplotlib wants it: in parts of the figure."""
@@ -98,6 +136,8 @@ def joined(layouts: Sequence[Layout]) -> Layout:
         tuple(words for each in layouts for words in each.words),
         tuple(mark for each in layouts for mark in each.marks),
         tuple(stroke for each in layouts for stroke in each.strokes),
+        tuple(arc for each in layouts for arc in each.arcs),
+        tuple(block for each in layouts for block in each.blocks),
     )
 
 
@@ -119,12 +159,22 @@ def scaled_down(layout: Layout, factor: float) -> Layout:
             for (x, y), (to_x, to_y) in layout.marks
         ),
         tuple(_smaller_stroke(stroke, factor) for stroke in layout.strokes),
+        tuple(_smaller_arc(arc, factor) for arc in layout.arcs),
+        tuple(
+            replace(block, box=_smaller_box(block.box, factor), outlined=block.outlined / factor)
+            for block in layout.blocks
+        ),
     )
 
 
 def _smaller_stroke(stroke: Stroke, factor: float) -> Stroke:
     points = tuple((x / factor, y / factor) for x, y in stroke.points)
     return replace(stroke, points=points, width=stroke.width / factor, head=stroke.head / factor)
+
+
+def _smaller_arc(arc: Arc, factor: float) -> Arc:
+    first, second, third, last = ((x / factor, y / factor) for x, y in arc.points)
+    return replace(arc, points=(first, second, third, last), width=arc.width / factor)
 
 
 def _smaller_panel(panel: Panel, factor: float) -> Panel:

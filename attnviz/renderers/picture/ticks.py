@@ -109,7 +109,7 @@ def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
         step = next((n for n in THINNING if n * fitting >= size), len(axis))
         first = 0 if step == 2 or step >= len(axis) else step - 1
         names, places = axis.names, range(first, len(axis), step)
-        labels = tuple(_shortened(names[place]) for place in places)
+        labels = tuple(shortened(names[place]) for place in places)
     widest = max((text_width(label, 1.0) for label in labels), default=0.0)
     size = max(min(size, style.widest_label / (widest or 1.0)), style.smallest)
     narrowed = tuple(_cut_to(label, size, style.widest_label) for label in labels)
@@ -127,12 +127,12 @@ def _labels(axis: Axis) -> tuple[str, ...]:
     """The words alone; with their numbers where a word stands more than once."""
     times = Counter(axis.labels)
     return tuple(
-        _shortened(name if times[label] > 1 or not label else label)
+        shortened(name if times[label] > 1 or not label else label)
         for name, label in zip(axis.names, axis.labels, strict=True)
     )
 
 
-def _shortened(label: str) -> str:
+def shortened(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 

@@ -14,8 +14,7 @@ from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, e
 from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
-from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import View
 
 
@@ -58,7 +57,7 @@ def lines(drawn: Iterable[Drawable], screen: Screen) -> Iterator[Text]:
     for _, run in runs:
         together = list(run)
         sections = [each for each in together if isinstance(each, Section)]
-        grids = [_table(each) for each in together if not isinstance(each, Section)]
+        grids = [table_of(each) for each in together if not isinstance(each, Section)]
         blocks += [list(_section(section, screen)) for section in sections]
         blocks += [list(tables(grids, screen))] if grids else []
     yield from apart(blocks)
@@ -78,10 +77,6 @@ def closing(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
         yield Text()
     for note in notes:
         yield from wrapped(note, screen, PLAIN)
-
-
-def _table(each: Grid | Curves) -> Grid:
-    return each.table if isinstance(each, Curves) else each
 
 
 def _section(section: Section, screen: Screen) -> Iterator[Text]:

@@ -207,9 +207,9 @@ def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
     yield from wrapped(table.grid.pooled, screen)
     if not numbers:
         yield from legend([each.grid for tables in rows for each in tables], screen)
-    elif any(each.cells.hides for each in alike):
+    elif hiding := [each for each in alike if each.cells.hides]:
         masked = grid.columns.counts == "token"
-        sign = sign_of_hidden(table.grid, HIDDEN)
+        sign = sign_of_hidden(hiding[0], HIDDEN)
         yield Text(f"{sign} = {'hidden by the mask' if masked else 'there is none'}", DIM)
     missing = _missing(grid, table)
     if missing and not screen.full:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.section import Drawable, Section, opened
+from attnviz.views.grids.section import Drawable, Section, opened, table_of
 
 ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
@@ -24,8 +25,8 @@ def notes(drawn: Sequence[Drawable]) -> list[str]:
     return [part for part in dict.fromkeys(said) if part]
 
 
-def hides(drawn: Sequence[Drawable]) -> bool:
-    """Whether some cell of what is drawn is hidden."""
+def hides(drawn: Iterable[Drawable]) -> bool:
+    """Whether anything is hidden: each renderer says in its own words how that looks."""
     return any(isinstance(each, Grid) and each.cells.hides for each in opened(drawn))
 
 
@@ -38,7 +39,17 @@ def _described(each: Drawable) -> str:
     if isinstance(each, Section):
         parts = [f"{each.heading}: {each.about}", *map(_described, each.grids)]
         return " ".join(part for part in parts if part)
-    return _curves_described(each) if isinstance(each, Curves) else _grid_described(each)
+    if isinstance(each, Sentence):
+        return _sentence_described(each)
+    return _curves_described(each) if isinstance(each, Curves) else _grid_described(table_of(each))
+
+
+def _sentence_described(sentence: Sentence) -> str:
+    """What is read most, and how much more there is."""
+    names, weights = sentence.grid.columns.names, sentence.grid.values[0]
+    most = [f"{names[place]} ({weights[place]:.2f})" for place in sentence.most_read]
+    rest = f" and {len(most) - STRONGEST_TOLD} more" if len(most) > STRONGEST_TOLD else ""
+    return f"{sentence.grid.title}: {', '.join(most[:STRONGEST_TOLD])}{rest}."
 
 
 def _curves_described(curves: Curves) -> str:

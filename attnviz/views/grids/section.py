@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid, common_scales
 from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.scales import Scale
@@ -73,7 +74,7 @@ def on_one_scale(sections: Sequence[Section]) -> list[Section]:
     return [each.scaled(scales) for each in sections]
 
 
-Drawable = Grid | Curves | Section
+Drawable = Grid | Curves | Arcs | Sentence | Section
 
 
 def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
@@ -81,5 +82,14 @@ def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
     for each in drawn:
         if isinstance(each, Section):
             yield from each.grids
+        elif isinstance(each, (Arcs, Sentence)):
+            yield each.grid
         else:
             yield each
+
+
+def table_of(each: Grid | Curves | Arcs | Sentence) -> Grid:
+    """Its numbers, for whoever draws no lines."""
+    if isinstance(each, Curves):
+        return each.table
+    return each.grid if isinstance(each, (Arcs, Sentence)) else each

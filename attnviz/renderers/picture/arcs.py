@@ -1,0 +1,323 @@
+"""Words on the left, words on the right, and a line for all that is read; lengths are inches.
+
+Two columns of words can be read at any length, and tell who reads from what is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.keys import Key
+from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.panes import panes
+from attnviz.renderers.picture.paragraph import thickness
+from attnviz.renderers.picture.placed import (
+    Arc,
+    Block,
+    Box,
+    Layout,
+    Mark,
+    Place,
+    Tint,
+    Words,
+    empty_layout,
+    joined,
+)
+from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, text_width
+from attnviz.views.grids.arcs import Arcs
+from attnviz.views.grids.grid import same_scale
+from attnviz.views.grids.pooling import block_size, pool
+
+MOST = 128  # tokens on a side: of more several stand together
+PITCH = 1.6  # from one word to the next, in sizes of their letters, where there is room
+FILLED = 0.85  # of that way is a word high, at most
+MOST_LINES = 1000  # in a panel: those of the largest weights
+WIDEST, TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
+LARGEST_PITCH = 30.0  # points: of a longer way no more is taken for lines
+THINNEST = 0.5  # points: the thinnest that a line of the largest weight can be
+LABELS_SHARE = 0.38  # of the width of a panel, at most, for the words on one side
+BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
+BEND = 0.45  # of the way across, from where a line turns
+HEADING = 1.7  # the height of a heading, in sizes of its letters
+SMALLER = 0.7  # times as large as one are the titles of many panels
+FEW = 3  # panels
+GAP = 0.35  # between two panels
+MANY_WORDS = 24  # in all panels: of more they are as small as can be read
+LOWEST = 0.4  # times as high as wide is a panel
+NATURAL_WIDTH = (7.5, 5.0)  # of one panel, of one of several
+OUTLINE = 1.5  # points
+
+
+@dataclass(frozen=True)
+class Headed:
+    """How large the words above panels are, in points; 0 if there are none."""
+
+    title: float
+    axis: float
+
+    @property
+    def height(self) -> float:
+        return HEADING * (self.title + self.axis) * POINT
+
+    def below(self, box: Box) -> Box:
+        """What they leave of a panel."""
+        left, bottom, width, height = box
+        return left, bottom, width, max(height - self.height, 0.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The words of both sides, and the room between them."""
+
+    drawn: Arcs
+    box: Box  # from the first word to the last, words and all
+    left: Ticks
+    right: Ticks
+
+    @property
+    def lines(self) -> Box:
+        """Between the words."""
+        x, y, width, height = self.box
+        beside = 2 * BESIDE
+        left, right = self.left.extent + beside, self.right.extent + beside
+        return x + left, y, max(width - left - right, 0.1), height
+
+    @property
+    def pitch(self) -> float:
+        return self.box[3] / max(self.left.count, self.right.count)
+
+    def height(self, place: int, count: int) -> float:
+        """Where the middle of a word is; the words of a shorter side stand in the middle."""
+        middle = self.box[1] + self.box[3] / 2
+        return middle + (count / 2 - place - 0.5) * self.pitch
+
+
+def natural_width(drawn: Sequence[Arcs]) -> float:
+    """Of a page with one panel, or with several beside each other."""
+    across = _naturally_across(drawn)
+    return min(across * NATURAL_WIDTH[len(drawn) > 1] + (across - 1) * GAP, SLIDE[0])
+
+
+def natural_height(drawn: Sequence[Arcs], letters: Lettering, width: float) -> float:
+    """As high as lets all words be read."""
+    fitting = _of_fewer(drawn)
+    across = _naturally_across(fitting)
+    count = max(max(each.grid.cells.shape) for each in fitting)
+    size = letters.smallest if count * len(fitting) > MANY_WORDS else letters.label
+    high = max(count * PITCH * size * POINT, width / across * LOWEST)
+    rows = math.ceil(len(fitting) / across)
+    headed = _headed(fitting, letters).height
+    foot = keys.height(_keys(fitting), width, letters.axis)
+    return rows * (high + headed) + (rows - 1) * GAP + foot
+
+
+def _naturally_across(drawn: Sequence[Arcs]) -> int:
+    return min(len(drawn), math.ceil(math.sqrt(len(drawn) * 1.6)))
+
+
+def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
+    """As many panels side by side as let their words be largest; below them what lines mean."""
+    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
+    boxes = _boxes(fitting, room, letters)
+    placed = [_panel(*pair, headed, letters) for pair in zip(fitting, boxes, strict=True)]
+    return joined([*placed, keys.drawn(_keys(fitting), room, letters.axis)])
+
+
+def legible(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> int:
+    """How many words of a side are written, at least."""
+    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
+    boxes = map(headed.below, _boxes(fitting, room, letters))
+    panels = [_sides(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
+    return min(len(side.places) for panel in panels for side in (panel.left, panel.right))
+
+
+def _boxes(fitting: Sequence[Arcs], room: Box, letters: Lettering) -> list[Box]:
+    left, bottom, width, height = room
+    foot = keys.height(_keys(fitting), width, letters.axis)
+    above = (left, bottom + foot, width, height - foot)
+    possible = range(1, len(fitting) + 1)
+    across = max(possible, key=lambda count: _worth(fitting, count, above, letters))
+    return panes(len(fitting), across, above, GAP)
+
+
+def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:
+    """Of very many tokens several stand together; one that reads stands alone all the same."""
+    fewer = [_pooled(each) for each in drawn]
+    grids = same_scale([each.grid for each in fewer])
+    return [replace(each, grid=grid) for each, grid in zip(fewer, grids, strict=True)]
+
+
+def _pooled(each: Arcs) -> Arcs:
+    if max(each.grid.cells.shape) <= MOST:
+        return each
+    grid, query = each.grid, each.query
+    if query is not None:
+        grid, query = grid.part(slice(query, query + 1)), 0
+    down, across = (block_size(count, math.ceil(count / MOST)) for count in grid.cells.shape)
+    pooled = pool(grid, down, across)
+    return Arcs(replace(pooled, pooled=pooled.pooled.replace("one cell", "one line")), query)
+
+
+def _worth(
+    drawn: Sequence[Arcs], across: int, room: Box, letters: Lettering
+) -> tuple[float, float]:
+    """How large words are, and after that how wide the lines reach."""
+    box = panes(len(drawn), across, room, GAP)[0]
+    below = _headed(drawn, letters).below(box)
+    panels = [_sides(each, below, letters) for each in drawn]
+    sizes = [min(panel.left.size, panel.right.size) for panel in panels]
+    shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
+    wide = min(panel.lines[2] for panel in panels)
+    enough = min(wide / 1.2, 1.0)  # lines that are too short tell nothing
+    return min(sizes) * shown * enough, wide
+
+
+def _headed(drawn: Sequence[Arcs], letters: Lettering) -> Headed:
+    """Many panels have small titles, and are told once what their two sides are."""
+    few = len(drawn) <= FEW
+    title = letters.title if few else max(letters.title * SMALLER, letters.smallest)
+    return Headed(title if any(map(_title, drawn)) else 0.0, letters.axis if few else 0.0)
+
+
+def _title(each: Arcs) -> str:
+    return " · ".join(part for part in (each.grid.title, each.grid.pooled) if part)
+
+
+def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
+    """The words of both sides, as large as their distance lets them be."""
+    grid, (_, _, width, height) = drawn.grid, box
+    pitch = height / max(grid.cells.shape)
+    style = PanelStyle(
+        label=letters.headline, smallest=letters.smallest, widest_label=width * LABELS_SHARE
+    )
+    left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
+    size = min(left.size, right.size)
+    return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))
+
+
+def _in_letters(side: Ticks, size: float) -> Ticks:
+    extent = max((text_width(label, size) for label in side.labels), default=0.0)
+    return replace(side, size=size, extent=extent)
+
+
+def _panel(drawn: Arcs, box: Box, headed: Headed, letters: Lettering) -> Layout:
+    panel = _sides(drawn, headed.below(box), letters)
+    blocks, words = _words_read(panel)
+    return replace(
+        empty_layout(),
+        words=(*_headings(panel, box, headed, letters), *_words_that_read(panel), *words),
+        marks=tuple(_marks(panel)),
+        arcs=tuple(_lines(panel)),
+        blocks=tuple(blocks),
+    )
+
+
+def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Iterator[Words]:
+    """The title of the panel, and over each column whether its words read or are read."""
+    left, bottom, width, height = box
+    if title := _title(panel.drawn):
+        text, size = fitted(title, headed.title, letters.smallest, width)
+        yield Words(text, left, bottom + height - headed.title * POINT, size)
+    if not headed.axis:
+        return
+    grid, (_, y, _, high) = panel.drawn.grid, panel.lines
+    foot = y + high + headed.axis * POINT * 0.4
+    rows, columns = grid.rows.title, grid.columns.title
+    room = width / 2 - GAP / 2
+    size = min(fitted(text, headed.axis, 1.0, room)[1] for text in (rows, columns))
+    yield Words(rows, left, foot, size, faint=True)
+    yield Words(columns, left + width, foot, size, faint=True, across="right")
+
+
+def _words_that_read(panel: Panel) -> Iterator[Words]:
+    """On the left; where one is asked about, the others are faint."""
+    query, side = panel.drawn.query, panel.left
+    right = panel.lines[0] - BESIDE
+    for place, label in zip(side.places, side.labels, strict=True):
+        y = panel.height(place, side.count) - MIDDLE * side.size * POINT
+        faint = query not in (None, place)
+        yield Words(label, right, y, side.size, faint=faint, across="right")
+
+
+def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
+    """On the right; where one token is asked about, in the colour of what it reads of them."""
+    side, query, (x, _, width, _) = panel.right, panel.drawn.query, panel.lines
+    blocks, words, left = [], [], x + width + BESIDE
+    for place, label in zip(side.places, side.labels, strict=True):
+        y, tint = panel.height(place, side.count), None
+        if query is not None:
+            tint = _tint(panel.drawn, query, place)
+            shown = panel.pitch * side.count / len(side.places)
+            high = min(shown * 0.9, side.size * POINT * 1.4)
+            box = (left - BESIDE / 2, y - high / 2, side.extent + BESIDE, high)
+            blocks.append(Block(box, tint))
+        faint = tint is not None and tint.value is None
+        foot = y - MIDDLE * side.size * POINT
+        words.append(Words(label, left, foot, side.size, faint=faint, over=tint))
+    return blocks, words
+
+
+def _tint(drawn: Arcs, row: int, column: int) -> Tint:
+    grid = drawn.grid
+    hidden = bool(grid.hidden[row, column])
+    return Tint(grid.scale, None if hidden else float(grid.values[row, column]))
+
+
+def _marks(panel: Panel) -> Iterator[Mark]:
+    """Where not every place has a word, a short line shows which place a word belongs to."""
+    x, _, width, _ = panel.lines
+    for side, end, outward in ((panel.left, x, -MARK), (panel.right, x + width, MARK)):
+        if len(side.places) < side.count:
+            for place in side.places:
+                y = panel.height(place, side.count)
+                yield (end, y), (end + outward, y)
+
+
+def _lines(panel: Panel) -> Iterator[Arc]:
+    """All that is read, the thickest on top; a line too thin to be seen is not drawn."""
+    grid, query = panel.drawn.grid, panel.drawn.query
+    weights = np.where(grid.hidden, 0.0, np.nan_to_num(grid.values))
+    if query is not None:
+        others = np.arange(len(weights)) != query
+        weights[others] = 0.0
+    pitch = min(panel.pitch / POINT, LARGEST_PITCH)
+    for place in np.argsort(weights, axis=None, kind="stable")[-MOST_LINES:].tolist():
+        row, column = divmod(place, weights.shape[1])
+        tint = Tint(grid.scale, float(weights[row, column]))
+        width = thickness(tint, WIDEST, TOGETHER) * pitch
+        if tint.share:
+            yield Arc(_bent(panel, row, column), max(width, tint.share * THINNEST), tint)
+
+
+def _bent(panel: Panel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
+    x, _, width, _ = panel.lines
+    y, to_y = panel.height(row, panel.left.count), panel.height(column, panel.right.count)
+    bend = BEND * width
+    return (x, y), (x + bend, y), (x + width - bend, to_y), (x + width, to_y)
+
+
+def _count_of_lines(drawn: Arcs) -> int:
+    rows = slice(None) if drawn.query is None else drawn.query
+    return int((~drawn.grid.hidden[rows]).sum())
+
+
+def _keys(drawn: Sequence[Arcs]) -> list[Key]:
+    """What colours and lines mean, each said once."""
+    scales = dict.fromkeys(each.grid.scale for each in drawn)
+    meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
+    if len(drawn) > FEW:
+        meant.append(Key("on the left who reads, on the right who is read"))
+    asked = any(each.query is not None for each in drawn)
+    if any(each.grid.cells.hides for each in drawn):
+        hidden = keys.of_hidden(next(iter(scales)))
+        meant.append(hidden if asked else Key("what the mask hides has no line"))
+    if max(map(_count_of_lines, drawn)) > MOST_LINES:
+        meant.append(Key(f"only the {MOST_LINES:,} largest weights of a head have lines"))
+    return meant

@@ -1,0 +1,486 @@
+"""Panels with signs between them, such as Q · Kᵀ = S: all cells are of one size; in inches.
+
+Only where vectors are so long that nothing could be read are their dimensions narrower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.bars import scales_of
+from attnviz.renderers.picture.keys import Key
+from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.numbers import HEIGHT_SHARE, NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
+from attnviz.renderers.picture.ticks import (
+    PanelStyle,
+    Ticks,
+    column_ticks,
+    no_ticks,
+    reach,
+    row_ticks,
+    text_width,
+)
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.view import Group
+from attnviz.wording.words import in_brackets
+
+SIGNS = ("·", "=")
+SIGN = 1.15  # times the letters of the headline
+AROUND = 0.12  # of its size, on either side of a sign
+HEADING = 1.5  # the height of a line above a panel, in sizes of its letters
+WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
+GAP = 0.35  # between two equations
+FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
+SMALLER = 0.7  # times as large as one are the titles of many panels
+LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
+LABEL_SHARE = 0.45  # of a cell's height a label is high, at most
+SIGN_SHARE = 0.6  # of its equation's
+AIR = 0.1  # between a title and the next one
+NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
+NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
+TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
+FILLING = 0.4  # the power of a cell's height in what an arrangement is worth
+LARGEST = 4.5  # a cell, in sizes of the letters of numbers
+SMALLEST = 0.001  # inches
+NUMBERS = 10**6  # more than all labels
+HALVINGS = 9  # until the largest cell is found
+NATURAL_WIDTH = 10.0  # of a page with few equations
+NATURAL_TALL = (1.0, 0.8)
+NATURAL_CELL = 2.6  # in sizes of the letters of numbers: wide enough for most of them
+
+
+@dataclass(frozen=True)
+class Form:
+    """How equations are arranged: how many side by side, and how their cells are shaped."""
+
+    across: int
+    narrow: float = 1.0
+    tall: float = 1.0
+    titled: bool = True  # whether it is said what rows are
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How large cells are: those of tokens, and of dimensions."""
+
+    wide: float
+    high: float
+    narrow: float = 1.0
+
+    def width(self, axis: Axis) -> float:
+        return self.wide * self._share(axis)
+
+    def height(self, axis: Axis) -> float:
+        return self.high * self._share(axis)
+
+    def _share(self, axis: Axis) -> float:
+        return 1.0 if axis.counts == "token" else self.narrow
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One panel of an equation, with its labels, and what stands above it."""
+
+    grid: Grid
+    width: float
+    height: float
+    rows: Ticks
+    columns: Ticks
+    style: PanelStyle
+    left: float  # the room for labels beside it,
+    below: float  # and below
+
+    @property
+    def number(self) -> float:
+        """How large its numbers can be, in points."""
+        wide, high = self.width / len(self.grid.columns), self.height / len(self.grid.rows)
+        across = 10 * wide * NUMBER_SHARE / longest_number(self.grid)
+        return min(across, high / POINT * HEIGHT_SHARE)
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Its terms in a row, all of them in the middle of one line."""
+
+    terms: tuple[Term, ...]
+    signs: tuple[str, ...]  # one between each two; "" is nothing but a gap
+    sign: float  # points
+    above: float  # the room for titles
+    shapes: bool  # whether each has its shape below its title
+
+    @property
+    def gaps(self) -> list[float]:
+        """The room between each two terms."""
+        return [_sign_width(sign, self.sign) for sign in self.signs]
+
+    @property
+    def width(self) -> float:
+        return sum(term.left + term.width for term in self.terms) + sum(self.gaps)
+
+    @property
+    def over(self) -> float:
+        """From its middle to its top."""
+        return max(term.height for term in self.terms) / 2 + self.above
+
+    @property
+    def under(self) -> float:
+        return max(term.height / 2 + term.below for term in self.terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """All equations, so many side by side, in cells of one size."""
+
+    equations: tuple[Equation, ...]
+    across: int
+    cell: Cell
+    titled: bool = True  # whether it is said what rows are
+
+    @property
+    def few(self) -> bool:
+        return len(self.equations) <= FEW
+
+    @property
+    def gap(self) -> float:
+        """Between two rows."""
+        return GAP if self.few else GAP / 2
+
+    @property
+    def rows(self) -> list[tuple[Equation, ...]]:
+        starts = range(0, len(self.equations), self.across)
+        return [self.equations[start : start + self.across] for start in starts]
+
+    @property
+    def width(self) -> float:
+        widest = max(each.width for each in self.equations)
+        return widest * self.across + GAP * (self.across - 1)
+
+    @property
+    def height(self) -> float:
+        heights = (
+            max(each.over for each in row) + max(each.under for each in row) for row in self.rows
+        )
+        return sum(heights) + self.gap * (len(self.rows) - 1)
+
+
+def natural_width(groups: Sequence[Group]) -> float:
+    return NATURAL_WIDTH if len(groups) < MOST_WHOLE else SLIDE[0]
+
+
+def natural_height(groups: Sequence[Group], letters: Lettering, width: float) -> float:
+    """With numbers in their full size, or as large as they can be in this width."""
+    groups = _briefly(groups)
+    across = 1 if len(groups) < MOST_WHOLE else 2
+    room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
+    forms = (Form(across, narrow, tall) for narrow, tall in product(NARROW, NATURAL_TALL))
+    found = max(
+        (_largest(groups, form, room, letters, side) for form in forms),
+        key=lambda each: _worth(each, letters),
+    )
+    return found.height + keys.height(_keys(groups), width, letters.axis)
+
+
+def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
+    """In cells as large as the room lets them be; below them what colours mean."""
+    groups = _briefly(groups)
+    above = _above(groups, room, letters)
+    placed = _placed(_best(groups, above, letters), above, letters)
+    return joined([*placed, keys.drawn(_keys(groups), room, letters.axis)])
+
+
+def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:
+    """How many labels a side has, at least; and any number of them is less than all numbers."""
+    groups = _briefly(groups)
+    found = _best(groups, _above(groups, room, letters), letters)
+    terms = [term for each in found.equations for term in each.terms]
+    labels = min(len(side.places) for term in terms for side in (term.rows, term.columns)
+                 if side.places)  # fmt: skip
+    return labels + (NUMBERS if _number_size(found, letters) else 0)
+
+
+def _above(groups: Sequence[Group], room: Box, letters: Lettering) -> Box:
+    """What the line that explains colours leaves of a room."""
+    left, bottom, width, height = room
+    foot = keys.height(_keys(groups), width, letters.axis)
+    return left, bottom + foot, width, height - foot
+
+
+def _briefly(groups: Sequence[Group]) -> list[Group]:
+    """Of many equations each says once of which head it is, and has letters for names."""
+    if len(groups) <= MOST_WHOLE:
+        return [*groups]
+    return [
+        replace(group, panels=tuple(_brief(group))) if group.kind == "product" else group
+        for group in groups
+    ]
+
+
+def _brief(group: Group) -> Iterator[Grid]:
+    for place, grid in enumerate(_grids(group)):
+        letter = grid.title.split(" ")[0]
+        head = OF_A_HEAD.match(grid.title) if place == 0 else None
+        yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
+
+
+def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Arrangement:
+    """The one with the largest numbers, if all can be read; else the one with the largest cells."""
+    largest = LARGEST * letters.number * POINT
+    choices = (
+        _largest(groups, Form(across, *shape), room, letters, largest)
+        for across in _possible(len(groups))
+        for shape in product(NARROW, TALL, (True, False))
+    )
+    return max(choices, key=lambda found: _worth(found, letters))
+
+
+def _possible(count: int) -> list[int]:
+    """How many may stand side by side, so that no row has room for one more than it holds."""
+    return sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
+
+
+def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float, float]:
+    cell = found.cell
+    size = min(term.number for each in found.equations for term in each.terms)
+    area = cell.wide * cell.high * cell.narrow * (1.0 if cell.narrow == 1 else NARROWER)
+    legible = size >= letters.smallest
+    high = (cell.high / cell.wide) ** FILLING
+    return legible, found.titled, min(size, letters.number) * high if legible else 0.0, area
+
+
+def _largest(
+    groups: Sequence[Group],
+    form: Form,
+    room: Box,
+    letters: Lettering,
+    largest: float,
+) -> Arrangement:
+    """Cells of a shape as large as they fit; very small ones if none do."""
+
+    def arranged(wide: float) -> Arrangement:
+        return _arrangement(groups, form, Cell(wide, wide * form.tall, form.narrow), letters)
+
+    found = arranged(largest)
+    if _fits(found, room):
+        return found
+    low, high, found = SMALLEST, largest, arranged(SMALLEST)
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        if _fits(each := arranged(middle), room):
+            found, low = each, middle
+        else:
+            high = middle
+    return found
+
+
+def _fits(found: Arrangement, room: Box) -> bool:
+    return found.width <= room[2] + 1e-6 and found.height <= room[3] + 1e-6
+
+
+def _arrangement(
+    groups: Sequence[Group], form: Form, cell: Cell, letters: Lettering
+) -> Arrangement:
+    """Every equation in cells of this size; heads are alike, and measured once."""
+    few = len(groups) <= FEW
+    sides = [_sides(group) for group in groups]
+    known: dict[tuple[tuple[Axis, ...], bool], Equation] = {}
+    equations = []
+    for place, (group, own) in enumerate(zip(groups, sides, strict=True)):
+        labelled = own not in sides[place + form.across : place + form.across + 1]
+        if (own, labelled) not in known:
+            known[own, labelled] = _equation(group, cell, letters, form, few=few, labelled=labelled)
+        like = zip(known[own, labelled].terms, _grids(group), strict=True)
+        terms = tuple(replace(term, grid=grid) for term, grid in like)
+        equations.append(replace(known[own, labelled], terms=terms))
+    return Arrangement(tuple(equations), form.across, cell, form.titled)
+
+
+def _grids(group: Group) -> list[Grid]:
+    return [each for each in group.panels if isinstance(each, Grid)]
+
+
+def _sides(group: Group) -> tuple[Axis, ...]:
+    return tuple(side for grid in _grids(group) for side in (grid.rows, grid.columns))
+
+
+def _equation(
+    group: Group, cell: Cell, letters: Lettering, form: Form, *, few: bool, labelled: bool
+) -> Equation:
+    """Rows are named once, for they run through; columns where there are none like them below."""
+    first, *others = grids = _grids(group)
+    signs = SIGNS if group.kind == "product" else ("",) * len(others)
+    above = HEADING * (letters.title + letters.axis if few else _title_size(letters)) * POINT
+    named = [_alike(first.rows, each.rows) for each in others]
+    terms = (
+        _term(
+            grid,
+            cell,
+            letters,
+            named=bare,
+            titled=few and form.titled and grid is first,
+            labelled=labelled,
+        )
+        for grid, bare in zip(grids, [False, *named], strict=True)
+    )
+    high = max(cell.height(grid.rows) * len(grid.rows) for grid in grids)
+    sign = max(min(SIGN * letters.headline, SIGN_SHARE * high / POINT), letters.text)
+    return Equation(tuple(terms), signs, sign, above, few)
+
+
+def _title_size(letters: Lettering) -> float:
+    """The titles of many panels."""
+    return max(letters.title * SMALLER, letters.smallest)
+
+
+def _alike(one: Axis, other: Axis) -> bool:
+    return (one.counts, one.labels, one.numbers) == (other.counts, other.labels, other.numbers)
+
+
+def _term(
+    grid: Grid, cell: Cell, letters: Lettering, *, named: bool, titled: bool, labelled: bool
+) -> Term:
+    width = cell.width(grid.columns) * len(grid.columns)
+    height = cell.height(grid.rows) * len(grid.rows)
+    rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
+    style = _style(cell, letters)
+    if not named:
+        rows = row_ticks(grid.rows, cell.height(grid.rows), style)
+    if labelled:
+        columns = column_ticks(grid.columns, cell.width(grid.columns), style)
+    if not titled:
+        rows = replace(rows, title="")
+    words = text_width(grid.title, letters.smallest) - width
+    left = max(reach(rows, style), words)
+    return Term(grid, width, height, rows, columns, style, left, reach(columns, style))
+
+
+def _style(cell: Cell, letters: Lettering) -> PanelStyle:
+    """Labels no larger than becomes the cells."""
+    fitting = LABEL_SHARE * min(cell.wide, cell.high) / POINT
+    label = max(min(letters.label, fitting), letters.smallest)
+    return PanelStyle(
+        title=letters.title,
+        axis=min(letters.axis, label),
+        label=label,
+        smallest=letters.smallest,
+        number=letters.number,
+        widest_label=LONGEST_LABEL * letters.label * POINT,
+    )
+
+
+def _placed(found: Arrangement, room: Box, letters: Lettering) -> list[Layout]:
+    """Row by row, with what room is left between them and around their signs."""
+    places = list(_places(found, room))
+    number = _number_size(found, letters)
+    fitting = [_title(each, letters)[1] for each in places]
+    title = min([letters.title if found.few else _title_size(letters), *fitting])
+    return [
+        layout
+        for each in places
+        for layout in (_panel(each, number, letters), _around(each, title, letters))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A term in its place, and the sign behind it with its room."""
+
+    equation: Equation
+    term: Term
+    box: Box
+    sign: str
+    gap: float
+
+    @property
+    def middle(self) -> float:
+        return self.box[1] + self.box[3] / 2
+
+
+def _places(found: Arrangement, room: Box) -> Iterator[Placed]:
+    left, bottom, width, height = room
+    spare = max(height - found.height, 0.0) / len(found.rows)
+    wide = (width - GAP * (found.across - 1)) / found.across
+    top = bottom + height
+    for row in found.rows:
+        middle = top - spare / 2 - max(each.over for each in row)
+        for place, equation in enumerate(row):
+            yield from _terms(equation, left + place * (wide + GAP), middle, wide)
+        top = middle - max(each.under for each in row) - spare / 2 - found.gap
+
+
+def _terms(equation: Equation, left: float, middle: float, width: float) -> Iterator[Placed]:
+    spare = max(width - equation.width, 0.0) / max(len(equation.signs), 1)
+    wider = min(spare, WIDEST_GAP * equation.sign * POINT)
+    signs, end = [*equation.signs, ""], left + width
+    for term, sign in zip(equation.terms, signs, strict=True):
+        box = (left + term.left, middle - term.height / 2, term.width, term.height)
+        gap = _sign_width(sign, equation.sign) + wider
+        last = term is equation.terms[-1]
+        yield Placed(equation, term, box, sign, end - box[0] - box[2] if last else gap)
+        left = box[0] + box[2] + gap
+
+
+def _number_size(found: Arrangement, letters: Lettering) -> float:
+    """All numbers are of one size where all can be read; 0 where they cannot."""
+    size = min(term.number for each in found.equations for term in each.terms)
+    return min(size, letters.number) if size >= letters.smallest else 0.0
+
+
+def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
+    term = placed.term
+    panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
+    words = labels_at(term.rows, term.columns, placed.box, term.style)
+    return replace(
+        empty_layout(),
+        panels=(panel,),
+        words=tuple(words),
+        marks=tuple(marks_at(term.rows, term.columns, placed.box)),
+    )
+
+
+def _title(placed: Placed, letters: Lettering) -> tuple[float, float]:
+    """Where a title begins, at the left end of its panel if it can; and how large it is."""
+    title, (left, _, width, _) = placed.term.grid.title, placed.box
+    room = width + max(placed.gap - AIR, 0.0)
+    start = min(left, left + room - text_width(title, letters.smallest))
+    return start, fitted(title, letters.title, letters.smallest, left + room - start)[1]
+
+
+def _around(placed: Placed, size: float, letters: Lettering) -> Layout:
+    """The title of a panel, its shape, and the sign behind it."""
+    left, bottom, width, height = placed.box
+    start, _ = _title(placed, letters)
+    y = bottom + height + 0.4 * letters.axis * POINT
+    words = []
+    if placed.equation.shapes:
+        shape = in_brackets(*placed.term.grid.cells.shape)
+        words.append(Words(shape, start, y, min(letters.axis, size), faint=True))
+        y += letters.axis * POINT * HEADING
+    words.append(Words(placed.term.grid.title, start, y, size))
+    if placed.sign:
+        points = placed.equation.sign
+        x, foot = left + width + placed.gap / 2, placed.middle - MIDDLE * points * POINT
+        words.append(Words(placed.sign, x, foot, points, across="center"))
+    return replace(empty_layout(), words=tuple(words))
+
+
+def _sign_width(sign: str, size: float) -> float:
+    if not sign:
+        return GAP
+    return text_width(sign, size) + 2 * AROUND * size * POINT
+
+
+def _keys(groups: Sequence[Group]) -> list[Key]:
+    """What colours mean, and what one cell stands for; each said once."""
+    grids = [each for group in groups for each in _grids(group)]
+    scales = scales_of(grids)
+    hidden = [keys.of_hidden(scales[0])] if any(each.cells.hides for each in grids) else []
+    pooled = dict.fromkeys(each.pooled for each in grids if each.pooled)
+    return [*map(keys.of_scale, scales), *hidden, *map(Key, pooled)]

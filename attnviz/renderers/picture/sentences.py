@@ -1,0 +1,193 @@
+"""A page of sentences, each as one token reads it: a panel for each head; in inches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from attnviz.renderers.picture import keys, paragraph, ranking
+from attnviz.renderers.picture.keys import Key
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.panes import panes
+from attnviz.renderers.picture.paragraph import Paragraph
+from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.ranking import Ranking
+from attnviz.renderers.picture.texts import fitted
+from attnviz.views.grids.arcs import Sentence
+
+LARGEST = 2.0  # times the letters of a text, that a short sentence is written in
+SMALLER = 0.93  # from one size that is tried to the next
+HEADING = 1.7  # the height of a heading, in sizes of its letters
+WORDS_SHARE = 0.65  # of the height, for the words of a sentence that does not fit
+GAP = 0.3  # between two panels, and above the bars
+# How many bars there must be room for, and how small letters may become for them, as a share of
+# those of a text: many bars in large letters, else fewer, else smaller letters, else none.
+WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (0, 0.0))
+NATURAL_WIDTH = 10.0  # of a page with one sentence or two
+AIR = 1.2  # times as high as it must be is a panel of its own size
+LARGER = 1.33  # times as large as labels are the words beside few bars
+HIGHEST_LIST = 40.0  # of bars, in sizes of its letters
+HIGHEST_ARCH = 0.16  # of the width of a panel
+ARCH_SHARE = 0.4  # of the height that is left over
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A sentence in its room: which letters it has, and how many bars."""
+
+    sentence: Sentence
+    words: Paragraph
+    bars: Ranking
+    heading: float
+    wish: int  # which one of the wishes could be granted
+
+    @property
+    def height(self) -> float:
+        gap = GAP if self.bars.rows else 0.0
+        return self.heading + self.words.height + gap + self.bars.height
+
+    @property
+    def worth(self) -> tuple[int, float]:
+        """The earlier wish is better, then larger letters."""
+        return -self.wish, self.words.size
+
+
+def natural_width(drawn: Sequence[Sentence]) -> float:
+    return NATURAL_WIDTH if len(drawn) <= 2 else SLIDE[0]
+
+
+def natural_height(drawn: Sequence[Sentence], letters: Lettering, width: float) -> float:
+    """As high as its panels need to be, two of them side by side."""
+    across = min(len(drawn), 2)
+    wide = (width - (across - 1) * GAP) / across
+    high = max(_in_letters(each, wide, letters.text, letters).height for each in drawn)
+    rows = math.ceil(len(drawn) / across)
+    foot = keys.height(_keys(drawn), width, letters.axis)
+    return rows * high * AIR + (rows - 1) * GAP + foot
+
+
+def place(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Layout:
+    """As many panels side by side as let their letters be largest; below them what they mean."""
+    above = _above(drawn, room, letters)
+    panels, across = _best(drawn, above, letters)
+    boxes = panes(len(drawn), across, above, GAP)
+    placed = [_panel(*pair, letters) for pair in zip(panels, boxes, strict=True)]
+    return joined([*placed, keys.drawn(_keys(drawn), room, letters.axis)])
+
+
+def legible(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> int:
+    """The more, the earlier a wish is granted."""
+    panels, _ = _best(drawn, _above(drawn, room, letters), letters)
+    return len(WISHES) - max(panel.wish for panel in panels)
+
+
+def _above(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Box:
+    """What the line that explains colours leaves of a room."""
+    left, bottom, width, height = room
+    foot = keys.height(_keys(drawn), width, letters.axis)
+    return left, bottom + foot, width, height - foot
+
+
+def _best(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> tuple[list[Panel], int]:
+    choices = [_panels(drawn, across, room, letters) for across in range(1, len(drawn) + 1)]
+    return max(choices, key=lambda choice: min(each.worth for each in choice[0]))
+
+
+def _panels(
+    drawn: Sequence[Sentence], across: int, room: Box, letters: Lettering
+) -> tuple[list[Panel], int]:
+    """All in letters of one size, so that none looks more important."""
+    _, _, width, height = panes(len(drawn), across, room, GAP)[0]
+    panels = [_fitting(each, width, height, letters) for each in drawn]
+    size = min(each.words.size for each in panels)
+    alike = [_in_letters(each, width, size, letters, height) for each in drawn]
+    wish = max(each.wish for each in panels)
+    return [_shortened(replace(each, wish=wish), height) for each in alike], across
+
+
+def _fitting(sentence: Sentence, width: float, height: float, letters: Lettering) -> Panel:
+    """The panel of the first wish that can be granted, in the largest letters."""
+    for wish, (bars, share) in enumerate(WISHES):
+        for size in _sizes(sentence, width, letters, max(share * letters.text, letters.smallest)):
+            panel = _in_letters(sentence, width, size, letters, height)
+            wanted = min(bars, len(sentence.most_read))
+            if panel.height <= height and len(panel.bars.shown) >= wanted:
+                return replace(panel, wish=wish)
+    return replace(_in_letters(sentence, width, letters.smallest, letters), wish=len(WISHES))
+
+
+def _sizes(
+    sentence: Sentence, width: float, letters: Lettering, smallest: float
+) -> Iterator[float]:
+    """First the one in which all words stand in one line, if it is large; then ever smaller."""
+    largest = letters.text * LARGEST
+    alone = min(paragraph.in_one_line(sentence, width), largest)
+    if alone >= letters.text:
+        yield alone
+    size = largest
+    while size > smallest:
+        yield size
+        size *= SMALLER
+    yield smallest
+
+
+def _in_letters(
+    sentence: Sentence, width: float, size: float, letters: Lettering, height: float = math.inf
+) -> Panel:
+    """A panel in letters of a size, with as many bars as there is room for."""
+    words = paragraph.paragraph(sentence, size, width)
+    heading = min(size, letters.title) * POINT * HEADING if sentence.grid.title else 0.0
+    left = min(height - heading - words.height - GAP, HIGHEST_LIST * letters.label * POINT)
+    for most in (letters.label * LARGER, letters.label):
+        small = max(min(size, most), letters.smallest)
+        bars = ranking.ranking(sentence, small, width, left)
+        if bars.columns == 1 and not bars.left_out:
+            break
+    return Panel(sentence, words, bars, heading, len(WISHES))
+
+
+def _shortened(panel: Panel, height: float) -> Panel:
+    """Of a sentence that does not fit the lines around the token that reads, and bars below."""
+    if panel.height <= height:
+        return panel
+    words, room = panel.words, height - panel.heading
+    line = words.height / words.lines
+    fewer = paragraph.around_the_query(words, max(int(room * WORDS_SHARE / line), 1))
+    left = room - fewer.height - GAP
+    bars = ranking.ranking(panel.sentence, panel.bars.size, panel.bars.wide, left)
+    return replace(panel, words=fewer, bars=bars)
+
+
+def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
+    """Heading, words and bars, with what is left over shared between arcs and bars."""
+    left, bottom, width, height = box
+    top = bottom + height
+    spare = max(height - panel.height, 0.0)
+    arch = panel.words.unit
+    if panel.words.lines == 1:
+        arch += min(spare * ARCH_SHARE, HIGHEST_ARCH * width)
+    heading = [*_heading(panel, left, top, width)]
+    words_top = top - panel.heading
+    words = paragraph.drawn(panel.words, left, words_top, arch)
+    under = words_top - panel.words.height - (arch - panel.words.unit) - GAP
+    bars = ranking.drawn(panel.bars, left, under, under - bottom)
+    return joined([replace(empty_layout(), words=tuple(heading)), words, bars])
+
+
+def _heading(panel: Panel, left: float, top: float, width: float) -> Iterator[Words]:
+    if panel.heading:
+        size = panel.heading / HEADING / POINT
+        text, points = fitted(panel.sentence.grid.title, size, size, width)
+        yield Words(text, left, top - size * POINT, points)
+
+
+def _keys(drawn: Sequence[Sentence]) -> list[Key]:
+    """What colours mean, each said once."""
+    scales = dict.fromkeys(each.grid.scale for each in drawn)
+    meant = [keys.of_scale(scale) for scale in scales]
+    if any(each.query is not None for each in drawn):
+        meant.append(keys.of_query("the token that reads"))
+    if any(each.grid.hidden.any() for each in drawn):
+        meant.append(keys.of_hidden(next(iter(scales))))
+    return meant

@@ -1,0 +1,31 @@
+"""Weights as lines between words: the same numbers as a grid's, to be drawn another way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnviz.views.grids.grid import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """A line from each token to each that it reads, the thicker the more."""
+
+    grid: Grid  # a row for each token that reads, a column for each that is read
+    query: int | None = None  # the row whose lines alone are drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """A sentence as one token reads it: its words in colour, and how much is read of each."""
+
+    grid: Grid  # of one row
+    query: int | None  # where the token that reads stands among the columns; None: elsewhere
+
+    @property
+    def most_read(self) -> list[int]:
+        """Every column that is not hidden, the most read first."""
+        order = np.argsort(-self.grid.values[0], kind="stable").tolist()
+        return [place for place in order if not self.grid.hidden[0, place]]

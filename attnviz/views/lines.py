@@ -1,0 +1,46 @@
+"""Weights as lines between words, and as sentences in colour: what pictures draw of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from attnviz.cells import EVERYTHING
+from attnviz.traces.trace import Trace
+from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.axes import SUM_TO_ONE
+from attnviz.views.grids.grid import Grid
+from attnviz.views.reading import readings
+from attnviz.views.view import Group
+
+
+def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
+    """The same weights as lines, all of them or those of one token."""
+    alone = sum(len(group.panels) for group in groups) == 1
+    return [replace(group, panels=tuple(_arcs(group, query, alone))) for group in groups]
+
+
+def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
+    for each in group.panels:
+        if isinstance(each, Grid):
+            note = "what a token reads sums to 1" if SUM_TO_ONE in each.note else ""
+            yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
+
+
+def sentences(trace: Trace, query: int) -> Group:
+    """The sentence as one token reads it, once for each head."""
+    own, *crossed = readings(trace, query)
+    panels = [
+        *(Sentence(row, query) for row in _heads(own)),
+        *(Sentence(row, None) for grid in crossed for row in _heads(grid)),
+    ]
+    if len(panels) == 1:
+        panels = [replace(each, grid=replace(each.grid, title="")) for each in panels]
+    return Group("readings", tuple(panels))
+
+
+def _heads(grid: Grid) -> list[Grid]:
+    """Each row as a grid of its own, under the name of its head."""
+    rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))
+    note = "what is read sums to 1" if SUM_TO_ONE in grid.note else ""
+    return [replace(row, title=row.rows.names[0], note=note) for row in rows]

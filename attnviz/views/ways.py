@@ -1,0 +1,46 @@
+"""The ways in which weights can be drawn: the one table behind --as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnviz.errors import AttnvizError, unknown
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to draw: what is to be seen, and what it can be drawn of."""
+
+    about: str
+    of_weights: bool = False  # alone: numbers of any sign would tell nothing
+    of_a_query: bool = False  # alone: what one token reads
+
+
+WAYS = {
+    "heatmap": Way("cells in colour"),
+    "arcs": Way("lines between words, in pictures", of_weights=True),
+    "sentence": Way("words in colour, with --query", of_weights=True, of_a_query=True),
+}
+
+
+def usual(query: object, show: Sequence[str] | None) -> str:
+    """The way that is taken where nobody says which."""
+    return "heatmap" if query is None or show is not None else "sentence"
+
+
+def refuse_odd_way(name: str, show: Sequence[str] | None, query: object) -> None:
+    """Refuse a way to draw what it cannot be drawn of."""
+    if name not in WAYS:
+        raise unknown("way to draw", name, WAYS)
+    if WAYS[name].of_a_query and query is None:
+        raise AttnvizError(
+            f"--as {name} draws what one token reads, and no --query says which",
+            f"try --query 1, or --as {' or '.join(each for each in WAYS if each != name)}",
+        )
+    others = [each for each in show or () if each != "weights"]
+    if WAYS[name].of_weights and others:
+        raise AttnvizError(
+            f"--as {name} draws weights, and --show asks for {', '.join(others)}",
+            f"leave out --show, or --as {name}",
+        )

@@ -1,0 +1,490 @@
+"""Arcs, sentences and equations: what is drawn is true, and nothing overlaps or is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import render, trace
+from attnviz.errors import AttnvizError
+from attnviz.renderers import Look, pages
+from attnviz.renderers.picture.arcs import MOST, MOST_LINES
+from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.paragraph import around_the_query, paragraph, thickness
+from attnviz.renderers.picture.placed import Block, Layout, Tint
+from attnviz.renderers.picture.ranking import ranking
+from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.scales import Scale
+from attnviz.views.view import View
+from tests.conftest import Attnviz
+from tests.hand import HOSTILE, causal_weights, view_of
+from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlap, overlapping
+
+TEXT = "I am learning this"
+LONGER = "We rested the sled dog before crossing the lake because it was so tired."
+LIST = "Before the storm:\n1. Bring in the chairs.\n2. Tie up the boat.\n3. Fill the lamps.\n"
+BYTES = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfschifffahrtsgesellschaft" * 2
+PRODUCT = ["queries", "keys", "scores"]
+OF_CONTEXT = ["weights", "values", "context"]
+
+VIEWS: dict[str, Any] = {
+    "a query of one token": lambda: trace("Hello").view(query=1),
+    "a query of four": lambda: trace(TEXT).view(query="learning"),
+    "a query of fifteen": lambda: trace(LONGER, variant="causal").view(query="it"),
+    "a query of two heads": lambda: trace(TEXT, variant="multi-head").view(query="this"),
+    "a query of twelve heads": lambda: trace(LONGER, heads=12, dim=24).view(query="it"),
+    "a query in a list": lambda: trace(LIST, variant="causal").view(query=20),
+    "a query in a long text": lambda: trace(LONGER * 9, variant="causal").view(query=100),
+    "a query among bytes": lambda: trace(BYTES).view(query=3),
+    "a query of a second sentence": lambda: trace(TEXT, memory="you are", heads=2).view(query=1),
+    "arcs of one token": lambda: trace("Hello").view(as_="arcs"),
+    "arcs of four": lambda: trace(TEXT).view(as_="arcs"),
+    "arcs of two heads": lambda: trace(TEXT, variant="multi-head").view(as_="arcs"),
+    "arcs of twelve heads": lambda: trace(LONGER, heads=12, dim=24).view(as_="arcs"),
+    "arcs of a list": lambda: trace(LIST, variant="causal").view(as_="arcs"),
+    "arcs of a long text": lambda: trace(LONGER * 9, variant="causal").view(as_="arcs"),
+    "arcs of bytes": lambda: trace(BYTES).view(as_="arcs"),
+    "arcs of a query": lambda: trace(LONGER, variant="causal").view(as_="arcs", query="it"),
+    "Q Kᵀ": lambda: trace(TEXT, variant="causal").view(show=PRODUCT),
+    "Q Kᵀ of one token": lambda: trace("Hello").view(show=PRODUCT),
+    "Q Kᵀ of fifteen": lambda: trace(LONGER).view(show=PRODUCT),
+    "Q Kᵀ of a long text": lambda: trace(LONGER * 3).view(show=PRODUCT),
+    "Q Kᵀ of a wide head": lambda: trace(TEXT, dim=64).view(show=PRODUCT),
+    "Q Kᵀ of twelve heads": lambda: trace(TEXT, heads=12, dim=48).view(show=PRODUCT),
+    "W V": lambda: trace(TEXT, variant="causal").view(show=OF_CONTEXT),
+    "W V of two heads": lambda: trace(TEXT, variant="multi-head").view(show=OF_CONTEXT),
+    "both products": lambda: trace(TEXT, variant="multi-head").view(
+        show=["embeddings", *PRODUCT, *OF_CONTEXT]
+    ),
+    "W V of long words": lambda: trace(" ".join(HOSTILE[-9:]), tokenizer="words").view(
+        show=OF_CONTEXT
+    ),
+}
+
+
+def many_words(count: int) -> str:
+    return " ".join(f"word{number}" for number in range(count))
+
+
+@cache
+def view_named(name: str) -> View:
+    view: View = VIEWS[name]()
+    return view
+
+
+@cache
+def laid_out(name: str, size: str) -> Layout:
+    return layout_of(view_named(name), Look(size=SIZES[size]))
+
+
+every_view = pytest.mark.parametrize("name", VIEWS)
+every_size = pytest.mark.parametrize("size", SIZES)
+
+
+@every_size
+@every_view
+def test_no_two_texts_overlap(name: str, size: str) -> None:
+    assert list(overlapping(laid_out(name, size).words)) == []
+
+
+@every_size
+@every_view
+def test_nothing_leaves_the_page(name: str, size: str) -> None:
+    layout = laid_out(name, size)
+    page = np.array(layout.size)
+    for word in layout.words:
+        box = corners(word)
+        assert box.min() >= 0, word.text
+        assert (box.max(axis=0) <= page).all(), word.text
+    for left, bottom, width, height in [*boxes(layout), *(each.box for each in layout.blocks)]:
+        assert min(left, bottom) >= 0
+        assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
+    for arc in layout.arcs:
+        ends = np.array([arc.points[0], arc.points[3]])
+        assert ends.min() >= 0
+        assert (ends <= page).all()
+
+
+@every_size
+@every_view
+def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
+    layout = laid_out(name, size)
+    sizes = [word.size for word in layout.words]
+    sizes += [panel.number_size for panel in layout.panels if panel.number_size]
+
+    assert min(sizes) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
+
+
+@every_size
+@every_view
+def test_words_stand_in_their_blocks_or_beside_them(name: str, size: str) -> None:
+    """A word over a colour keeps to it; no other word stands on one."""
+    layout = laid_out(name, size)
+    filled = [each for each in layout.blocks if each.tint is not None]
+    for word in layout.words:
+        box = corners(word)
+        if word.over is None:
+            assert not any(overlap(box, outline(each)) for each in filled), word.text
+        else:
+            middle = box.mean(axis=0)
+            (around,) = (each for each in filled if inside(each, middle))
+            assert box[:, 0].min() >= around.box[0] - 1e-6
+            assert box[:, 0].max() <= around.box[0] + around.box[2] + 1e-6
+            assert around.tint == word.over
+
+
+def outline(block: Block) -> np.ndarray:
+    left, bottom, width, height = block.box
+    right, top = left + width, bottom + height
+    return np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
+
+
+def inside(block: Block, point: np.ndarray) -> bool:
+    left, bottom, width, height = block.box
+    return bool(left <= point[0] <= left + width and bottom <= point[1] <= bottom + height)
+
+
+def sentences(view: View) -> list[Sentence]:
+    return [each for each in view.picture.panels if isinstance(each, Sentence)]
+
+
+def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None:
+    view = view_named("a query of fifteen")
+    (sentence,) = sentences(view)
+    over = [word for word in laid_out("a query of fifteen", "16:9").words if word.over]
+
+    assert tuple(word.text for word in over) == sentence.grid.columns.labels
+    weights = trace(LONGER, variant="causal").layers[0].attended.weights[0, 10].tolist()
+    for word, weight, hidden in zip(over, weights, sentence.grid.hidden[0], strict=True):
+        assert word.over is not None
+        assert word.over.value == (None if hidden else pytest.approx(weight))
+        assert word.faint == hidden
+
+
+def test_the_token_that_reads_is_outlined_and_the_others_are_not() -> None:
+    layout = laid_out("a query of fifteen", "16:9")
+    thick = [each for each in layout.blocks if each.outlined > 1.9 and not each.faint]
+
+    (it,) = (word for word in layout.words if word.over and word.text == "it")
+    assert [inside(each, corners(it).mean(axis=0)) for each in thick] == [True]
+
+
+def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
+    layout = laid_out("a query of fifteen", "16:9")
+    tracks = [each for each in layout.blocks if each.faint]
+    lengths = []
+    for track in tracks:
+        (bar,) = (
+            each
+            for each in layout.blocks
+            if each.tint and each.box[:2] == track.box[:2] and each.box[3] == track.box[3]
+        )
+        assert bar.tint is not None
+        assert bar.tint.value is not None
+        assert bar.box[2] / track.box[2] == pytest.approx(bar.tint.value)  # on a scale up to 1
+        lengths.append(bar.tint.value)
+
+    assert len(lengths) == 11
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
+    layout = laid_out("a query of fifteen", "16:9")
+    weights = [arc.tint.value or 0.0 for arc in layout.arcs]
+    widths = [arc.width for arc in layout.arcs]
+
+    assert weights == sorted(weights)
+    assert widths == pytest.approx([weight * widths[-1] / weights[-1] for weight in weights])
+
+
+def test_a_panel_for_each_head_under_its_name() -> None:
+    view = view_named("a query of two heads")
+
+    assert [each.grid.title for each in sentences(view)] == ["head 0", "head 1"]
+    assert sentences(view_named("a query of four"))[0].grid.title == ""
+
+
+def test_a_token_of_another_sentence_reads_from_outside() -> None:
+    own, *_, crossed = sentences(view_named("a query of a second sentence"))
+
+    assert (own.query, crossed.query) == (0, None)
+    assert crossed.grid.columns.labels == ("you", "are")
+
+
+@every_size
+def test_what_hides_is_explained_in_words(size: str) -> None:
+    for name in ("a query of fifteen", "arcs of a query", "W V"):
+        texts = [word.text for word in laid_out(name, size).words]
+        assert texts.count("hidden by the mask") == 1
+    for name in ("arcs of two heads", "arcs of a list"):
+        assert "what the mask hides has no line" in [w.text for w in laid_out(name, size).words]
+    for name in ("a query of four", "arcs of four", "Q Kᵀ"):
+        assert not any("mask" in word.text and "·" not in word.text
+                       for word in laid_out(name, size).words)  # fmt: skip
+
+
+def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
+    made = trace(TEXT, variant="causal")
+    layout = layout_of(made.view(as_="arcs"), Look(size=SIZES["16:9"]))
+    heights = {word.text: corners(word)[:, 1].mean() for word in layout.words}
+    weights = made.layers[0].attended.weights[0]
+
+    assert len(layout.arcs) == 10
+    for arc in layout.arcs:
+        (_, start), *_, (_, end) = arc.points
+        row, column = (
+            min(range(4), key=lambda place: abs(heights[TEXT.split()[place]] - y))
+            for y in (start, end)
+        )
+        assert arc.tint.value == pytest.approx(weights[row, column].item())
+
+
+def test_with_a_query_only_its_lines_are_drawn() -> None:
+    layout = laid_out("arcs of a query", "16:9")
+
+    assert len({arc.points[0] for arc in layout.arcs}) == 1
+    assert sum(arc.tint.value or 0.0 for arc in layout.arcs) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_of_very_many_lines_the_strongest_are_drawn_and_it_is_said() -> None:
+    view = trace(many_words(60), tokenizer="words").view(as_="arcs")
+    layout = layout_of(view, Look(size=SIZES["16:9"]))
+
+    assert len(layout.arcs) == MOST_LINES
+    assert any("1,000 largest weights" in word.text for word in layout.words)
+    assert not any(
+        "largest weights" in word.text for word in laid_out("arcs of a list", "16:9").words
+    )
+
+
+def test_of_very_many_tokens_several_stand_together_and_it_is_said() -> None:
+    view = trace(many_words(300), tokenizer="words").view(as_="arcs")
+    layout = layout_of(view, Look(size=SIZES["16:9"]))
+
+    assert len({arc.points[0] for arc in layout.arcs}) <= MOST
+    assert any(word.text.startswith("one line = 3 × 3 tokens") for word in layout.words)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1))
+def test_a_line_is_never_thinner_than_that_of_a_smaller_weight(
+    one: float, other: float, high: float
+) -> None:
+    scale = Scale("weight", 0.0, high)
+    smaller, larger = (thickness(Tint(scale, each), 0.6, 1.3) for each in sorted((one, other)))
+
+    assert 0 <= smaller <= larger <= 0.6
+
+
+def words_of(count: int, query: int) -> Sentence:
+    made = trace(many_words(count), tokenizer="words").view(query=query + 1)
+    (sentence,) = sentences(made)
+    return sentence
+
+
+@given(width=st.floats(1, 10), size=st.floats(6, 40))
+def test_a_paragraph_keeps_every_word_and_their_order(width: float, size: float) -> None:
+    every = paragraph(SENTENCE, size, width)
+
+    assert [word.column for word in every.words] == list(range(40))
+    lines = [word.line for word in every.words]
+    assert lines == sorted(lines)
+    for word in every.words:
+        assert word.left + word.width <= width + 1e-6
+    for one, other in zip(every.words, every.words[1:], strict=False):
+        assert one.line != other.line or one.left + one.width < other.left
+
+
+SENTENCE = words_of(40, 20)
+
+
+@given(most=st.integers(1, 12), width=st.floats(2, 8))
+def test_a_long_sentence_keeps_the_lines_around_the_token_that_reads(
+    most: int, width: float
+) -> None:
+    whole = paragraph(SENTENCE, 18, width)
+    part = around_the_query(whole, most)
+
+    assert part.lines <= max(most, 3)
+    assert 20 in [word.column for word in part.words]
+    assert part.before + len(part.words) + part.after == 40
+
+
+@given(height=st.floats(0, 6), width=st.floats(0.5, 12))
+def test_bars_that_have_no_room_are_counted(height: float, width: float) -> None:
+    bars = ranking(SENTENCE, 18, width, height)
+
+    assert bars.shown == SENTENCE.most_read[: len(bars.shown)]
+    assert len(bars.shown) + bool(bars.left_out) <= max(bars.rows * bars.columns, 1)
+    left = re.search(r"[\d,]+", bars.left_out)
+    assert len(bars.shown) + (int(left[0]) if left else 0) == 40
+
+
+@every_size
+@pytest.mark.parametrize("name", [name for name in VIEWS if "Kᵀ" in name or "W V" in name])
+def test_the_cells_of_an_equation_are_of_one_size(name: str, size: str) -> None:
+    layout = laid_out(name, size)
+    wide, high = set(), set()
+    for panel in layout.panels:
+        grid, (_, _, width, height) = panel.grid, panel.box
+        if grid.columns.counts == "token":
+            wide.add(round(width / len(grid.columns), 6))
+        if grid.rows.counts == "token":
+            high.add(round(height / len(grid.rows), 6))
+
+    assert len(wide) == len(high) == 1
+    numbers = {round(panel.number_size, 6) for panel in layout.panels if panel.number_size}
+    assert len(numbers) <= 1 or "wide" in name or 0.0 in numbers or mixed(layout)
+
+
+def mixed(layout: Layout) -> bool:
+    """Whether some panels have no numbers, for which they are too small."""
+    return any(panel.number_size == 0 for panel in layout.panels)
+
+
+def test_signs_stand_between_the_panels_of_an_equation() -> None:
+    layout = laid_out("Q Kᵀ", "16:9")
+    first, second, third = sorted(layout.panels, key=lambda panel: panel.box[0])
+    (times,) = (word for word in layout.words if word.text == "·")
+    (equals,) = (word for word in layout.words if word.text == "=")
+
+    assert first.box[0] + first.box[2] < times.x < second.box[0]
+    assert second.box[0] + second.box[2] < equals.x < third.box[0]
+    middles = {round(panel.box[1] + panel.box[3] / 2, 6) for panel in layout.panels}
+    assert len(middles) == 1
+
+
+def test_rows_run_through_an_equation_and_are_named_once() -> None:
+    layout = laid_out("Q Kᵀ", "16:9")
+    queries, _, scores = sorted(layout.panels, key=lambda panel: panel.box[0])
+
+    assert queries.box[1] == pytest.approx(scores.box[1])
+    upright = [word for word in layout.words if word.text == "am" and word.angle == 0]
+    assert len(upright) == 1
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".gif", ".txt", ".md"])
+@pytest.mark.parametrize("name", ["a query of two heads", "arcs of two heads", "W V of two heads"])
+def test_every_renderer_takes_every_way_to_draw(name: str, suffix: str) -> None:
+    assert render(view_named(name), suffix)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".md"])
+def test_texts_have_the_numbers_of_what_pictures_draw_as_lines(suffix: str) -> None:
+    grid = next(iter(drawn_grids("arcs of four")))
+    text = render(view_of(Arcs(grid)), suffix).decode()
+
+    assert text == render(view_of(grid), suffix).decode()
+
+
+def drawn_grids(name: str) -> Iterator[Any]:
+    return (each.grid for each in view_named(name).picture.panels)  # type: ignore[union-attr]
+
+
+@pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
+def test_hostile_words_are_text_in_every_way_to_draw() -> None:
+    grid = causal_weights("weights", *HOSTILE)
+    for drawn in (Arcs(grid), Sentence(grid.part(slice(20, 21)), 20)):
+        svg = render(view_of(drawn), ".svg").decode()
+        assert "<b>" not in svg
+        assert "</script>" not in svg
+        assert "&lt;b&gt;" in svg
+
+
+def test_a_picture_of_a_query_is_described_in_words() -> None:
+    view = view_named("a query of fifteen")
+
+    assert "11 it (0.46), 7 crossing (0.16), 1 We (0.10)" in view.picture.description
+    assert "and 3 more" in view.picture.description
+
+
+def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
+    notes = {each.grid.note for each in sentences(view_named("a query of four"))}
+    assert notes == {"what is read sums to 1"}
+
+    dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
+    assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (["--as", "arc", "-o", "a.png"], "there is no way to draw 'arc'", "did you mean 'arcs'?"),
+        (["--as", "arcs"], "no picture is asked for", "try -o arcs.png"),
+        (["--as", "arcs", "-o", "a.csv"], "no picture is asked for", "try -o arcs.png"),
+        (["--as", "sentence"], "no --query says which", "try --query 1"),
+        (
+            ["--as", "arcs", "--show", "scores", "-o", "a.png"],
+            "--show asks for scores",
+            "leave out",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_so_is_refused_in_two_lines(
+    attnviz: Attnviz, arguments: list[str], problem: str, hint: str
+) -> None:
+    done = attnviz("run", TEXT, *arguments)
+
+    assert done.status == 2
+    error, advice = done.err.splitlines()
+    assert problem in error
+    assert hint in advice
+
+
+def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> None:
+    table = attnviz("run", TEXT, "--query", "this", "--as", "heatmap").out
+
+    assert "head 0       .02      .74      .10      .13" in table
+    assert "hidden" not in table
+
+
+def test_the_library_refuses_the_same() -> None:
+    with pytest.raises(AttnvizError, match="no --query says which"):
+        trace(TEXT).view(as_="sentence")
+
+
+def test_the_way_to_draw_is_in_the_command_that_makes_it_again(
+    attnviz: Attnviz, tmp_path: Any
+) -> None:
+    path = tmp_path / "arcs.svg"
+    attnviz("run", TEXT, "--as", "arcs", "-o", str(path))
+
+    assert "--as arcs" in path.read_text(encoding="utf-8").replace("&#x27;", "'")
+
+
+def test_letters_of_a_query_are_large_where_there_is_room() -> None:
+    layout = laid_out("a query of four", "16:9")
+    letters = lettering(layout.size)
+
+    assert min(word.size for word in layout.words if word.over) >= letters.text
+    assert max(word.size for word in layout.words if word.over) <= 2 * letters.text
+
+
+@pytest.mark.parametrize(
+    ("choices", "heads"),
+    [({"as_": "arcs"}, 1), ({"query": "it"}, 1), ({"show": PRODUCT}, 3), ({"show": OF_CONTEXT}, 3)],
+)
+def test_heads_are_divided_among_pages_and_no_equation_is_torn(
+    choices: dict[str, Any], heads: int
+) -> None:
+    """Each head once and in order, in pages on which it is as legible as alone."""
+    view = trace(LONGER, heads=6, dim=24).view(**choices)
+    divided = pages(view, Look(size=SIZES["16:9"]))
+
+    assert len(divided) > 1
+    assert [panel for page in divided for panel in page.picture.panels] == [*view.picture.panels]
+    assert all(len(page.picture.panels) % heads == 0 for page in divided)
+    assert divided[0].headline.endswith(f"(1 of {len(divided)})")
+
+
+@pytest.mark.parametrize("choices", [{"as_": "arcs"}, {"query": "am"}])
+def test_what_is_legible_on_one_page_stays_there(choices: dict[str, Any]) -> None:
+    view = trace(TEXT, heads=2).view(**choices)
+
+    assert pages(view, Look(size=SIZES["16:9"])) == [view]
