@@ -36,6 +36,21 @@ def decoded(content: bytes, name: str) -> str:
         ) from None
 
 
+def file_and_name(name: str) -> tuple[Path, str]:
+    """A file, and the name of what is wanted in it: `model.safetensors#wte.weight`.
+
+    >>> file_and_name("model.safetensors#wte.weight")[1]
+    'wte.weight'
+    """
+    path, _, inner = (name, "", "") if Path(name).is_file() else name.partition("#")
+    return Path(path), inner
+
+
+def refuse_missing(path: Path, purpose: str) -> None:
+    if not path.is_file():
+        raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
+
+
 def refuse_folder(path: Path) -> None:
     if path.is_dir():
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")

@@ -7,7 +7,7 @@ least to what binds most:
     term        factor · factor / factor
     factor      -factor, or a power
     power       atom, or atom²
-    atom        0.88, 1.2e-02, √8, √(…), (…), exp(…), [0.88 0.92] or [expression, expression]
+    atom        0.88, 1.2e-02, 45°, √8, √(…), (…), exp(…), [0.88 0.92] or [expression, expression]
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from tests.intervals import Interval, cos, exp, gelu, printed, relu, root, sin
+from tests.intervals import Interval, arccos, cos, exp, gelu, printed, relu, root, sin
 
 Words = deque[str]
 
 # NumPy's, for they spread an operation on numbers over vectors.
 SUMS = {"+": np.add, "-": np.subtract}
 PRODUCTS = {"·": np.multiply, "/": np.divide}
-FUNCTIONS = {"exp": exp, "cos": cos, "sin": sin, "relu": relu, "gelu": gelu}
+FUNCTIONS = {"arccos": arccos, "exp": exp, "cos": cos, "sin": sin, "relu": relu, "gelu": gelu}
 
 SIGN = re.compile(r" ([=≈]) (?=[^=≈]*$)")
 VECTOR = r"\[[^\[\]]+\]"
-NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?°?"
 WORD = re.compile("|".join([VECTOR, NUMBER, *FUNCTIONS, "[-+·/√²()]"]))
 END = "the end"
 

@@ -53,6 +53,8 @@ def printed(text: str) -> Interval:
     >>> printed("0.5"), printed("8")
     (Interval(low=0.45, value=0.5, high=0.55), Interval(low=8.0, value=8.0, high=8.0))
     """
+    if text.endswith("°"):
+        return printed(text[:-1]).map(math.radians)
     mantissa, _, power = text.partition("e")
     digits = len(mantissa.partition(".")[2])
     half = 0.5 * 10.0 ** (int(power or 0) - digits) if digits or power else 0.0
@@ -66,6 +68,10 @@ def root(number: Interval) -> Interval:
 
 def exp(number: Interval) -> Interval:
     return number.map(math.exp)
+
+
+def arccos(number: Interval) -> Interval:
+    return number.map(lambda value: math.acos(min(max(value, -1.0), 1.0)))
 
 
 def cos(angle: Interval) -> Interval:

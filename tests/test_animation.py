@@ -17,9 +17,9 @@ from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.pages import stills
 from attnviz.renderers.picture.palettes import indexed
 from attnviz.renderers.picture.redrawing import only_new
+from attnviz.renderers.picture.stills import stills
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
 from tests.test_sections import TOKENS, path, scores_section
@@ -49,12 +49,21 @@ def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     made = opened(view_of(*path(moments=3), provenance=provenance), seconds=1.5)
 
     assert getattr(made, "n_frames", 1) == 5 + 3 + 1
-    assert durations(made) == [1500] * 4 + [900] + [900] * 3 + [3000]
+    assert durations(made) == [1500] * 5 + [750] + [240] * 2 + [3000]
     assert made.size == (1280, 720)
     assert made.info["loop"] == 0
     comment = made.info["comment"].decode()
     assert json.loads(comment) == asdict(provenance)
     assert '"text": "日本"' in comment
+
+
+def test_paragraphs_stay_five_seconds_and_single_cells_less_than_one() -> None:
+    """Half as long as a step stays what has a new sentence over new tables."""
+    section = scores_section(moments=4)
+    *first, last = section.moments
+    made = opened(view_of(replace(section, moments=(*first, replace(last, about="New.")))))
+
+    assert durations(made) == [5000, 2500, 800, 800, 2500, 10000]
 
 
 def test_a_moment_is_never_too_short_to_be_seen() -> None:

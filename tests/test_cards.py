@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.card_tables import (
     LONGEST_SIDE,
@@ -23,11 +25,13 @@ from attnviz.renderers.picture.cards import (
     MOST_LINES,
     SMALL,
     SMALLER_HEADING,
+    SUM,
     WIDEST_HEADING,
     WORDS_ALONE,
     Card,
     card_of,
     draw_card,
+    foot,
     head,
     least_width,
 )
@@ -41,13 +45,14 @@ from attnviz.renderers.picture.flow import (
     flow,
 )
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.pages import GROWN, PAGES, page
+from attnviz.renderers.picture.pages import GROWN, LARGER, PAGES, page
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
+from attnviz.wording.sums import Sum
 from tests.hand import causal_weights, many_words, vectors
 
 LONG = "what comes of the first and the second and the third and the fourth of all the tables"
@@ -59,7 +64,7 @@ def section(*grids: Grid, title: str = "a step", about: str = "What it does.") -
 
 
 def heads(count: int, *names: str) -> list[Grid]:
-    return [causal_weights(f"{name} H{head}") for name in names for head in range(count)]
+    return [causal_weights(f"{name} · head {head}") for name in names for head in range(count)]
 
 
 def chart() -> Curves:
@@ -117,10 +122,13 @@ def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
 
 
 def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_tables() -> None:
-    wide, narrow = (heads(2, name) for name in ("scores before scaling and mask", "scores"))
+    wide, narrow = (heads(2, name) for name in ("scores before scaling and mask", "w"))
 
-    assert [each.title for each in card_of(section(*wide)).drawn] == ["H0", "H1"]
-    assert [each.title for each in card_of(section(*narrow)).drawn] == ["scores H0", "scores H1"]
+    assert [each.title for each in card_of(section(*wide)).drawn] == ["head 0", "head 1"]
+    assert [each.title for each in card_of(section(*narrow)).drawn] == [
+        "w · head 0",
+        "w · head 1",
+    ]
 
 
 @given(st.text("abcdefgh ", min_size=1, max_size=80))
@@ -163,7 +171,7 @@ def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
         assert heading.x + text_width(heading.text, heading.size * BOLD) < left
         assert left + width < 4.0
         assert bottom == heading.y
-    assert {"-1", "0", "1"} <= set(words_of(layout))
+    assert {"−1", "0", "1"} <= set(words_of(layout))
 
 
 def test_where_there_is_no_room_for_all_keys_some_are_left_out() -> None:
@@ -212,7 +220,7 @@ def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
 
 
 def test_tables_beside_and_below_each_other_share_their_labels() -> None:
-    tables = body(card_of(section(*heads(2, "scores", "weights"))).drawn, 2, 1.0).tables
+    tables = body(card_of(section(*heads(2, "scores", "weights"))).drawn, 2, (1.0, 1.0)).tables
 
     assert [bool(each.rows.labels) for each in tables] == [True, False, True, False]
     assert [bool(each.columns.labels) for each in tables] == [False, False, True, True]
@@ -244,7 +252,7 @@ def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> Non
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
     card = card_of(section(causal_weights()))
-    wide = body(card.drawn, 1, 1.0, 3.0).tables[0]
+    wide = body(card.drawn, 1, (1.0, 3.0)).tables[0]
 
     assert wide.width == pytest.approx(wide.height * ON_CARDS.stretch)
 
@@ -285,7 +293,7 @@ def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
 
     assert narrow.body.tables[0].width < wide.body.tables[0].width
     assert wide.body.tables[0].width == pytest.approx(
-        body(card.drawn, 1, 1.0).tables[0].width * WIDER
+        body(card.drawn, 1, (1.0, 1.0)).tables[0].width * WIDER
     )
 
 
@@ -316,12 +324,11 @@ def gaps(made: Flow, spare: float) -> list[float]:
 
 
 def test_cells_grow_only_as_long_as_everything_fits() -> None:
-    least = body(card_of(step()).drawn, 2, 1.0).tables[0].height / 4
+    least = body(card_of(step()).drawn, 2, (1.0, 1.0)).tables[0].height / 4
     few, more, many = map(cell_among, (2, 10, 60))
 
-    assert few == pytest.approx(least * GROWN[-1])
-    assert least < more < few
-    assert many < least
+    assert 0 < many < more <= few
+    assert least < few <= least * LARGER[0] * GROWN[-1] * 2
 
 
 def step() -> Section:
@@ -331,10 +338,54 @@ def step() -> Section:
 def cell_among(count: int) -> float:
     """How high a cell is on a slide of so many steps, all of which lie on it."""
     steps = tuple(step() for _ in range(count))
-    layout = page([Group("steps", steps)], Look(size=PAGES[0]), Captions("a title"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        layout = page([Group("steps", steps)], Look(size=PAGES[0]), Captions("a title"))
     for panel in layout.panels:
         left, bottom, width, height = panel.box
         assert min(left, bottom) > 0
         assert left + width < layout.size[0]
         assert bottom + height < layout.size[1]
     return layout.panels[0].box[3] / 4
+
+
+def summed(*lines: str) -> Section:
+    sums = tuple(Sum("a", line, "1", True) for line in lines)
+    return replace(section(vectors(4, 3)), sums=sums)
+
+
+def test_a_card_has_its_first_sums_and_says_how_many_are_left() -> None:
+    card = replace(card_of(summed("1", "2", "3", "4")), most=3)
+
+    assert foot(card, 4.0) == ("a = 1 = 1", "a = 2 = 1", "… and 2 more")
+    assert foot(replace(card, most=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
+    assert foot(replace(card, most=0), 4.0) == ()
+
+
+def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
+    card = replace(card_of(summed(" + ".join(["0.25"] * 400), "2")), most=3)
+
+    assert foot(card, 3.0)[-1] == "…"
+    assert len(foot(card, 3.0)) == 3
+    assert all(text_width(line, SUM) <= 3.0 for line in foot(card, 3.0))
+
+
+def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
+    card = replace(card_of(summed("1", "2", "3")), most=8)
+    (row,) = flow([card], 4.0, 1.0).rows
+    layout = draw_card(card, row[0].body, 0.0, 0.0, row[0].width)
+    sums = [word for word in layout.words if word.text.endswith(" = 1")]
+
+    assert len(sums) == 3
+    assert min(box[1] for box in boxes_of(layout)) > max(word.y for word in sums)
+    assert -row[0].height <= min(word.y for word in sums)
+
+
+def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
+    card = card_of(section(vectors(4, 8)))
+    fine = replace(card, fine=True)
+    usual, small = (flow([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
+
+    assert small.body.tables[0].width < usual.body.tables[0].width / 2
+    assert head(fine, 4.0).lines == ()
+    assert small.body.tables[0].columns.labels == ()

@@ -456,9 +456,8 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "number": (
         ["--repeats", "x"],
-        "invalid value for '--repeats': Input should be a valid integer, unable to parse string "
-        "as an integer",
-        "attnviz compare --help lists the options",
+        "--repeats is 'x', and must be a whole number",
+        "try --repeats 20",
     ),
     "heads": (
         ["--by", "heads", "--values", "1,3"],

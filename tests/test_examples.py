@@ -14,14 +14,14 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking, shipped
+from attnviz.examples import checking, names, shipped
 from attnviz.examples.draws import Draw, Recipe, drawn
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import walk
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
-NAMES = shipped.names()
+NAMES = names.names()
 
 MINE = """\
 title = "Mine"
@@ -123,7 +123,7 @@ def altered(text: str, place: int) -> str:
 def test_a_digit_that_is_off_by_one_is_found(
     attnviz: Attnviz, tmp_path: Path, name: str, place: int
 ) -> None:
-    text = (shipped.FOLDER / f"{name}.toml").read_text("utf-8")
+    text = (names.FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
     path.write_text(text[:start] + altered(text[start:], place), "utf-8")
@@ -522,10 +522,9 @@ def test_a_name_is_needed(attnviz: Attnviz) -> None:
 
     assert result.status == 2
     assert result.err.splitlines() == [
-        "error: missing argument 'NAME'",
-        " hint: attnviz example show --help lists the options",
+        "error: attnviz example show needs a NAME",
+        " hint: attnviz example list names them",
     ]
-    assert "[required]" in attnviz("example", "show", "--help").out
 
 
 def test_a_broken_file_does_not_keep_the_others_from_being_checked(
@@ -539,6 +538,58 @@ def test_a_broken_file_does_not_keep_the_others_from_being_checked(
     assert result.status == 2
     assert "✓ scores: 4 numbers" in result.out
     assert "'title' is no text" in result.err
+
+
+REFUSED_IN_A_FILE = {  # settings that cannot be, and what to try: in keys, for there are no options
+    "heads = 3": "try heads = 2, dim = 9, or give head_dim",
+    "temperature = 0.0": "try temperature = 0.5 (sharper) or temperature = 2 (flatter)",
+    'norm = "pre"': "give layers = 1",
+    'variant = "plain"\nhead_dim = 3': "try head_dim = 8, or variant = 'scaled'",
+}
+
+
+@pytest.mark.parametrize("settings", REFUSED_IN_A_FILE)
+def test_what_to_try_in_a_file_is_said_in_its_keys(
+    attnviz: Attnviz, tmp_path: Path, settings: str
+) -> None:
+    odd = tmp_path / "odd.toml"
+    odd.write_text(
+        f'title = "Odd"\ntext = "a b"\n[settings]\ntokenizer = "words"\n{settings}\n'
+        '[[expect]]\nstep = "scores"\nshape = [2, 2]\n'
+    )
+
+    for command in ("check", "show"):
+        result = attnviz("example", command, str(odd))
+        assert (result.status, result.err.splitlines()[1]) == (
+            2,
+            f" hint: {REFUSED_IN_A_FILE[settings]}",
+        )
+        assert "--" not in result.err
+        assert "✓" not in result.out
+
+
+def test_nothing_is_called_right_of_what_was_refused(
+    attnviz: Attnviz, mine: Path, tmp_path: Path
+) -> None:
+    broken, other = tmp_path / "broken.toml", tmp_path / "other.toml"
+    broken.write_text("title = 3")
+    other.write_text("title = 4")
+
+    alone = attnviz("example", "check", str(broken))
+    assert (alone.status, alone.out) == (2, f"✗ {broken} is refused\n")
+
+    result = attnviz("example", "check", str(broken), str(mine), str(other), "-q")
+    assert result.out.splitlines() == [
+        f"✗ {broken} is refused",
+        f"✗ {other} is refused: line 1 of '{other}': 'title' is no text",
+        "1 example, 2 expectations, 6 printed numbers: ✓, and 2 examples refused",
+    ]
+
+
+def test_a_query_that_an_example_has_not_is_refused(attnviz: Attnviz) -> None:
+    result = attnviz("example", "show", "simplified", "--query", "zebra")
+
+    assert result.err.startswith("error: no token of the sentence is 'zebra'\n hint: ")
 
 
 def test_a_file_that_expects_nothing_is_refused(attnviz: Attnviz, mine: Path) -> None:

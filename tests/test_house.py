@@ -195,6 +195,48 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     assert loaded_after(code) & (HEAVY | {"markdown_it", "pygments"}) == set()
 
 
+SOON = (  # said before torch could be there
+    ("run", "a", "--query", "b"),
+    ("run", "a b", "--query", "c", "-t", "words"),
+    ("run", ""),
+    ("run", "a", "--show", "x"),
+    ("run", "a", "-v", "x"),
+    ("run", "a", "-t", "x"),
+    ("run", "a", "--dim", "x"),
+    ("run", "a", "--heads", "3"),
+    ("run", "a", "--dim", "0"),
+    ("run", "a", "--device", "x"),
+    ("run", "a", "--positions", "rotary", "--dim", "3"),
+    ("run", "a", "--memory", ""),
+    ("run", "a", "--embeddings", "no.npy"),
+    ("run", "--given", "no.toml"),
+    ("run", "--trace", "no.npz"),
+    ("run", "--file", "no.txt"),
+    ("run", "a", "-o", "a.xyz"),
+    ("run", "a", "--size", "x"),
+    ("run", "a", "--mask"),
+    ("run", "a", "b"),
+    ("steps", "a", "--query", "b"),
+    ("compare", "a", "--by", "x"),
+    ("compare", "a", "--values", "x,y"),
+    ("compare", "a", "--reference", "x"),
+    ("compare", "a", "--query", "b"),
+    ("compare", "a", "--by", "heads", "--values", "1,3"),
+    ("example", "show", "x"),
+    ("example", "show", "simplified", "--query", "x"),
+    ("example", "x"),
+    ("runn",),
+)
+LISTS = (("example", "list"), ("variants",), ("tokenizers",), ("version",), ("help", "run"))
+
+
+@pytest.mark.parametrize("arguments", [*SOON, *LISTS], ids=" ".join)
+def test_mistakes_and_lists_wait_for_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    code = f"from attnviz.cli.app import main; print(main({[*arguments]}))"
+
+    assert loaded_after(code) & (HEAVY - {"tiktoken"} | {"pydantic"}) == set()
+
+
 def test_a_run_loads_no_matplotlib() -> None:
     assert "matplotlib" not in loaded_after("from attnviz.cli.app import main; main(['run', 'a'])")
 

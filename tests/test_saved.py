@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, Trace, compare, read, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.examples import shipped
+from attnviz.examples import names, shipped
 from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SAVED
 from tests.conftest import Attnviz
@@ -107,7 +107,7 @@ def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) 
     assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", names.names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
     made = shipped.example(name).trace()
 

@@ -24,7 +24,7 @@ NEEDED: dict[str, dict[str, Any]] = {  # what else must be given, for a setting 
 
 
 def test_every_setting_is_an_option_of_run(attnviz: Attnviz) -> None:
-    listed = attnviz("run", "--help").out
+    listed = attnviz("run", "--help-all").out
 
     assert [field.name for field in fields(Settings) if option(field.name) not in listed] == []
 

@@ -102,6 +102,25 @@ def test_the_tables_of_the_steps_are_the_trace() -> None:
     assert np.allclose(found["weighted"][0].values.sum(0), layer.context[3].numpy())
 
 
+@pytest.mark.parametrize("query", [None, 1])
+def test_one_scale_of_colour_shows_that_scaling_makes_scores_smaller(query: int | None) -> None:
+    """Slide by slide, too: of a step alone a colour means what it means in the others."""
+    made = trace(TEXT, variant="causal")
+    found = {each.name: each for each in walk(made, StepSettings(query=query))}
+    grids = [grid for name in ("scores", "scaling", "mask") for grid in found[name].grids]
+    moments = [grid for each in found["scores"].moments for grid in each.grids]
+
+    assert len({grid.scale for grid in grids}) == 1
+    assert {grid.scale for grid in moments if grid.scale.label == "score"} == {grids[0].scale}
+    assert grids[0].scale.high >= float(np.abs(grids[0].values).max())
+
+
+def test_what_a_mask_hides_is_minus_infinity_in_its_step() -> None:
+    values = step("mask", 1, variant="causal").grids[0].values
+
+    assert np.isneginf(values).tolist() == [[False, False, True, True]]
+
+
 def test_a_query_restricts_what_reads_and_not_what_is_read() -> None:
     found = {each.name: each.grids for each in steps_of(query=2)}
 
@@ -291,7 +310,7 @@ def test_one_head_can_be_followed() -> None:
     one = step("scores", 1, variant="multi-head", head=1)
 
     assert len(both.grids) == 2
-    assert [grid.title for grid in one.grids] == ["scores H1"]
+    assert [grid.title for grid in one.grids] == ["scores · head 1"]
     assert one.sums == both.sums[4:]
 
 

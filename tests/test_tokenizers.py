@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import string
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import tiktoken_ext.openai_public
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken.load import data_gym_to_mergeable_bpe_ranks
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens import gpt2
+from attnviz.tokens.encodings import encode
 from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
 
 TEXT = st.text(min_size=1).filter(str.strip)
@@ -49,15 +51,53 @@ def test_the_sums_are_the_ones_that_tiktoken_names() -> None:
     assert all(checksum in source for checksum in gpt2.SUMS.values())
 
 
-def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gpt2.SUMS, "vocab.bpe", "0" * 64)
-    gpt2.encoding.cache_clear()
+@pytest.mark.parametrize("text", ["I", "日" * 100])
+def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    whole = tokenize(text, "gpt2")
+    for kept in (gpt2.encoding, gpt2._entries, gpt2._rank, gpt2._merged):
+        kept.cache_clear()
+    monkeypatch.setitem(gpt2.SUMS, "encoder.json", "0" * 64)
 
     with pytest.raises(AttnvizError, match="GPT-2's vocabulary is damaged"):
-        tokenize("I", "gpt2")
+        tokenize(text, "gpt2")
 
     monkeypatch.undo()
-    assert tokenize("I", "gpt2").ids == (40,)
+    assert tokenize(text, "gpt2") == whole
+
+
+WORDS = ["the", " learning", " unbelievably", "'ll", "n't", "  \n", "2025", " ", "\x1d"]
+OTHERS = [" Größe", "日本", "½", "\xa0", "e\u0301", "\u180e"]
+SOME = (
+    st.text(max_size=20)
+    | st.text(alphabet=string.printable, max_size=30)
+    | st.lists(st.sampled_from(WORDS + OTHERS)).map("".join)
+)
+
+
+@settings(max_examples=500)
+@given(SOME)
+def test_words_looked_up_in_the_file_are_cut_as_by_the_whole_vocabulary(text: str) -> None:
+    assert gpt2.gpt2(text) == encode(gpt2.encoding(), text)
+
+
+def test_a_piece_has_the_id_in_the_file_that_the_vocabulary_gives_it() -> None:
+    ranks = gpt2.ranks(*(gpt2._read(name) for name in gpt2.SUMS))
+    some = [*ranks][::20]
+
+    assert [gpt2._rank(piece) for piece in some] == [ranks[piece] for piece in some]
+
+
+def test_a_short_text_needs_no_vocabulary_and_a_long_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpt2, "encoding", lambda: pytest.fail("the vocabulary is loaded"))
+
+    assert len(tokenize("unbelievably " * 500, "gpt2")) > 500
+    assert len(tokenize("Größe, 日本, naïve", "gpt2")) > 5
+    with pytest.raises(pytest.fail.Exception):
+        tokenize(" ".join(map(str, range(gpt2.FEW + 1))), "gpt2")
+    with pytest.raises(pytest.fail.Exception):
+        tokenize("é" * (gpt2.FOREIGN + 1), "gpt2")
 
 
 def test_a_special_token_in_a_sentence_is_ordinary_characters() -> None:

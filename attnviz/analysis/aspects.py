@@ -38,8 +38,7 @@ class Aspect:
 def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
     """What is compared by: a second sentence settles it, and without one it is the scale."""
     chosen = by or (TEXT if texts else "scale")
-    if chosen not in ASPECTS:
-        raise unknown("way to compare by", chosen, ASPECTS)
+    refuse_unknown_aspect(chosen)
     if texts and chosen != TEXT:
         raise AttnvizError(
             f"a second sentence is given, and --by {chosen}",
@@ -56,6 +55,11 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
             'give both: attnviz compare "I am learning this" "you are teaching that"',
         )
     return chosen
+
+
+def refuse_unknown_aspect(by: str) -> None:
+    if by not in ASPECTS:
+        raise unknown("way to compare by", by, ASPECTS)
 
 
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import placed
 from attnviz.traces.layers import Scored, score
-from attnviz.traces.plan import Plan, planned, refuse_odd_rotary
+from attnviz.traces.plan import Plan, planned
+from attnviz.traces.settings import refuse_odd_rotary
 from attnviz.traces.source import Source, embed
 from attnviz.vectors.drawn import Seeds
 
@@ -52,7 +53,7 @@ def quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
 
 def plan_of(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
     plan = planned(source.settings, source.matrices, dim, seeds=seeds)
-    refuse_odd_rotary(plan)
+    refuse_odd_rotary(source.settings, plan.width)
     return plan
 
 

@@ -1,11 +1,22 @@
-"""Words for what can be chosen of a transformer block; apart, for lists of them need no torch."""
+"""Words for what can be chosen of a block and of a device; apart, for lists need no torch."""
 
 from __future__ import annotations
 
+import re
 from typing import Literal, get_args
+
+from attnviz.errors import unknown
 
 Place = Literal["post", "pre"]  # of the norm
 Activation = Literal["relu", "gelu"]
 
+KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
+DEVICES = ("auto", *KINDS)
 NORMS: tuple[Place, ...] = get_args(Place)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+
+
+def refuse_unknown_device(name: str) -> None:
+    """A name that no machine has; whether this one has it, torch alone knows."""
+    if name != "auto" and not re.fullmatch(rf"({'|'.join(KINDS)})(:\d+)?", name):
+        raise unknown("device", name, DEVICES)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import torch
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.attention.choices import refuse_unknown_device
+from attnviz.errors import AttnvizError
 
 # Scores, scaled scores and weights are kept; masking and softmax need a copy each meanwhile.
 STEPS_HELD = 5
-KINDS = ("cpu", "cuda", "mps", "xpu")
 
 
 def choose(name: str, dtype: str) -> torch.device:
     """The device of this name; `auto` is the fastest that this machine has."""
+    refuse_unknown_device(name)
     if name == "auto":
         preferred = [found for found in reversed(available()) if supports(found, dtype)]
         return torch.device("cuda" if "cuda:0" in preferred else preferred[0])
-    if not re.fullmatch(rf"({'|'.join(KINDS)})(:\d+)?", name):
-        raise unknown("device", name, ["auto", *KINDS])
     wanted = name if ":" in name or name in ("cpu", "mps") else f"{name}:0"
     if wanted.removesuffix(":0") not in {found.removesuffix(":0") for found in available()}:
         raise AttnvizError(

@@ -13,7 +13,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
+from attnviz.cli.parsing import Parsing
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.labels import printable
 from attnviz.version import __version__
@@ -29,9 +31,16 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Show every number on the way, step by step; with --query its arithmetic.",
     ),
     "example": ("", "Recompute the textbooks' worked examples, and show them step by step."),
+    "variants": (
+        "attnviz.cli.answers:variants",
+        "List the kinds of attention, and what each does.",
+    ),
+    "tokenizers": ("attnviz.cli.answers:tokenizers", "List the ways to cut a text into tokens."),
+    "help": ("attnviz.cli.answers:help_", "Show the help of a command, as its --help does."),
+    "version": ("attnviz.cli.answers:version", "Print the version."),
 }
 EXAMPLE_COMMANDS = {
-    "list": ("attnviz.cli.example:list_", "List the worked examples, and what each shows."),
+    "list": ("attnviz.cli.answers:examples", "List the worked examples, and what each shows."),
     "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
     "check": (
         "attnviz.cli.example:check",
@@ -47,17 +56,35 @@ PLAIN: dict[str, Any] = {
 }
 
 
-class Commands(TyperGroup):
+class Commands(Parsing, TyperGroup):
     """The table above as a group: a command is imported when it is called."""
 
     table = COMMANDS
+    usual = "run"  # what is called where no command is named
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.table]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """With the usual command before options that are its own, and before a bare dash."""
+        if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
+            return super().parse_args(ctx, [self.usual, *args])
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called; of other words the usual one, which takes them."""
+        if args[0] in self.table:
+            return super().resolve_command(ctx, args)
+        if not ctx.resilient_parsing:
+            self.refuse_misspelt(ctx, args[0])
+        return super().resolve_command(ctx, [self.usual, *args])
+
+    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+        """A sentence is a text, and so is a word that is like no command."""
+        if guesses.resembles(word, self.table):
+            raise unknown("command", word, self.table)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if " " in cmd_name:
-            raise AttnvizError("a sentence is no command", f'try: attnviz run "{cmd_name}"')
         if cmd_name not in self.table:
             raise unknown("command", cmd_name, self.table)
         path, _ = self.table[cmd_name]
@@ -66,6 +93,10 @@ class Commands(TyperGroup):
         alone = typer.Typer(**PLAIN)
         alone.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
         return typer.main.get_command(alone)
+
+    def _is_own_option(self, ctx: Any, word: str) -> bool:
+        names = {name for each in self.get_params(ctx) for name in each.opts}
+        return word.partition("=")[0] in names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -77,6 +108,14 @@ class ExampleCommands(Commands):
     """The commands below `attnviz example`."""
 
     table = EXAMPLE_COMMANDS
+    usual = "show"
+
+    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+        """An example's name is enough to show it."""
+        from attnviz.examples import names
+
+        if not names.is_one(word):
+            raise unknown("command or example", word, [*self.table, *names.names()])
 
 
 def _examples() -> typer.Typer:
@@ -98,10 +137,25 @@ def _examples() -> typer.Typer:
 app = typer.Typer(name="attnviz", cls=Commands, **PLAIN)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         typer.echo(f"attnviz {__version__}")
         raise typer.Exit
+
+
+def _install_completion(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        typer.echo(f"wrote {completion.install()}; it takes effect in the next shell")
+        raise typer.Exit
+
+
+def _show_completion(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        typer.echo(completion.script())
+        raise typer.Exit
+
+
+_SHELLS = ", ".join(completion.SHELLS)
 
 
 @app.callback(invoke_without_command=True)
@@ -109,6 +163,24 @@ def attnviz_(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            help=f"Let the Tab key complete commands, options and names ({_SHELLS}).",
+            callback=_install_completion,
+            is_eager=True,
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            help="Print the lines that do so, for the shell's own file.",
+            callback=_show_completion,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """See attention: which word of a sentence reads which, by how much, and what comes out.
@@ -123,13 +195,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, _stop)
+    completion.prepare()
     try:
-        status = app(args=arguments, standalone_mode=False)
+        status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
-    except typer.TyperException as error:
-        return _refuse(_sentence(error.format_message()), _where_options_are(arguments))
     except MemoryError:
         return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
     except (KeyboardInterrupt, typer.Abort):
@@ -146,15 +217,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _discard_output()
         raise
     return status if isinstance(status, int) else 0
-
-
-def _where_options_are(arguments: Sequence[str] | None) -> str:
-    given = sys.argv[1:] if arguments is None else arguments
-    command = next((word for word in given if word in COMMANDS), "run")
-    if command == "example":
-        words = [word for word in given if word in EXAMPLE_COMMANDS]
-        command = " ".join(["example", *words[:1]])
-    return f"attnviz {command} --help lists the options"
 
 
 def _prepare_streams() -> None:
@@ -183,8 +245,3 @@ def _refuse(problem: str, hint: str) -> int:
     typer.echo(printable(problem), err=True)
     typer.echo(f" hint: {printable(hint)}", err=True)
     return 2
-
-
-def _sentence(message: str) -> str:
-    """As our own errors begin: in lower case, and without a full stop."""
-    return message[:1].lower() + message[1:].rstrip(".")

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    TEXT,
+    chosen_aspect,
+    chosen_reference,
+    chosen_values,
+)
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
+from attnviz.traces import foreseen
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -51,6 +58,8 @@ class ComparisonOptions:
             "--by",
             metavar="WHAT",
             help=f"What differs: {_LISTED}.  [default: scale]",
+            short=f"What differs: {', '.join(ASPECTS)}.",
+            among={name: aspect.about for name, aspect in ASPECTS.items()},
         ),
     ] = None
     values: Annotated[
@@ -60,6 +69,8 @@ class ComparisonOptions:
             "--values",
             metavar="A,B,…",
             help="Its values, with commas; each has sensible ones.",
+            short="Its values, if not the usual ones: --by dim --values 8,64",
+            example="8,64",
         ),
     ] = None
     reference: Annotated[
@@ -69,6 +80,7 @@ class ComparisonOptions:
             "--reference",
             metavar="VALUE",
             help="The value that the others are subtracted from.  [default: the first]",
+            example="scaled",
         ),
     ] = None
     repeats: Annotated[
@@ -78,6 +90,7 @@ class ComparisonOptions:
             "--repeats",
             metavar="N",
             help="How many seeds conclusions and curves are drawn over.",
+            short="How many seeds conclusions are drawn over, if not 20: --repeats 100",
         ),
     ] = 20
     mean: Annotated[
@@ -94,6 +107,25 @@ class ComparisonOptions:
         if self.values is None:
             return None
         return [value.strip() for value in self.values.split(",") if value.strip()]
+
+    def refuse_odd(self, settings: Settings) -> None:
+        """What can be refused before anything is computed."""
+        by = self.aspect
+        if by == TEXT or (by == "device" and self.values is None):
+            return  # only tokens, or torch, tell more
+        names = chosen_values(by, self.names())
+        chosen_reference(names, self.reference)
+        for name in names:
+            foreseen.refuse_settings(ASPECTS[by].choose(settings, name))
+
+    @property
+    def aspect(self) -> str:
+        """What differs, said or not."""
+        return chosen_aspect(self.by, self.values, texts=self.other is not None)
+
+    def query_of(self, wanted: OutputOptions) -> str | None:
+        """The token that is asked for, where every way of attending has the same tokens."""
+        return None if self.aspect in ("tokenizer", TEXT) else wanted.query
 
 
 @accepts(
@@ -121,12 +153,20 @@ def compare(
     Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
     scores are divided by the square root of a head's width. With OTHER: two sentences of as many
     tokens, place by place.
+
+    \b
+    attnviz compare "I am learning this" --by mask
+    attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     refuse_both(saved.trace, typed.of(text, matrices))
     settings = settings_of(text, attention, matrices)
+    chosen.refuse_odd(settings)
     if saved.trace is None:
-        origin: str | Trace | None = source.read_or_given(text, matrices.given)
+        source.ask_about_a_file(text.text, quiet=wanted.quiet)
+        origin: str | Trace | None
+        origin = words = source.read_or_given(text, matrices.given)
+        foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         command = command_line("compare", text, settings, chosen, wanted, pictures)
     else:
         from attnviz.cli.saved import read_again

@@ -1,4 +1,4 @@
-"""`attnviz example`: the textbooks' worked examples, listed, shown and checked."""
+"""`attnviz example`: the textbooks' worked examples, shown and checked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnviz.cli import output
-from attnviz.cli.help import in_section
+from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
+from attnviz.examples.names import names as all_names
+from attnviz.examples.names import path_of, titles
 from attnviz.renderers import suffixes
+from attnviz.tokens.finding import find_query
 from attnviz.tokens.labels import printable
 from attnviz.wording.words import counted
 
@@ -29,29 +32,25 @@ class ExampleOptions:
 
     name: Annotated[
         str,
-        typer.Argument(
+        positional(
+            "Example",
             metavar="NAME",
             help="An example's name (attnviz example list), or a file of your own.",
-            rich_help_panel="Example",
+            short="An example's name (attnviz example list), or a file of your own.",
+            among=titles,
         ),
     ]
     item: Annotated[
         int | None,
         in_section(
-            "Example", "--item", metavar="N", help="Which of a batch, from 1.  [default: 1]"
+            "Example",
+            "--item",
+            metavar="N",
+            help="Which of a batch, from 1.  [default: 1]",
+            short="Which of a batch, from 1: --item 2",
+            example="2",
         ),
     ] = None
-
-
-def list_() -> None:
-    """List the worked examples, and what each shows."""
-    from attnviz.examples import shipped
-
-    names = shipped.names()
-    width = max(map(len, names))
-    for name in names:
-        typer.echo(f"{name:<{width}}  {shipped.example(name).title}")
-    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {names[0]}")
 
 
 @accepts(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
@@ -62,14 +61,22 @@ def show(
 
     Its own query is followed unless --query names another. Takes what attnviz steps takes, and
     writes the same files.
+
+    \b
+    attnviz example show simplified
+    attnviz example show dave --step softmax -o dave.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
     command = command_line("example show", chosen, walking, wanted, pictures)
 
+    path_of(chosen.name)  # which refuses a name before more is loaded
+
     from attnviz.examples import shipped
 
     example = shipped.example(chosen.name)
+    if wanted.query is not None and example.tokens is not None:
+        find_query(example.tokens, wanted.query)
     trace = example.trace(chosen.item, command=command)
     view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
     output.deliver(view, wanted, pictures, walking.seconds_per_step)
@@ -78,10 +85,11 @@ def show(
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        positional(
+            "Example",
             metavar="[NAME…]",
             help="Examples by name, or files of your own.  [default: all]",
-            rich_help_panel="Example",
+            among=titles,
         ),
     ] = None,
     quiet: Annotated[
@@ -94,44 +102,55 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    from attnviz.examples import shipped
     from attnviz.examples.checking import numbers_in
 
-    checked = _checked(names or shipped.names(), quiet)
+    checked = _checked(names or all_names(), quiet)
     findings = [found for _, each in checked.done for found in each]
     numbers = sum(numbers_in(example) for example, _ in checked.done)
     wrong = sum(not found.passed for found in findings)
-    verdict = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "all ✓"
-    typer.echo(
-        f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
-        f"{counted(numbers, 'printed number')}: {verdict}"
-    )
-    if checked.refused is not None:
-        raise checked.refused
+    if checked.done:
+        typer.echo(
+            f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
+            f"{counted(numbers, 'printed number')}: {_verdict(wrong, len(checked.refused))}"
+        )
+    if checked.refused:
+        raise checked.refused[0]
     if wrong:
         raise typer.Exit(1)
 
 
+def _verdict(wrong: int, refused: int) -> str:
+    """
+    >>> _verdict(0, 0), _verdict(2, 1), _verdict(0, 1)
+    ('all ✓', '✗ 2 expectations not met, and 1 example refused', '✓, and 1 example refused')
+    """
+    met = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "✓" if refused else "all ✓"
+    return f"{met}, and {counted(refused, 'example')} refused" if refused else met
+
+
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Examples with what was found in them; and the first error, if a file was broken."""
+    """Examples with what was found in them; and what is wrong with those that are broken."""
 
     done: list[tuple[Example, list[Finding]]]
-    refused: AttnvizError | None
+    refused: list[AttnvizError]
 
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
     from attnviz.examples import checking, shipped
+    from attnviz.examples.file import in_keys
 
     done: list[tuple[Example, list[Finding]]] = []
-    refused: AttnvizError | None = None
+    refused: list[AttnvizError] = []
     for name in names:
         try:
             example = shipped.example(name)
             done.append((example, _told(example, checking.findings(example), quiet)))
         except AttnvizError as error:
-            refused = refused or error
+            refused.append(in_keys(error))
+            why = f": {refused[-1]}" if len(refused) > 1 else ""  # the first is said in the end
+            typer.echo(printable(f"✗ {name} is refused{why}"))
     return Checked(done, refused)
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from attnviz.attention.choices import ACTIVATIONS
+from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS
 from attnviz.attention.variants import VARIANTS
-from attnviz.cli.help import in_section
+from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED
 from attnviz.traces.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
@@ -28,16 +26,24 @@ class TextOptions:
 
     text: Annotated[
         str | None,
-        typer.Argument(
+        positional(
+            "Text",
             metavar="TEXT",
             help="The sentence, in quotes; - reads it from standard input.",
-            rich_help_panel="Text",
+            short='The sentence, in quotes: "I am learning this"; - reads standard input.',
             show_default=False,
         ),
     ] = None
     file: Annotated[
         Path | None,
-        in_section("Text", "--file", metavar="PATH", help="Read the text from a UTF-8 file."),
+        in_section(
+            "Text",
+            "--file",
+            metavar="PATH",
+            help="Read the text from a UTF-8 file.",
+            short="Read the text from a UTF-8 file: --file story.txt",
+            example="story.txt",
+        ),
     ] = None
     tokenizer: Annotated[
         str,
@@ -48,6 +54,7 @@ class TextOptions:
             metavar="NAME",
             help=f"How the text is cut up: {', '.join(TOKENIZERS)}, or an encoding that tiktoken "
             "knows, such as o200k_base.",
+            among={name: each.about for name, each in TOKENIZERS.items()},
         ),
     ] = Settings.tokenizer
 
@@ -58,7 +65,15 @@ class AttentionOptions:
 
     variant: Annotated[
         str,
-        in_section("Attention", "--variant", "-v", metavar="NAME", help=f"The kind: {_VARIANTS}."),
+        in_section(
+            "Attention",
+            "--variant",
+            "-v",
+            metavar="NAME",
+            help=f"The kind: {_VARIANTS}.",
+            short=f"The kind: {', '.join(VARIANTS)}.",
+            among={name: variant.about for name, variant in VARIANTS.items()},
+        ),
     ] = Settings.variant
     dim: Annotated[
         int | None,
@@ -68,6 +83,8 @@ class AttentionOptions:
             "-d",
             metavar="N",
             help=f"How many numbers stand for a token.  [default: {DEFAULT_DIM}]",
+            short=f"How many numbers stand for a token, if not {DEFAULT_DIM}: --dim 16",
+            example="16",
         ),
     ] = None
     heads: Annotated[
@@ -78,6 +95,8 @@ class AttentionOptions:
             "-H",
             metavar="N",
             help="How many times attention is done side by side.  [default: the variant's]",
+            short="How many times attention is done side by side: --heads 4",
+            example="4",
         ),
     ] = None
     head_dim: Annotated[
@@ -87,6 +106,7 @@ class AttentionOptions:
             "--head-dim",
             metavar="N",
             help="The width of one head.  [default: dim over heads]",
+            example="4",
         ),
     ] = None
     scale: Annotated[
@@ -113,6 +133,7 @@ class AttentionOptions:
             metavar="N",
             help="Show a token only the N nearest: itself, N-1 before it and, unless causal, "
             "N-1 after it.",
+            example="2",
         ),
     ] = None
     temperature: Annotated[
@@ -122,6 +143,7 @@ class AttentionOptions:
             "--temperature",
             metavar="X",
             help="Divide scores by X, too: below 1 sharper, above 1 flatter.",
+            example="0.5",
         ),
     ] = None
     dropout: Annotated[
@@ -131,6 +153,7 @@ class AttentionOptions:
             "--dropout",
             metavar="P",
             help="Zero this share of the weights, and raise the rest, as in training.",
+            example="0.1",
         ),
     ] = None
     positions: Annotated[
@@ -140,6 +163,7 @@ class AttentionOptions:
             "--positions",
             metavar="KIND",
             help=f"Tell tokens where they stand: {', '.join(POSITIONS)}.",
+            among=POSITIONS,
         ),
     ] = Settings.positions
     embeddings: Annotated[
@@ -150,12 +174,18 @@ class AttentionOptions:
             metavar="FILE",
             help="Vectors of your own: .npy or .safetensors with a row for each token id, or text "
             "with a word and its numbers on each line (GloVe, word2vec).",
+            example="vectors.npy",
         ),
     ] = None
     seed: Annotated[
         int,
         in_section(
-            "Numbers", "--seed", "-s", metavar="N", help="Another seed draws other numbers."
+            "Numbers",
+            "--seed",
+            "-s",
+            metavar="N",
+            help="Another seed draws other numbers.",
+            short=f"Draw other numbers than those of seed {Settings.seed}: --seed 7",
         ),
     ] = Settings.seed
     device: Annotated[
@@ -165,12 +195,17 @@ class AttentionOptions:
             "--device",
             metavar="NAME",
             help="Where to compute: auto, cpu, cuda, cuda:1, mps, …",
+            among=DEVICES,
         ),
     ] = Settings.device
     dtype: Annotated[
         str,
         in_section(
-            "Numbers", "--dtype", metavar="NAME", help=f"How precisely: {', '.join(DTYPES)}."
+            "Numbers",
+            "--dtype",
+            metavar="NAME",
+            help=f"How precisely: {', '.join(DTYPES)}.",
+            among=DTYPES,
         ),
     ] = Settings.dtype
 
@@ -187,12 +222,17 @@ class MatrixOptions:
             metavar="FILE",
             help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}. What is missing is "
             "computed or drawn.",
+            example="numbers.toml",
         ),
     ] = None
     item: Annotated[
         int | None,
         in_section(
-            "Numbers", "--item", metavar="N", help="Which of a batch in it, from 1.  [default: 1]"
+            "Numbers",
+            "--item",
+            metavar="N",
+            help="Which of a batch in it, from 1.  [default: 1]",
+            example="1",
         ),
     ] = None
 
@@ -208,6 +248,7 @@ class SavedOptions:
             "--trace",
             metavar="FILE",
             help=f"In place of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
+            example="numbers.npz",
         ),
     ] = None
 
@@ -223,6 +264,7 @@ class BlockOptions:
             "--layers",
             metavar="N",
             help="Stack N blocks: attention, add and LayerNorm, feed-forward, add and LayerNorm.",
+            example="2",
         ),
     ] = None
     norm: Annotated[
@@ -232,6 +274,7 @@ class BlockOptions:
             "--norm",
             metavar="PLACE",
             help="Normalise after each part (post) or before it (pre).",
+            among=NORMS,
         ),
     ] = Settings.norm
     activation: Annotated[
@@ -241,6 +284,7 @@ class BlockOptions:
             "--activation",
             metavar="NAME",
             help=f"The activation in feed-forward: {' or '.join(ACTIVATIONS)}.",
+            among=ACTIVATIONS,
         ),
     ] = Settings.activation
     feed_forward: Annotated[
@@ -250,6 +294,7 @@ class BlockOptions:
             "--feed-forward",
             metavar="N",
             help="How wide feed-forward is inside.  [default: 4 times dim]",
+            example="32",
         ),
     ] = None
     memory: Annotated[
@@ -259,5 +304,6 @@ class BlockOptions:
             "--memory",
             metavar="TEXT",
             help="A second sentence, that each block reads, too (cross-attention).",
+            example='"Ich lerne das"',
         ),
     ] = None

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import typer
 
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.cli.help import HelpAll
 from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
@@ -54,7 +55,7 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__
-        taken = [_CONTEXT, *parameters]
+        taken = [_CONTEXT, *parameters, _HELP_ALL]
         call.__annotations__ = {each.name: each.annotation for each in taken}
         call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
         return call
@@ -64,6 +65,9 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
 
 _CONTEXT = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+)
+_HELP_ALL = inspect.Parameter(
+    "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll
 )
 
 

@@ -56,7 +56,7 @@ def deliver(
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
         title = printable(pictures.title)
-        view = replace(view, title=title, headline=title)
+        view = replace(view, title=title, headline=title, titled=True)
     if wanted.out:
         write(view, wanted, look_of(pictures, seconds))
     if wanted.json:

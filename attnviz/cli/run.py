@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from attnviz import files
 from attnviz.cli import output, source
 from attnviz.cli.making import (
     AttentionOptions,
@@ -18,6 +20,7 @@ from attnviz.cli.options import Typed, accepts, command_line, refuse_both, setti
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import FORMATS, suffixes
+from attnviz.traces import foreseen
 from attnviz.views.ways import refuse_odd_way
 
 if TYPE_CHECKING:
@@ -51,11 +54,17 @@ def run(
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.
+
+    \b
+    attnviz run "I am learning this" --variant causal
+    attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
+    shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
     settings = settings_of(text, attention, matrices, blocks)
+    source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)
@@ -78,17 +87,24 @@ def traced(
 ) -> Trace:
     """The trace that is asked for: of a text, or one that was written before."""
     if saved.trace is None:
+        foreseen.refuse_settings(settings)
         words = source.read_or_given(text, settings.given)
+        foreseen.refuse_text(words, settings, _query(groups))
         command = command_line(name, text, settings, *groups)
 
-        from attnviz.traces.from_text import (
-            trace,
-        )  # torch: two seconds, for which errors need not wait
+        from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait
 
         return trace(words, settings, command=command)
+    files.refuse_missing(Path(saved.trace), "read a trace from")
+
     from attnviz.cli.saved import read_again
 
     return read_again(name, saved.trace, *groups)
+
+
+def _query(groups: tuple[object, ...]) -> str | None:
+    """The token that is asked for."""
+    return next((each.query for each in groups if isinstance(each, OutputOptions)), None)
 
 
 def print_checks(trace: Trace, wanted: OutputOptions) -> None:

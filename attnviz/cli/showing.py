@@ -13,7 +13,7 @@ from attnviz.cli.help import in_section
 from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import TEXT_SIZES
-from attnviz.traces.parts import SHOWN
+from attnviz.traces.parts import ALL, SHOWN, parts_to_show
 from attnviz.views.ways import WAYS
 
 NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
@@ -29,8 +29,12 @@ class ShowOptions:
             "Output",
             "--show",
             metavar="NAMES",
-            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block).  [default: "
+            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block), or all.  [default: "
             "weights,context; in a picture weights]",
+            short="What to show: --show queries,keys,scores; or all.",
+            example="weights",
+            among=[*SHOWN, ALL],
+            several=True,
         ),
     ] = None
     as_: Annotated[
@@ -59,6 +63,11 @@ class ShowOptions:
             return None
         return tuple(name.strip() for name in self.show.split(",") if name.strip())
 
+    def refuse_unknown(self) -> None:
+        """Before anything is computed."""
+        if self.show is not None:
+            parts_to_show(self.names() or ())
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
@@ -72,6 +81,8 @@ class OutputOptions:
             metavar="TOKEN",
             help="Show what one token reads, in steps with its arithmetic; name it by its word "
             "or its number.",
+            short="Show what one token reads: --query learning, or its number.",
+            example="1",
         ),
     ] = None
     out: Annotated[
@@ -83,6 +94,8 @@ class OutputOptions:
             metavar="FILE",
             help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
             "compare). May be given several times.",
+            short="Write a file; its end says which kind: -o heatmap.png",
+            example="heatmap.png",
             show_default=False,
         ),
     ] = field(default_factory=list)
@@ -118,7 +131,11 @@ class PictureOptions:
             "Looks",
             "--theme",
             metavar="NAME",
-            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal what it seems to be]",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal ATTNVIZ_THEME, or "
+            "what it answers]",
+            short=f"{' or '.join(THEMES)}, for pictures and the terminal.",
+            example="dark",
+            among=THEMES,
         ),
     ] = None
     size: Annotated[
@@ -127,20 +144,35 @@ class PictureOptions:
             "Looks",
             "--size",
             metavar="SIZE",
-            help="16:9, 4:3, square, or inches such as 8x5.  [default: what the panels need]",
+            help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
+            "what the panels need]",
+            short="How large a picture is: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
+            example="16:9",
+            among=("16:9", "4:3", "square", "1920x1080"),
         ),
     ] = None
     dpi: Annotated[
         int | None,
         in_section(
-            "Looks", "--dpi", metavar="N", help="Pixels to an inch.  [default: PNG 200, GIF 100]"
+            "Looks",
+            "--dpi",
+            metavar="N",
+            help="Pixels to an inch.  [default: PNG 200, GIF 100]",
+            example="200",
         ),
     ] = None
     transparent: Annotated[
         bool, in_section("Looks", "--transparent", help="Leave out the background.")
     ] = False
     colors: Annotated[
-        str, in_section("Looks", "--colors", metavar="NAME", help=f"{', '.join(PALETTES)}.")
+        str,
+        in_section(
+            "Looks",
+            "--colors",
+            metavar="NAME",
+            help=f"{', '.join(PALETTES)}.",
+            among=[*PALETTES],
+        ),
     ] = DEFAULT_PALETTE
     text_size: Annotated[
         str | None,
@@ -161,7 +193,10 @@ class PictureOptions:
         ),
     ] = True
     title: Annotated[
-        str | None, in_section("Looks", "--title", metavar="TEXT", help="A title of your own.")
+        str | None,
+        in_section(
+            "Looks", "--title", metavar="TEXT", help="A title of your own.", example='"My title"'
+        ),
     ] = None
     numbers: Annotated[
         bool | None,

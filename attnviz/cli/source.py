@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+import typer
 
 from attnviz import files
 from attnviz.cli.making import TextOptions
 from attnviz.errors import AttnvizError
+from attnviz.tokens.labels import printable
 
 
 def read_or_given(source: TextOptions, given: str | None) -> str | None:
@@ -29,6 +33,20 @@ def read(source: TextOptions) -> str:
             "there is no text", 'give a sentence, such as: attnviz run "I am learning this"'
         )
     return _without_last_break(files.decoded(sys.stdin.buffer.read(), "standard input"))
+
+
+def ask_about_a_file(text: str | None, *, quiet: bool) -> None:
+    """A text that is the name of a file is shown as the words that it is, and asked about."""
+    if text is not None and not quiet and _is_file(text):
+        asked = f"note: there is a file of this name: did you mean --file {text}?"
+        typer.echo(printable(asked), err=True)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def _without_last_break(text: str) -> str:

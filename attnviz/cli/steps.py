@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from attnviz.cli import output
+from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
     AttentionOptions,
@@ -36,6 +36,18 @@ class StepOptions:
             metavar="STEPS",
             help="Show part: a name (scores), a number (5), from one to another (5-8), or several "
             "with commas.",
+            short="Show part: a name (--step scores), a number (5), or a range (5-8).",
+            example="scores",
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--key",
+            metavar="TOKEN",
+            help="With --query: the score of this one key alone, in step 5 as two arrows and the "
+            "angle between them.",
         ),
     ] = None
     digits: Annotated[
@@ -45,6 +57,7 @@ class StepOptions:
             "--digits",
             metavar="N",
             help="How many digits behind the point numbers are written with.",
+            short="How many digits behind the point numbers have, if not 2: --digits 4",
         ),
     ] = 2
     layer: Annotated[
@@ -63,6 +76,7 @@ class StepOptions:
             "--head",
             metavar="N",
             help="One head alone, from 0.  [default: all]",
+            example="0",
         ),
     ] = None
     seconds_per_step: Annotated[
@@ -71,7 +85,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How long a .gif shows each step.",
+            help="How many seconds a .gif shows each step; a single new cell takes 0.16 of that.",
         ),
     ] = Look.seconds
 
@@ -79,6 +93,7 @@ class StepOptions:
         """What is asked of the steps."""
         return {
             "query": wanted.query,
+            "key": self.key,
             "step": self.step,
             "head": self.head,
             "layer": self.layer,
@@ -114,11 +129,16 @@ def steps(
     Ten steps: tokens, embeddings, projections, queries, scores, scaling, mask, softmax, weighted
     values, context. With --out they become course notes (.md), one picture (.png, .svg, .pdf),
     an animation (.gif), or a file for each step (-o steps-{step}.png).
+
+    \b
+    attnviz steps "I am learning this" --query learning
+    attnviz steps "I am learning this" --step scores-softmax -o softmax.gif
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     settings = settings_of(text, attention, matrices, blocks)
+    source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 
     from attnviz.views.steps.walk import steps as walked

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # an example is read, and its claims are known, without torch
+    from torch import Tensor
 
-from attnviz.examples.example import Example
-from attnviz.traces.trace import Layer
+    from attnviz.examples.example import Example
+    from attnviz.traces.trace import Layer
 
 CLOSE = 1e-6  # of a number of size 1, in float32
 ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
@@ -63,22 +63,26 @@ def _apart(one: Any, other: Tensor) -> float:
 
 def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
     """Row i of the context is the sum over the tokens up to i, whatever comes after."""
+    from torch import stack
+
     weights, values = layer.attended.mixing, layer.values
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
     ]
-    summed = torch.stack([part.sum(1) for part in alone], dim=1)
+    summed = stack([part.sum(1) for part in alone], dim=1)
     apart = _apart(summed, layer.attended.contexts)
     return apart < CLOSE, f"to within {apart:.0e}"
 
 
 def _running_mean(layer: Layer, example: Example) -> tuple[bool, str]:
     """By a loop of means, as the lesson's first way does it, in every item of the batch."""
+    from torch import stack
+
     apart = 0.0
     for item in range(1, example.items + 1):
         one = example.trace(item).layers[0]
         means = [one.values[:, : row + 1].mean(1) for row in range(one.values.shape[1])]
-        apart = max(apart, _apart(torch.stack(means, dim=1), one.attended.contexts))
+        apart = max(apart, _apart(stack(means, dim=1), one.attended.contexts))
     return apart < CLOSE, f"to within {apart:.0e}"
 
 

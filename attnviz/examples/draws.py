@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+if TYPE_CHECKING:  # a recipe is read without torch
+    from torch import Generator, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,8 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
 
     A generator of our own gives the numbers that torch.manual_seed would.
     """
+    import torch
+
     stream = torch.Generator().manual_seed(recipe.seed)
     torch.rand(recipe.skip, generator=stream)
     found: dict[str, Tensor] = {}
@@ -45,25 +47,31 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
     return found
 
 
-def _rand(shape: Sequence[int], stream: torch.Generator) -> list[Tensor]:
+def _rand(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+    import torch
+
     return [torch.rand(*shape, generator=stream)]
 
 
-def _randn(shape: Sequence[int], stream: torch.Generator) -> list[Tensor]:
+def _randn(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+    import torch
+
     return [torch.randn(*shape, generator=stream)]
 
 
-def _randint(
-    shape: Sequence[int], stream: torch.Generator, low: int = 0, high: int = 10
-) -> list[Tensor]:
+def _randint(shape: Sequence[int], stream: Generator, low: int = 0, high: int = 10) -> list[Tensor]:
+    import torch
+
     return [torch.randint(low, high, tuple(shape), generator=stream).float()]
 
 
-def _linear(shape: Sequence[int], stream: torch.Generator, bias: bool = True) -> list[Tensor]:
+def _linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[Tensor]:
     """What torch.nn.Linear begins with: its matrix, from the left as x W, and its bias."""
+    import torch
+
     inputs, outputs = shape
     weight = torch.empty(outputs, inputs)
-    nn.init.kaiming_uniform_(weight, a=sqrt(5), generator=stream)
+    torch.nn.init.kaiming_uniform_(weight, a=sqrt(5), generator=stream)
     if not bias:
         return [weight.T]
     reach = 1 / sqrt(inputs)

@@ -6,18 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
-from attnviz.traces.from_text import trace
-from attnviz.traces.matrices import Matrices, matrices
-from attnviz.traces.matrix_files import located
-from attnviz.traces.origin import FromExample
+from attnviz.examples.file import in_keys
+from attnviz.tokens.tokenizers import tokenize
+from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
-from attnviz.traces.trace import Trace
+from attnviz.traces.texts import located
+
+if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
+    from attnviz.traces.matrices import Matrices
+    from attnviz.traces.trace import Trace
+
+OF_COMMANDS = ("item", "query")  # what `attnviz example show` takes, too
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,8 +68,18 @@ class Example(Showable):
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:
         """One item of what is given, with what an expectation gives in its place."""
+        from attnviz.traces.matrices import matrices
+
         changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
         return matrices({**self.contents, **changed}, str(self.path), item)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of its text, or those that are written down; None if neither says them."""
+        if self.text is not None:
+            return tokenize(self.text, self.settings.tokenizer)
+        words = self.given.get("tokens")
+        return named([str(word) for word in words]) if isinstance(words, list) else None
 
     @cached_property
     def items(self) -> int:
@@ -81,6 +96,9 @@ class Example(Showable):
 
         What cannot be done is said with the file, and the line of the name that it is about.
         """
+        from attnviz.traces.from_text import trace
+        from attnviz.traces.origin import FromExample
+
         changed = dict(changes or {})
         chosen = {name: each for name, each in changed.items() if name not in GIVEN_NAMES}
         settings = replace(self.settings, **chosen)
@@ -98,7 +116,7 @@ class Example(Showable):
         return replace(traced, origin=origin)
 
     def _located(self, error: AttnvizError) -> AttnvizError:
-        told = located(error, self.path)
+        told = in_keys(located(error, self.path), but=OF_COMMANDS)
         named = told.file == str(self.path)
         return told if named else told.told(f"'{self.path}': {told}")
 

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.kinds import Kind
-from attnviz.traces.matrix_files import line_of
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.settings import NAMES
+from attnviz.traces.texts import line_of
+
+OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+VALUES = {*VARIANTS, *TOKENIZERS, *(name for _, known in NAMES.values() for name in known)}
+
+
+def in_keys(error: AttnvizError, *, but: Collection[str] = ()) -> AttnvizError:
+    """An error in the words of a file, which has keys where a command has options.
+
+    >>> in_keys(AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")).hint
+    "try head_dim = 4, scale = false or variant = 'plain'"
+    """
+
+    def key(found: re.Match[str]) -> str:
+        no, option, value = found[1], found[2], found[3] or ""
+        if option in but:
+            return found[0]
+        name = option.replace("-", "_")
+        if no:
+            return f"{name} = false{value and ' ' + value}"
+        if value[:1].isdigit():
+            return f"{name} = {value}"
+        return f"{name} = '{value}'" if value in VALUES else f"{name}{value and ' ' + value}"
+
+    problem, hint = (OPTION.sub(key, text) for text in (str(error), error.hint))
+    return AttnvizError(problem, hint, about=error.about, file=error.file)
 
 
 @dataclass(frozen=True)

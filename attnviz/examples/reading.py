@@ -17,9 +17,9 @@ from attnviz.examples import kinds
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import Recipe
 from attnviz.examples.example import Example, Expectation
-from attnviz.examples.file import ExampleFile
+from attnviz.examples.file import ExampleFile, in_keys
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
-from attnviz.traces import matrix_files
+from attnviz.traces import texts
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
@@ -34,9 +34,9 @@ HEAD = "[[expect]]"
 
 def read(path: Path) -> Example:
     """The example of a file."""
-    text = matrix_files.text_of(path)
+    text = texts.read(path)
     file = ExampleFile(path, text)
-    contents = matrix_files.toml(text, str(path), parse_float=Decimal)
+    contents = texts.toml(text, str(path), parse_float=Decimal)
     file.refuse_unknown("key", contents, KEYS)
     if "title" not in contents:
         raise file.error("an example needs a title", 'begin with: title = "What it shows"', 1)
@@ -79,7 +79,8 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
         return Settings(**{name: _number(each) for name, each in table.items()})
     except AttnvizError as error:
         line = file.line(error.about if error.about in table else "settings", "[settings]")
-        raise file.error(str(error), error.hint, line) from None
+        told = in_keys(error)
+        raise file.error(str(told), told.hint, line) from None
 
 
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:

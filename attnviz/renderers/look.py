@@ -24,7 +24,7 @@ class Look:
     palette: str = DEFAULT_PALETTE
     size: tuple[float, float] | None = None  # in inches; None: as wide as its panels want
     dpi: int | None = None  # pixels to an inch; None: as many as the format wants
-    seconds: float = 2.5  # that an animation shows each step
+    seconds: float = 5.0  # that an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
     text_size: float = 1.0  # times as large as letters of a slide are

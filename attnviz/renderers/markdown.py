@@ -25,7 +25,7 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
-    title = f"# {escaped(view.headline)}" if view.headline else ""
+    title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.screen.caption)]
     for each in view.screen.panels:
         parts += _section(each) if isinstance(each, Section) else _plain(table_of(each))

@@ -8,7 +8,7 @@ from functools import partial
 import tiktoken
 
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.tokens import Tokens, in_pieces
 
 
 def names() -> list[str]:
@@ -35,6 +35,4 @@ def size(name: str) -> int:
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
     """The text in the pieces of a byte-level vocabulary."""
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters
-    pieces = tuple(vocabulary.decode_single_token_bytes(number) for number in ids)
-    spaced = tuple(piece[:1].isspace() for piece in pieces)
-    return Tokens(text, pieces, tuple(ids), spaced)
+    return in_pieces(text, [vocabulary.decode_single_token_bytes(each) for each in ids], ids)

@@ -12,7 +12,7 @@ LISTED = 40  # tokens in a hint, at most
 CHOICES = 8
 
 
-def find_query(tokens: Tokens, wanted: str) -> int:
+def find_query(tokens: Tokens, wanted: str, option: str = "--query") -> int:
     """The position, from 0, of the token that is meant.
 
     By its word, by its number from 1, or by both as tables show them (`2 the`), which is never
@@ -29,7 +29,7 @@ def find_query(tokens: Tokens, wanted: str) -> int:
         choices = [repr(names[place]) if wanted.isdigit() else str(place + 1) for place in found]
         raise AttnvizError(
             f"'{wanted}' is in the sentence {len(found)} times",
-            f"say which by its number: --query {' or '.join(choices[:CHOICES])}",
+            f"say which by its number: {option} {' or '.join(choices[:CHOICES])}",
         )
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
         return int(wanted) - 1

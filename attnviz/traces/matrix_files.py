@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.traces import texts
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import READERS
 from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read(name: str, item: int | None = None) -> Matrices:
@@ -27,35 +20,7 @@ def read(name: str, item: int | None = None) -> Matrices:
     try:
         return matrices(contents, name, item)
     except AttnvizError as error:
-        raise located(error, path) from None
-
-
-def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
-    """A TOML text as tables, lists and values."""
-    try:
-        contents: dict[str, Any] = tomllib.loads(text, **options)
-    except tomllib.TOMLDecodeError as error:
-        raise AttnvizError(
-            f"'{source}' is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
-            "a line is a name, =, and a value; words stand in quotes",
-            file=source,
-        ) from None
-    return contents
-
-
-def text_of(path: Path) -> str:
-    return files.decoded(files.read(path), f"'{path}'")
-
-
-def line_of(text: str, key: str) -> int | None:
-    """The line, from 1, on which a key of TOML or JSON stands first.
-
-    >>> line_of("a = 1\\nb = 2", "b")
-    2
-    """
-    pattern = re.compile(rf"""(^|[{{,])\s*["']?{re.escape(key)}["']?\s*[=:]""")
-    lines = enumerate(text.splitlines(), start=1)
-    return next((number for number, line in lines if pattern.search(line)), None)
+        raise texts.located(error, path) from None
 
 
 def _contents(path: Path) -> dict[str, Any]:
@@ -64,43 +29,17 @@ def _contents(path: Path) -> dict[str, Any]:
         raise AttnvizError(
             f"'{path}' is no file of matrices", f"give one that ends in {', '.join(READERS)}"
         )
-    if not path.is_file():
-        raise AttnvizError(f"there is no file '{path}' to take matrices from", "check its path")
+    files.refuse_missing(path, "take matrices from")
     if suffix == ".npz":
         return dict(numpy_arrays(path, texts=True))
     if suffix == ".safetensors":
         return dict(safetensors_arrays(path))
-    text = text_of(path)
-    contents = toml(text, str(path)) if suffix == ".toml" else json_object(text, path)
+    text = texts.read(path)
+    toml = suffix == ".toml"
+    contents = texts.toml(text, str(path)) if toml else texts.json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",
             f"try: attnviz example show {path}",
         )
     return contents
-
-
-def json_object(text: str, path: Path) -> dict[str, Any]:
-    """A JSON text that is one object."""
-    try:
-        contents = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise AttnvizError(
-            f"line {error.lineno} of '{path}' is not valid JSON: {error.msg.lower()}",
-            "mend that line",
-        ) from None
-    except RecursionError:
-        raise AttnvizError(f"'{path}' is nested too deep", "give lists of rows") from None
-    if not isinstance(contents, dict):
-        raise AttnvizError(
-            f"'{path}' holds no names", 'give an object: {"scores": [[1, 2], [3, 4]]}'
-        )
-    return contents
-
-
-def located(error: AttnvizError, path: Path) -> AttnvizError:
-    """The same error with the line of what it is about, in files that have lines."""
-    if path.suffix.lower() not in (".toml", ".json") or not error.about:
-        return error
-    line = line_of(text_of(path), error.about)
-    return error if line is None else error.told(f"line {line}: {error}")

@@ -7,10 +7,12 @@ or None where that attention has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
+
+from attnviz.errors import AttnvizError, unknown
 
 if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
@@ -351,11 +353,22 @@ OF_RESIDUAL = (
 
 PARTS = (*OF_ATTENTION, *OF_BLOCK)
 SHOWN = {part.show: part for part in PARTS if part.show}
+ALL = "all"  # of them, after --show
 EXPECTED = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
 GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
+
+
+def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
+    """The names that are asked for, once it is sure that each stands for something."""
+    for name in names:
+        if name not in (*SHOWN, ALL):
+            raise unknown("thing to show", name, SHOWN)
+    if not names:
+        raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}, or all")
+    return tuple(SHOWN) if ALL in names else tuple(names)
 
 
 def learned(trace: Trace, layer: Layer) -> dict[str, Tensor]:

@@ -85,13 +85,6 @@ def refuse_too_much(
     devices.refuse_too_much(tokens, heads, projected, dtype, device)
 
 
-def refuse_odd_rotary(plan: Plan) -> None:
-    """Rotary positions turn pairs of numbers."""
-    if plan.settings.positions == "rotary" and plan.width and plan.width % 2:
-        problem = f"rotary positions turn pairs of numbers, and a head is {plan.width} wide"
-        raise AttnvizError(problem, f"try --head-dim {plan.width + 1}", about="positions")
-
-
 def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:
     """Of a head's queries and keys; None where scores are given and nobody says."""
     sizes = matrices.sizes

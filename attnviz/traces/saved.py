@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnviz import files
 from attnviz.attention.arithmetic import MIXED_BY, Attended
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.attention.choices import ACTIVATIONS, NORMS
@@ -18,11 +19,11 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces import texts
 from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.matrix_files import json_object, text_of
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.parts import (
     GIVEN,
@@ -69,8 +70,7 @@ def _refuse_other_files(path: Path) -> None:
         raise AttnvizError(
             f"'{path}' is no file of a trace", f"give one that ends in {' or '.join(SAVED)}"
         )
-    if not path.is_file():
-        raise AttnvizError(f"there is no file '{path}' to read a trace from", "check its path")
+    files.refuse_missing(path, "read a trace from")
 
 
 def _refuse_other_contents(path: Path, contents: Contents) -> None:
@@ -88,7 +88,7 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 def _contents(path: Path) -> Contents:
     if path.suffix.lower() == ".json":
-        return json_object(text_of(path), path)
+        return texts.json_object(texts.read(path), path)
     return _nested(numpy_arrays(path, texts=True))
 
 

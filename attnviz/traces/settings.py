@@ -158,6 +158,13 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
     return dim // variant.heads
 
 
+def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
+    """Rotary positions turn pairs of numbers."""
+    if settings.positions == "rotary" and width and width % 2:
+        problem = f"rotary positions turn pairs of numbers, and a head is {width} wide"
+        raise AttnvizError(problem, f"try --head-dim {width + 1}", about="positions")
+
+
 def _refuse_other_widths(settings: Settings, variant: Variant, dim: int) -> None:
     if settings.head_dim is not None and settings.head_dim * variant.heads != dim:
         fitting = f"--head-dim {dim // variant.heads}" if dim % variant.heads == 0 else "--heads 1"

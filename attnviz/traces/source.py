@@ -12,6 +12,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
+from attnviz.traces.foreseen import memory_of
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.settings import Settings
@@ -80,8 +81,7 @@ def command_of(name: str, source: Source, **options: object) -> Command | None:
 def sentence_of(source: Source) -> Sentence:
     """The tokens of the text, and all others that there are."""
     tokens = tokens_of(source)
-    memory = None if source.settings.memory is None else _second(source.settings)
-    return Sentence(tokens, _keys(tokens, source.matrices), memory)
+    return Sentence(tokens, _keys(tokens, source.matrices), memory_of(source.settings))
 
 
 def tokens_of(source: Source) -> Tokens:
@@ -155,14 +155,6 @@ def vocabulary_of(source: Source) -> int | None:
     own = source.settings.embeddings is not None or source.matrices.anything
     found = source.matrices.vocabulary
     return found or (None if own else vocabulary(source.settings.tokenizer))
-
-
-def _second(settings: Settings) -> Tokens:
-    assert settings.memory is not None
-    try:
-        return tokenize(settings.memory, settings.tokenizer)
-    except AttnvizError as error:
-        raise error.told(f"--memory: {error}") from None
 
 
 def _keys(tokens: Tokens, given: Matrices) -> Tokens:

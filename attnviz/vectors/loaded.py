@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
+from attnviz import files
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
@@ -25,14 +26,13 @@ def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
 
     `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
     """
-    path, _, tensor = (name, "", "") if Path(name).is_file() else name.partition("#")
-    if not Path(path).is_file():
-        raise AttnvizError(f"there is no file '{path}' to take embeddings from", "check its path")
-    if Path(path).suffix in MATRICES:
-        found = _rows(_matrix(Path(path), tensor), tokens, path)
+    path, tensor = files.file_and_name(name)
+    files.refuse_missing(path, "take embeddings from")
+    if path.suffix in MATRICES:
+        found = _rows(_matrix(path, tensor), tokens, str(path))
     else:
-        found = _lines(Path(path), tokens)
-    _refuse_bad_numbers(found, tokens, path)
+        found = _lines(path, tokens)
+    _refuse_bad_numbers(found, tokens, str(path))
     return torch.from_numpy(found)
 
 

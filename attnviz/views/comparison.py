@@ -17,6 +17,7 @@ from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.caveat import caveat
 from attnviz.views.conclusions.conclusion import conclusion
+from attnviz.views.conclusions.course import in_short
 from attnviz.views.data import data_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
@@ -77,7 +78,7 @@ def view(
     told = (*mistakes(comparison), *changes_listed(comparison)) if not curves else ()
     return View(
         title=f"compared by {comparison.by}",
-        headline=concluded,
+        headline=concluded if sweep is None else in_short(comparison, sweep),
         settings=line,
         screen=page_of(screen, line, _caveat(comparison)),
         picture=page_of(picture, line, _caveat(comparison)),
@@ -143,11 +144,11 @@ def _in_a_picture(comparison: Comparison, heads: Heads, *, charts: bool) -> list
     Of several heads each has a column; with charts, which show what differs, that is enough.
     """
     weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
+    if charts and len(weights) * len(heads) > 2:
+        differences = [[] for _ in weights]
     if len(heads) > 1:
-        below = [[]] * len(weights) if charts else differences
-        table = [
-            grid for both in zip(weights, below, strict=True) for grids in both for grid in grids
-        ]
+        pairs = zip(weights, differences, strict=True)
+        table = [grid for both in pairs for grids in both for grid in grids]
         return [Group("alternatives", tuple(table), kind="table", across=len(heads))]
     panels = tuple(grid for grids in weights for grid in grids)
     if len(panels) == 2:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import SHOWN, Part
+from attnviz.traces.parts import SHOWN, Part, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
@@ -57,11 +57,11 @@ def view(
     With a query and names after --show, what is the query's own of those parts. `as_` is the way
     in which weights are drawn: "heatmap", "arcs" or "sentence".
     """
-    refuse_unknown_parts(ON_SCREEN if show is None else show)
-    way = as_ or usual(query, show)
-    refuse_odd_way(way, show if as_ else None, query)
+    parts = None if show is None else parts_to_show(show)
+    way = as_ or usual(query, parts)
+    refuse_odd_way(way, parts if as_ else None, query)
     place = None if query is None else find_query(trace.tokens, str(query))
-    screen, picture = _shown(trace, show, place, way)
+    screen, picture = _shown(trace, parts, place, way)
     options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
     asked = () if place is None else tuple(readings(trace, place))
     return View(
@@ -117,15 +117,6 @@ def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
 def headline(trace: Trace) -> str:
     given = "scores" in trace.layers[0].given
     return "attention of given scores" if given else f"{trace.variant.name} attention"
-
-
-def refuse_unknown_parts(show: Sequence[str]) -> None:
-    """Refuse names that stand for nothing."""
-    for name in show:
-        if name not in SHOWN:
-            raise unknown("thing to show", name, SHOWN)
-    if not show:
-        raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}")
 
 
 def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:

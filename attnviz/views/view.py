@@ -105,6 +105,7 @@ class View:
 
     title: str = ""  # what was done
     headline: str = ""  # what there is to learn from it, over a picture
+    titled: bool = False  # whether the headline is somebody's own
     settings: str = ""  # one line of what the numbers depend on
     screen: Page  # everything, for terminals and texts
     picture: Page  # the choice for a picture
@@ -120,11 +121,18 @@ class View:
         """The steps, if it is a walk."""
         return tuple(each for each in self.screen.panels if isinstance(each, Section))
 
+    @property
+    def overhead(self) -> str:
+        """The headline of a text, unless its only section says the same."""
+        alone = [each.heading for each in self.sections] == [self.headline]
+        return "" if alone else self.headline
+
     def of_section(self, section: Section) -> View:
         """One step alone, and still."""
         still = Group("steps", (replace(section, moments=()),))
         page = page_of([still], self.settings, self.screen.caveat)
-        return replace(self, screen=page, picture=page, headline=section.heading)
+        headline = self.headline if self.titled else section.heading
+        return replace(self, screen=page, picture=page, headline=headline)
 
     def render(self, suffix: str, **looks: Any) -> bytes:
         """The bytes of a file of this kind: `view.render(".svg", theme="dark")`"""

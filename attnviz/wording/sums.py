@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -146,6 +146,40 @@ def softmax(left: str, scores: Numbers, place: int, result: float, style: Style)
     terms = [f"exp({written(score)}{behind})" for score in scores]
     right = f"{terms[place]} / ({added(terms, style)})"
     return _sum(left, right, printed[place] / sum(printed), result, style)
+
+
+def length(left: str, vector: Numbers, result: float, style: Style) -> Sum:
+    """`√(3² + (-4)²) = 5`"""
+    written = style.of(*vector)
+    terms = [f"{_factor(written(number))}²" for number in vector]
+    value = math.hypot(*(written.printed(number) for number in vector))
+    return _sum(left, f"√({added(terms, style)})", value, result, style.of(result))
+
+
+def cosine(left: str, score: float, lengths: Numbers, result: float, style: Style) -> Sum:
+    """`1.31 / (1.25·1.07) = 0.98`"""
+    styles = [style.of(number) for number in (score, *lengths)]
+    above, *below = (own.printed(n) for own, n in zip(styles, (score, *lengths), strict=True))
+    over, *under = (own(number) for own, number in zip(styles, (score, *lengths), strict=True))
+    right = f"{over} / ({'·'.join(under)})"
+    return _sum(left, right, above / math.prod(below), result, style.of(result))
+
+
+def angle(left: str, cosine: float, degrees: float, style: Style) -> Sum:
+    """`arccos(0.98) = 11.48°`"""
+    written, ends = style.of(cosine), style.of(degrees)
+    value = math.degrees(math.acos(min(max(written.printed(cosine), -1.0), 1.0)))
+    made = _sum(left, f"arccos({written(cosine)})", value, degrees, ends)
+    return replace(made, result=f"{made.result}°")
+
+
+def polar(left: str, lengths: Numbers, cosine: float, result: float, style: Style) -> Sum:
+    """`1.25·1.07·0.98 = 1.31`"""
+    factors = [*lengths, cosine]
+    styles = [style.of(number) for number in factors]
+    value = math.prod(own.printed(n) for own, n in zip(styles, factors, strict=True))
+    terms = [_factor(own(number)) for own, number in zip(styles, factors, strict=True)]
+    return _sum(left, "·".join(terms), value, result, style.of(result))
 
 
 def turned(left: str, pair: Numbers, angle: float, result: Numbers, style: Style) -> Sum:

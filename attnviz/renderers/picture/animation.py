@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
+from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled, provenance_of
 from attnviz.renderers.picture.lettering import Size
-from attnviz.renderers.picture.pages import PAGES, page, stills
+from attnviz.renderers.picture.pages import PAGES, page
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import only_new, with_patches
+from attnviz.renderers.picture.stills import stills
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, opened
@@ -31,8 +34,11 @@ from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
 LONGEST_SIDE = 1920  # pixels
-SMALL_PAGES = (8.0, 9.6, 11.2)  # inches wide: the first in which the numbers of a step can be read
-MOMENT_SHARE, SHORTEST_MOMENT, LAST_SHARE = 0.6, 0.2, 2.0  # of the time for a step; seconds
+# Of the time for a step, which has a paragraph to read:
+OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
+MOMENT_SHARE = 0.16  # for one in which a cell is
+LAST_SHARE = 2.0
+SHORTEST_MOMENT = 0.2  # seconds
 SHORTEST = 20  # thousandths of a second: players take less for a mistake
 
 
@@ -72,14 +78,8 @@ def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def _scaled(panel: Drawable, scales: dict[str, Scale]) -> Drawable:
-    return _section_scaled(panel, scales) if isinstance(panel, Section) else panel
-
-
-def _section_scaled(section: Section, scales: dict[str, Scale]) -> Section:
-    grids = (replace(g, scale=scales.get(g.scale.label, g.scale)) for g in section.grids)
-    moments = tuple(_section_scaled(moment, scales) for moment in section.moments)
-    return replace(section, grids=tuple(grids), moments=moments)
+def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
+    return panel.scaled(scales) if isinstance(panel, Section) else panel
 
 
 def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator[Frame]:
@@ -101,45 +101,36 @@ def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions, *, alon
     """All steps on one page, which never grows larger than a slide: every frame has its pixels."""
     if alone:
         return page(groups, replace(look, size=look.size or PAGES[0]), captions)
-    layout = page(groups, look, captions)
-    if look.size or layout.size in PAGES:
-        return layout
-    return page(groups, replace(look, size=PAGES[-1]), captions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)  # that it is full: what it leaves out has been shown
+        layout = page(groups, look, captions)
+        if look.size or layout.size in PAGES:
+            return layout
+        return page(groups, replace(look, size=PAGES[-1]), captions)
 
 
 def _step(each: Drawable, look: Look, size: Size) -> Frame:
-    """A step on a page of its own; one of words alone is read as fast as a moment."""
+    """A step on a page of its own."""
     if isinstance(each, Section):
-        seconds = look.seconds if each.grids else _of_a_moment(look)
-        return Frame(_readable([each], look, size)[0], seconds)
-    smaller = replace(look, size=_smaller(size, SMALL_PAGES[0]))
-    return Frame(page([Group("alone", (each,))], smaller, Captions()), look.seconds)
+        return Frame(_alone([each], look, size)[0], look.seconds)
+    look = replace(look, size=size)
+    return Frame(page([Group("alone", (each,))], look, Captions()), look.seconds)
 
 
 def _moments(section: Section, look: Look, size: Size) -> Iterator[Frame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
-        for layout in _readable(section.moments, look, size):
-            yield Frame(layout, _of_a_moment(look))
+        told = ""
+        layouts = _alone(section.moments, look, size)
+        for moment, layout in zip(section.moments, layouts, strict=True):
+            share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
+            yield Frame(layout, max(look.seconds * share, SHORTEST_MOMENT))
+            told = moment.about
 
 
-def _of_a_moment(look: Look) -> float:
-    return max(look.seconds * MOMENT_SHARE, SHORTEST_MOMENT)
-
-
-def _readable(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:
-    """On as small a page, that is in as large letters, as lets all numbers be read."""
-    for width in SMALL_PAGES:
-        layouts = stills(sections, replace(look, size=_smaller(size, width)), Captions())
-        if all(panel.number_size for layout in layouts for panel in layout.panels):
-            break
-    return layouts
-
-
-def _smaller(size: tuple[float, float], width: float) -> tuple[float, float]:
-    """A page of the same shape, no wider than so much, nor higher than a slide of that width."""
-    share = min(1.0, width / size[0], width * 9 / 16 / size[1])
-    return size[0] * share, size[1] * share
+def _alone(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:
+    """Each on a page of its own, whose letters are as large beside it as those of a slide."""
+    return stills(sections, replace(look, size=size), Captions())
 
 
 def _pixels(size: tuple[float, float], look: Look) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -24,12 +24,14 @@ from attnviz.renderers.picture.ticks import (
     row_ticks,
     text_width,
 )
+from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 
-ON_CARDS = PanelStyle(title=8.0, axis=7.0, label=8.5, stretch=1.6)
-SMALLEST_TITLE = 5.5
-POINTS = 7.0  # of the numbers in cells that have not grown
-CELL_HEIGHT = 0.18  # that such a number wants
+SMALLEST = 8.0  # points: with nothing smaller a page can be enlarged until all can be read
+ON_CARDS = PanelStyle(title=8.5, axis=8.0, label=9.0, smallest=SMALLEST, number=12.0, stretch=1.6)
+SMALLEST_TITLE = SMALLEST
+POINTS = SMALLEST  # of the numbers in cells that have not grown
+CELL_HEIGHT = 0.19  # that such a number wants
 MOST_NUMBERED = 24  # cells on a side: of more the numbers are left out
 FINE_CELL = 0.11  # such cells are so large,
 LONGEST_SIDE = 8.0  # and smaller if there are very many
@@ -38,7 +40,10 @@ CHART_WIDTH = 2.6
 RAGGED = 4  # so many tables stand in rows that are all full
 TABLE_GAP, LINE_GAP = 0.22, 0.1  # between two tables
 
+OF_A_HEAD = re.compile(r"head \d+$")
+
 Drawn = tuple[Grid | Curves, ...]
+Larger = tuple[float, float]  # how many times as large cells are, and how many times as wide then
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +114,31 @@ class Body:
 
 
 @lru_cache(maxsize=4096)
-def body(drawn: Drawn, across: int, grown: float, wider: float = 1.0) -> Body:
+def body(drawn: Drawn, across: int, larger: Larger, fine: bool = False) -> Body:
     """So many tables beside each other, their cells so many times as large as they must be."""
-    tables = (_table(drawn, place, across, (grown, wider)) for place in range(len(drawn)))
-    return Body(tuple(tables), across, grown, _aligned(drawn, across))
+    sizes = [size_of(each, *larger, fine=fine) for each in drawn]
+    shown = tuple(map(_words_alone, drawn)) if fine else drawn
+    tables = (_table(shown, place, across, sizes[place]) for place in range(len(drawn)))
+    return Body(tuple(tables), across, larger[0], _aligned(drawn, across))
 
 
-def bodies(drawn: Drawn, grown: float) -> list[Body]:
+def _words_alone(each: Grid | Curves) -> Grid | Curves:
+    """A table whose rows have words, if they are tokens, and whose columns their numbers."""
+    if isinstance(each, Curves):
+        return each
+    none = ("",) * len(each.rows)
+    rows = replace(
+        each.rows, title="", numbers=each.rows.numbers if any(each.rows.labels) else none
+    )
+    none = ("",) * len(each.columns)
+    numbers = each.columns.numbers if any(each.columns.labels) else none
+    columns = replace(each.columns, title="", labels=none, numbers=numbers)
+    return replace(each, rows=rows, columns=columns)
+
+
+def bodies(drawn: Drawn, grown: float, fine: bool = False) -> list[Body]:
     """In one row, in two, and so on to one column; as long as heads stand below each other."""
-    several = [body(drawn, across, grown) for across in _arrangements(drawn)]
+    several = [body(drawn, across, (grown, 1.0), fine) for across in _arrangements(drawn)]
     return several or [Body((), 1, grown)]
 
 
@@ -132,29 +153,34 @@ def _arrangements(drawn: Sequence[Grid | Curves]) -> list[int]:
 
 def _heads(drawn: Sequence[Grid | Curves]) -> int:
     """How many heads there are, if each table belongs to one."""
-    ends = [each.title.rpartition(" ")[2] for each in drawn]
-    return len(set(ends)) if all(re.fullmatch(r"H\d+", end) for end in ends) else 0
+    found = [OF_A_HEAD.search(each.title) for each in drawn]
+    return len({match[0] for match in found if match}) if all(found) else 0
 
 
 def _table(
-    drawn: Sequence[Grid | Curves], place: int, across: int, larger: tuple[float, float]
+    drawn: Sequence[Grid | Curves], place: int, across: int, size: tuple[float, float]
 ) -> CardTable:
     """The labels of a neighbour on the left, or below, serve for both."""
     each = drawn[place]
-    width, height = size_of(each, *larger)
+    width, height = size
     if isinstance(each, Curves):
         rows, columns = chart_ticks(each, width, height, ON_CARDS.label)
         return CardTable(each, width, height, rows, columns, reach(rows, ON_CARDS), 0.15)
     alike = (_aligned(drawn, across) and across > 1) or _aligned([*drawn[place::across][:2]], 2)
     left = drawn[place - 1] if place % across else None
     below = drawn[place + across] if place + across < len(drawn) else None
-    rows = row_ticks(each.rows, height / len(each.rows), ON_CARDS)
-    columns = column_ticks(each.columns, width / len(each.columns), ON_CARDS)
+    rows = _ticks(row_ticks, each.rows, height)
+    columns = _ticks(column_ticks, each.columns, width)
     if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
         rows = no_ticks(each.rows)
     if isinstance(below, Grid) and below.columns == each.columns and alike:
         columns = no_ticks(each.columns)
     return _with_reach(each, width, height, rows, columns)
+
+
+def _ticks(make: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
+    """None where nothing is left to say."""
+    return make(axis, length / len(axis), ON_CARDS) if any(axis.names) else no_ticks(axis)
 
 
 def _aligned(drawn: Sequence[Grid | Curves], across: int) -> bool:
@@ -183,25 +209,28 @@ def _leans(label: str, ticks: Ticks) -> float:
     return {0: width / 2, 45: width * math.sqrt(0.5) + 0.3 * line, 90: 0.6 * line}[ticks.angle]
 
 
-def size_of(each: Grid | Curves, grown: float, wider: float) -> tuple[float, float]:
+def size_of(
+    each: Grid | Curves, grown: float, wider: float, *, fine: bool = False
+) -> tuple[float, float]:
     if isinstance(each, Curves):
         return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
     rows, columns = each.values.shape
-    wide, high = _cell(each, rows, columns)
-    if max(rows, columns) > MOST_NUMBERED:
+    most = 0 if fine else MOST_NUMBERED
+    wide, high = _cell(each, rows, columns, most)
+    if max(rows, columns) > most:
         wider = 1.0
     if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
         wider = max(min(wider, ON_CARDS.stretch * high / wide), 1.0)
     return wide * grown * wider * columns, high * grown * rows
 
 
-def _cell(grid: Grid, rows: int, columns: int) -> tuple[float, float]:
+def _cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]:
     """A cell that just holds its number; where there are very many, a small one without it."""
     number = longest_number(grid) * POINTS / 10 / NUMBER_SHARE
     if grid.scale.kind == "none":
         return number, CELL_HEIGHT if rows <= MOST_NUMBERED else min(ID_HEIGHT, LONGEST_IDS / rows)
     square = grid.rows.counts == grid.columns.counts and rows > 1
-    if max(rows, columns) <= MOST_NUMBERED:
+    if max(rows, columns) <= most:
         return number, max(CELL_HEIGHT, number / ON_CARDS.stretch) if square else CELL_HEIGHT
     wide, high = (min(FINE_CELL, LONGEST_SIDE / count) for count in (columns, rows))
     if square:
@@ -249,7 +278,7 @@ def _drawn(table: CardTable, box: Box) -> Layout:
         *panel_titles(each, box, ON_CARDS.title, SMALLEST_TITLE, room),
         *labels_at(table.rows, table.columns, box, ON_CARDS),
     )
-    panels = (panel_of(each, box),) if isinstance(each, Grid) else ()
+    panels = (panel_of(each, box, ON_CARDS.number, SMALLEST),) if isinstance(each, Grid) else ()
     charts = (chart(each, box),) if isinstance(each, Curves) else ()
     marks = tuple(marks_at(table.rows, table.columns, box))
     return Layout((0.0, 0.0), panels, charts, (), words, marks)

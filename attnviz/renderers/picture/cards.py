@@ -10,18 +10,30 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from attnviz.renderers.picture.bars import scales_of
-from attnviz.renderers.picture.card_tables import ON_CARDS, Body, Drawn, draw_tables, size_of
+from attnviz.renderers.picture.card_tables import (
+    ON_CARDS,
+    SMALLEST,
+    Body,
+    Drawn,
+    draw_tables,
+    size_of,
+)
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.typesetting import typeset
+from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, table_of
 
-HEADING, SMALLER_HEADING, SMALL = 10.0, 8.0, 6.5  # points
+HEADING, SMALLER_HEADING, SMALL = 11.0, 9.0, SMALLEST  # points
+SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
+NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 WIDEST_HEADING = 3.6  # a longer one is cut
 WORDS_ALONE = 1.5  # the width of a panel of words alone
 SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
@@ -41,6 +53,9 @@ class Card:
     formula: str
     about: str
     drawn: Drawn
+    sums: tuple[str, ...] = ()
+    most: int = 0  # lines of sums
+    fine: bool = False  # whether cells are small, and colours take the place of numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +80,8 @@ def card_of(each: Drawable) -> Card:
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
-    return Card(each.heading, each.shapes, each.formula, each.about, tuple(_short_titles(grids)))
+    drawn, sums = tuple(_short_titles(grids)), tuple(line.text for line in each.sums)
+    return Card(each.heading, each.shapes, each.formula, each.about, drawn, sums)
 
 
 def without_titles(grid: Grid) -> Grid:
@@ -80,14 +96,14 @@ def without_titles(grid: Grid) -> Grid:
 
 
 def _short_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
-    """Of `scaled scores H0` and `scaled scores H1` the end, if they are wider than their tables."""
-    words = [grid.title.split() for grid in grids]
-    alike = len({" ".join(each[:-1]) for each in words}) == 1 and all(len(w) > 1 for w in words)
+    """Of `scores · head 0` and `scores · head 1` the end, if they are wider than their tables."""
+    parts = [grid.title.rpartition(" · ") for grid in grids]
+    alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
     wide = any(
         text_width(grid.title, ON_CARDS.title) > size_of(grid, 1.0, 1.0)[0] for grid in grids
     )
-    for grid, each in zip(grids, words, strict=True):
-        yield replace(grid, title=each[-1]) if alike and wide and len(grids) > 1 else grid
+    for grid, (_, _, end) in zip(grids, parts, strict=True):
+        yield replace(grid, title=end) if alike and wide and len(grids) > 1 else grid
 
 
 def least_width(card: Card) -> float:
@@ -109,7 +125,8 @@ def head(card: Card, width: float) -> Head:
         scales.append(scale)
     left = width - sum(map(_key_width, scales))
     heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD)
-    return Head(heading, size, tuple(scales), tuple(_small_print(card, width)))
+    lines = () if card.fine and card.drawn else tuple(_small_print(card, width))
+    return Head(heading, size, tuple(scales), lines)
 
 
 def _small_print(card: Card, width: float) -> Iterator[str]:
@@ -126,11 +143,40 @@ def _small_print(card: Card, width: float) -> Iterator[str]:
         yield from about
 
 
+@lru_cache(maxsize=4096)
+def foot(card: Card, width: float) -> tuple[str, ...]:
+    """The first of the sums, as many as stand on so many lines, and how many are left."""
+    lines: list[str] = []
+    for place, each in enumerate(card.sums if card.most else ()):
+        more = list(islice(broken(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
+        last = place + 1 == len(card.sums)
+        if len(lines) + len(more) > card.most - (not last):
+            left = len(card.sums) - place
+            return (*lines, f"… and {left} more") if lines else (*more[: card.most - 1], "…")
+        lines += more
+    return tuple(lines)
+
+
+def _fits(line: str, width: float) -> bool:
+    # To measure thousands of letters takes long, and they never fit.
+    return len(line) * SUM * POINT * NARROW <= width and text_width(line, SUM) <= width
+
+
+def height_of_foot(card: Card, width: float) -> float:
+    lines = foot(card, width)
+    return len(lines) * SUM * POINT * LEADING + (ABOVE_SUMS if lines else 0.0)
+
+
 def draw_card(card: Card, tables: Body, left: float, top: float, width: float) -> Layout:
     """A card: a rule, the heading with the keys to its colours, the small print, the tables."""
     above = head(card, width)
     keys = tuple(_keys(above, left + width, top))
-    words = (*_heading(above, left, top), *(word for key in keys for word in _key_words(key)))
+    below = top - above.height - tables.height - ABOVE_SUMS
+    words = (
+        *_heading(above, left, top),
+        *(word for key in keys for word in _key_words(key)),
+        *_sums(card, width, left, below),
+    )
     rule = ((left, top), (left + width, top))
     frame = replace(empty_layout(), bars=keys, words=words, marks=(rule,))
     return joined([frame, *draw_tables(tables, left, top - above.height)])
@@ -142,6 +188,13 @@ def _heading(above: Head, left: float, top: float) -> Iterator[Words]:
     for line in above.lines:
         y -= SMALL * POINT * LEADING
         yield Words(line, left, y, SMALL, faint=True)
+
+
+def _sums(card: Card, width: float, left: float, top: float) -> Iterator[Words]:
+    """Below the tables."""
+    for line in foot(card, width):
+        top -= SUM * POINT * LEADING
+        yield Words(line, left, top + 0.3 * SUM * POINT, SUM)
 
 
 def _keys(above: Head, right: float, top: float) -> Iterator[Bar]:
@@ -158,7 +211,7 @@ def _key_width(scale: Scale) -> float:
 
 
 def _ends(scale: Scale) -> tuple[str, str]:
-    return f"{scale.low:g}", f"{'≥ ' if scale.beyond else ''}{scale.high:g}"
+    return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.beyond else ''}{scale.high:g}")
 
 
 def _key_words(key: Bar) -> Iterator[Words]:

@@ -10,11 +10,13 @@ from operator import itemgetter
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.drawings import drawing_of
-from attnviz.renderers.picture.frame import framed
+from attnviz.renderers.picture.frame import Captions, framed
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.layout import filled, labels_shown
 from attnviz.renderers.picture.lettering import SLIDE, lettering
+from attnviz.renderers.picture.pages import can_be_read
+from attnviz.renderers.picture.stills import sums_at_once
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group, View, page_of
 
@@ -22,7 +24,11 @@ from attnviz.views.view import Group, View, page_of
 def pages(view: View, look: Look) -> list[View]:
     """As many pages as leave each panel the labels that it would have on a page of its own."""
     panels = view.picture.panels
-    if len(panels) == 1 or any(isinstance(each, Section) for each in panels):
+    sections = [each for each in panels if isinstance(each, Section)]
+    if sections and len(sections) == len(panels):
+        groups = list(_sections_divided(sections, view, look))
+        return [_page(view, [each], place, len(groups)) for place, each in enumerate(groups, 1)]
+    if len(panels) == 1 or sections:
         return [view]
     alone = _labels(next(_divided(view.picture.groups, 1)), view, look)
     count = len(_units(view.picture.groups))
@@ -33,6 +39,33 @@ def pages(view: View, look: Look) -> list[View]:
     if len(divided) == 1:
         return [view]
     return [_page(view, groups, place, len(divided)) for place, groups in enumerate(divided, 1)]
+
+
+def _sections_divided(sections: Sequence[Section], view: View, look: Look) -> Iterator[Group]:
+    """As many steps on a page as can be read there; one alone in parts, if it has many sums."""
+    size, together = look.size or SLIDE, list[Section]()
+    captions = captions_of(view, look)
+    with hermetic(view.picture.panels, captions):
+        for section in sections:
+            longer = [*together, replace(section, moments=())]
+            if together and not can_be_read(longer, size, look, captions):
+                yield from _parts(together, look, captions)
+                together = longer[-1:]
+            else:
+                together = longer
+        yield from _parts(together, look, captions)
+
+
+def _parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[Group]:
+    """A page; or several, if it is of one step whose sums do not all fit."""
+    if len(sections) > 1:
+        yield Group("steps", tuple(sections))
+        return
+    (section,) = sections
+    left = section.sums
+    most = max(sums_at_once(section, replace(look, size=look.size or SLIDE), captions), 1)
+    for start in range(0, max(len(left), 1), most):
+        yield Group("steps", (replace(section, sums=left[start : start + most]),))
 
 
 def _labels(groups: Sequence[Group], view: View, look: Look) -> int:

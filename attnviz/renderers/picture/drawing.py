@@ -19,12 +19,13 @@ from PIL import Image
 from attnviz.renderers import Look
 from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.charts import Chart
-from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Tint, Words
+from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
 from attnviz.views.grids.grid import Grid
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
+HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
@@ -39,6 +40,7 @@ def draw_layout(layout: Layout, look: Look) -> Figure:
         _draw_chart(figure, layout, chart, look)
     for bar in layout.bars:
         _draw_bar(figure, layout, bar, look)
+    _draw_strokes(figure, layout, colors)
     _draw_words(figure, layout, look)
     return figure
 
@@ -252,6 +254,34 @@ def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
     axes.add_artist(CellImage(rgb))
 
 
+def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
+    """Lines and arrows, in the colours of lines in a chart."""
+    width, height = layout.size
+    whole = matplotlib.transforms.Affine2D().scale(1 / width, 1 / height) + figure.transFigure
+    for stroke in layout.strokes:
+        ink = colors.faint if stroke.series is None else _of_series(stroke.series, colors)
+        *_, before, end = points = list(stroke.points)
+        if stroke.head:
+            barbs, points[-1] = _head(before, end, stroke.head)
+            patch = PathPatch(Path([end, *barbs, end], closed=True), facecolor=ink, linewidth=0)
+            patch.set_transform(whole)
+            figure.add_artist(patch)
+        style = (0, (4, 3)) if stroke.dashed else "solid"
+        line = LineCollection([points], colors=ink, linewidths=stroke.width, linestyles=[style])
+        line.set_transform(whole)
+        figure.add_artist(line)
+
+
+def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]:
+    """The two barbs of an arrow; and where its line ends, inside of its head."""
+    run = math.dist(before, end) or 1.0
+    x, y = (end[0] - before[0]) / run, (end[1] - before[1]) / run
+    foot = end[0] - x * length, end[1] - y * length
+    side = HEAD_WIDTH * length
+    barbs = [(foot[0] - y * side, foot[1] + x * side), (foot[0] + y * side, foot[1] - x * side)]
+    return barbs, (end[0] - 0.6 * x * length, end[1] - 0.6 * y * length)
+
+
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Everything that is written, and the marks that tie thinned labels to their places."""
     (width, height), colors = layout.size, theme(look.theme)
@@ -278,8 +308,12 @@ def _ink(text: Words, look: Look) -> str:
     if text.over is not None and text.over.value is not None:
         return "black" if needs_dark_ink(np.array(_shaded(text.over, look))) else "white"
     if text.series is not None:
-        return colors.series[text.series % len(colors.series)]
+        return _of_series(text.series, colors)
     return colors.faint if text.faint else colors.ink
+
+
+def _of_series(number: int, colors: Theme) -> str:
+    return colors.series[number % len(colors.series)]
 
 
 def _rgb(color: str) -> list[int]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.renderers.picture.card_tables import Body, bodies, body
-from attnviz.renderers.picture.cards import Card, draw_card, head, least_width
+from attnviz.renderers.picture.cards import Card, draw_card, head, height_of_foot, least_width
 from attnviz.renderers.picture.placed import Box, Layout, joined
 
 CARD_GAP, ROW_GAP = 0.28, 0.12  # between two cards
 WIDEST_ROW_GAP = 0.4  # where there is room to spare
+WIDTHS_OF_SUMS = (0.3, 0.45, 0.6)  # of the page: cards with sums may be so wide
 WIDER = 1.4  # times, that cells become so as to fill a row
 
 
@@ -26,7 +27,8 @@ class Piece:
 
     @cached_property
     def height(self) -> float:
-        return head(self.card, self.width).height + self.body.height
+        below = height_of_foot(self.card, self.width)
+        return head(self.card, self.width).height + self.body.height + below
 
 
 Choice = Sequence[Piece]  # one card in several arrangements, of which one is drawn
@@ -54,7 +56,7 @@ class Flow:
 
 def flow(cards: Sequence[Card], width: float, grown: float) -> Flow:
     """The lowest of all ways to set the cards in rows."""
-    choices = [[_piece(card, each) for each in bodies(card.drawn, grown)] for card in cards]
+    choices = [_choice(card, width, grown) for card in cards]
     return _filled(_lowest(choices, width), width)
 
 
@@ -81,6 +83,17 @@ def _row(choices: Sequence[Choice], width: float) -> Row:
         if _height(row) <= height and _width(row) <= width + 1e-6:
             return row
     return [min(choice, key=lambda piece: piece.width) for choice in choices]
+
+
+def _choice(card: Card, width: float, grown: float) -> list[Piece]:
+    """With its tables beside or below each other; and wider, if sums would be broken often."""
+    made = [_piece(card, each) for each in bodies(card.drawn, grown, card.fine)]
+    if not (card.sums and card.most):
+        return made
+    wider = (each * width for each in WIDTHS_OF_SUMS)
+    return made + [
+        replace(made[-1], width=_rounded_up(wide)) for wide in wider if wide > made[-1].width
+    ]
 
 
 def _piece(card: Card, tables: Body) -> Piece:
@@ -125,7 +138,7 @@ def _widened(piece: Piece, share: float) -> Piece:
     wider = math.floor(min(1 + spare / piece.body.cells, WIDER) * 10) / 10
     first = piece.body
     if wider > 1:
-        larger = body(piece.card.drawn, first.across, first.grown, wider)
+        larger = body(piece.card.drawn, first.across, (first.grown, wider), piece.card.fine)
         if larger.width <= width:
             return Piece(piece.card, larger, width)
     return Piece(piece.card, first, width)

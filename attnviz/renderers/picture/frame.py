@@ -27,6 +27,7 @@ class Captions:
     title: str = ""
     notes: str = ""  # how to read the panels
     made: str = ""  # what made them, in faint letters
+    own: bool = False  # whether the title is somebody's own
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
@@ -57,7 +58,8 @@ def groups_with_glyphs(groups: Iterable[Group]) -> list[Group]:
 
 def captions_with_glyphs(captions: Captions) -> Captions:
     """The same for what is written around a picture; in its metadata words stay as they are."""
-    return Captions(*map(_set, (captions.title, captions.notes, captions.made)))
+    title, notes, made = map(_set, (captions.title, captions.notes, captions.made))
+    return replace(captions, title=title, notes=notes, made=made)
 
 
 def with_glyphs(each: Drawable) -> Drawable:
@@ -97,8 +99,17 @@ def _section_with_glyphs(section: Section) -> Section:
         formula=_set(section.formula),
         sums=tuple(map(_sum_with_glyphs, section.sums)),
         grids=tuple(map(_grid_with_glyphs, section.grids)),
+        beyond=tuple(map(_grid_with_glyphs, section.beyond)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
+        planes=tuple(map(_plane_with_glyphs, section.planes)),
     )
+
+
+def _plane_with_glyphs(plane: Plane) -> Plane:
+    first, second = (
+        replace(arrow, name=_set(arrow.name), written=_set(arrow.written)) for arrow in plane.arrows
+    )
+    return replace(plane, arrows=(first, second), angle=_set(plane.angle))
 
 
 def _sum_with_glyphs(each: Sum) -> Sum:
@@ -112,6 +123,7 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
         if isinstance(each, Section):
             yield from (each.number, each.title, each.about, each.shapes, each.formula)
             yield from (line.text for line in each.sums)
+            yield from (arrow.name for plane in each.planes for arrow in plane.arrows)
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))

@@ -84,7 +84,7 @@ def captions_of(view: View, look: Look) -> Captions:
     hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
     random = [view.picture.caveat] if view.picture.caveat else []
     made = view.settings if look.footnote else ""
-    return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made)
+    return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
 
 
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:

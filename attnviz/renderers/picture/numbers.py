@@ -32,10 +32,10 @@ def panel_of(
     return Panel(grid, box, _numbers(grid), min(largest, *fitting), least)
 
 
-def numbered_as(panel: Panel, full: Grid) -> Panel:
+def numbered_as(panel: Panel, full: Grid, largest: float = NUMBER) -> Panel:
     """A panel whose numbers are written as if all of its cells were filled."""
     numbers = _written(panel.grid, cell_format(full, 2))
-    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box).fitting)
+    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box, largest).fitting)
 
 
 @lru_cache(maxsize=128)  # asked for again and again while panels find their places
@@ -56,8 +56,7 @@ def _written(grid: Grid, write: Write) -> np.ndarray:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
     for place, value in np.ndenumerate(grid.values):
-        text = cell_text(value.item(), bool(grid.hidden[place]), write)
-        numbers[place] = typeset(text)
+        numbers[place] = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
     return numbers
 
 

@@ -85,6 +85,17 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Stroke:
+    """A line through some places; an arrow, if it has a head."""
+
+    points: tuple[Place, ...]
+    width: float  # points
+    series: int | None = None  # has the colour of this line of a chart; else it is faint
+    dashed: bool = False
+    head: float = 0.0  # how long the head at its end is
+
+
+@dataclass(frozen=True)
 class Bar:
     """A colour bar: a scale from one end to the other."""
 
@@ -100,6 +111,7 @@ class Layout:
     bars: tuple[Bar, ...]
     words: tuple[Words, ...]
     marks: tuple[Mark, ...]
+    strokes: tuple[Stroke, ...] = ()
     arcs: tuple[Arc, ...] = ()  # below everything else, the last one on top
     blocks: tuple[Block, ...] = ()  # above them
 
@@ -123,6 +135,7 @@ def joined(layouts: Sequence[Layout]) -> Layout:
         tuple(bar for each in layouts for bar in each.bars),
         tuple(words for each in layouts for words in each.words),
         tuple(mark for each in layouts for mark in each.marks),
+        tuple(stroke for each in layouts for stroke in each.strokes),
         tuple(arc for each in layouts for arc in each.arcs),
         tuple(block for each in layouts for block in each.blocks),
     )
@@ -145,12 +158,18 @@ def scaled_down(layout: Layout, factor: float) -> Layout:
             ((x / factor, y / factor), (to_x / factor, to_y / factor))
             for (x, y), (to_x, to_y) in layout.marks
         ),
+        tuple(_smaller_stroke(stroke, factor) for stroke in layout.strokes),
         tuple(_smaller_arc(arc, factor) for arc in layout.arcs),
         tuple(
             replace(block, box=_smaller_box(block.box, factor), outlined=block.outlined / factor)
             for block in layout.blocks
         ),
     )
+
+
+def _smaller_stroke(stroke: Stroke, factor: float) -> Stroke:
+    points = tuple((x / factor, y / factor) for x, y in stroke.points)
+    return replace(stroke, points=points, width=stroke.width / factor, head=stroke.head / factor)
 
 
 def _smaller_arc(arc: Arc, factor: float) -> Arc:

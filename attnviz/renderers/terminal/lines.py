@@ -29,9 +29,11 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
     """Everything if it fits; else what matters most, and how to see the rest."""
     if view.sentences:
         return list(apart([list(reading(each, screen)) for each in view.sentences]))
-    less = screen if screen.height is None else replace(screen, height=screen.height - below)
+    if view.excerpt is None or screen.height is None or screen.full:
+        return list(lines(view.screen.panels, screen))
+    less = replace(screen, height=screen.height - below)
     body = list(lines(view.screen.panels, less))
-    if view.excerpt is None or screen.full or above + len(body) <= less.rows:
+    if above + len(body) <= less.rows:
         return body
     return list(ending(list(lines(view.excerpt.panels, less)), view.excerpt.rest, screen))
 
@@ -39,7 +41,7 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    heading = [Text(line) for line in (view.headline, view.screen.caption) if line]
+    heading = [Text(line) for line in (view.overhead, view.screen.caption) if line]
     body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.closing, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
     return [f"{text.strip()}\n".encode()]

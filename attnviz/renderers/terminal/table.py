@@ -131,20 +131,15 @@ class Table:
         return line
 
     def _texts(self, row: int) -> Iterator[str]:
-        width, hidden = self.form.width, self.grid.hidden[row].tolist()
-        numbers = self.form.cells == "numbers"
-        for text, masked in zip(self._insides(row), hidden, strict=True):
-            if numbers:
-                yield f"{text:>{width}}"
-            else:
-                yield HIDDEN.ljust(width) if masked else text * width
-
-    def _insides(self, row: int) -> list[str]:
-        values = self.grid.values[row]
+        values, hidden = self.grid.values[row], self.grid.hidden[row].tolist()
+        width = self.form.width
         if self.form.cells == "numbers":
-            cells = zip(values.tolist(), self.grid.hidden[row].tolist(), strict=True)
-            return [cell_text(value, masked, self.write, HIDDEN) for value, masked in cells]
-        return [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
+            for value, masked in zip(values.tolist(), hidden, strict=True):
+                yield f"{cell_text(value, masked, self.write, HIDDEN):>{width}}"
+            return
+        shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
+        for text, masked in zip(shown, hidden, strict=True):
+            yield HIDDEN.ljust(width) if masked else text * width
 
     def _style(self, row: int, column: int) -> Style:
         if self.grid.hidden[row, column]:

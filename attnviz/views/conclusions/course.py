@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from torch import Tensor
 
@@ -11,42 +13,61 @@ from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Amount, Pai
 from attnviz.views.sweep import places
 from attnviz.wording.numbers import significant_text
 
-SPREAD, ENTROPY = Amount(significant_text, 2), Amount(significant_text, 2, " bits")
+AMOUNTS = {"spread": Amount(significant_text, 2), "entropy": Amount(significant_text, 2, " bits")}
 
 
 def on_sweep(comparison: Comparison, sweep: Sweep) -> str:
     """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
-    across, called = places(sweep)
-    order = np.argsort(across)
-    first, last = int(order[0]), int(order[-1])
-    noun = "the number of heads" if sweep.by == "heads" else called
-    why = _why_never(comparison, sweep)
-    if why:
-        return f"{why}, and {noun} does not matter."
-
-    def course(measure: str, series: str, amount: Amount) -> str:
-        numbers: Tensor = sweep.curves[measure][series]
-        return _course(Pair(numbers[first], numbers[last]), amount)
-
-    return (
-        f"{_over(sweep.repeats)}, as {noun} goes from {across[first]:g} to {across[last]:g}, the "
-        f"spread of unscaled scores {course('spread', 'unscaled', SPREAD)} and the entropy of a "
-        f"row {course('entropy', 'unscaled', ENTROPY)}; scaled, the spread "
-        f"{course('spread', 'scaled', SPREAD)} and the entropy "
-        f"{course('entropy', 'scaled', ENTROPY)}{_too_few(sweep.repeats)}."
+    course = _courses(sweep)
+    return _why_never(comparison, sweep) or (
+        f"{_start(sweep)}, the spread of unscaled scores {course('spread', 'unscaled')} and the "
+        f"entropy of a row {course('entropy', 'unscaled')}; scaled, the spread "
+        f"{course('spread', 'scaled')} and the entropy {course('entropy', 'scaled')}"
+        f"{_too_few(sweep.repeats)}."
     )
 
 
+def in_short(comparison: Comparison, sweep: Sweep) -> str:
+    """The same in as few words as stand over a picture."""
+    course = _courses(sweep)
+    return _why_never(comparison, sweep) or (
+        f"{_start(sweep)}, the entropy of a row {course('entropy', 'unscaled')} unscaled; "
+        f"scaled, it {course('entropy', 'scaled')}{_too_few(sweep.repeats)}."
+    )
+
+
+def _courses(sweep: Sweep) -> Callable[[str, str], str]:
+    first, last = _ends(sweep)
+
+    def course(measure: str, series: str) -> str:
+        numbers: Tensor = sweep.curves[measure][series]
+        return _course(Pair(numbers[first], numbers[last]), AMOUNTS[measure])
+
+    return course
+
+
+def _ends(sweep: Sweep) -> tuple[int, int]:
+    order = np.argsort(places(sweep)[0])
+    return int(order[0]), int(order[-1])
+
+
+def _start(sweep: Sweep) -> str:
+    across, _ = places(sweep)
+    first, last = (across[place] for place in _ends(sweep))
+    return f"{_over(sweep.repeats)}, as {_noun(sweep)} goes from {first:g} to {last:g}"
+
+
+def _noun(sweep: Sweep) -> str:
+    return "the number of heads" if sweep.by == "heads" else places(sweep)[1]
+
+
 def _why_never(comparison: Comparison, sweep: Sweep) -> str:
-    """Why there is nothing to see, whatever is drawn."""
-    trace = comparison.base.trace
+    """That there is nothing to see, whatever is drawn, and why."""
+    trace, rest = comparison.base.trace, f", and {_noun(sweep)} does not matter."
     if trace is not None and not trace.variant.compared:
-        return "Nothing is compared, so all scores are 0"
+        return f"Nothing is compared, so all scores are 0{rest}"
     if int(comparison.base.visible.sum(-1).max()) == 1:
-        return "A query sees one token and reads it whole"
-    same = float(sweep.curves["entropy"]["unscaled"].std(0, correction=0).max()) == 0
-    if same and float(sweep.curves["spread"]["unscaled"].max()) == 0:
-        return "All scores are the same, so a query reads all tokens alike"
+        return f"A query sees one token and reads it whole{rest}"
     return ""
 
 

@@ -95,8 +95,13 @@ class Curves:
 
 def same_scale(grids: Sequence[Grid]) -> list[Grid]:
     """Grids of one kind share the widest of their scales, so that a colour means one number."""
+    common = common_scales(grids)
+    return [replace(grid, scale=common[grid.scale.label]) for grid in grids]
+
+
+def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
+    """The widest of the scales of each kind, by its label."""
     kinds: dict[str, list[Scale]] = {}
     for grid in grids:
         kinds.setdefault(grid.scale.label, []).append(grid.scale)
-    common = {label: widest(scales) for label, scales in kinds.items()}
-    return [replace(grid, scale=common[grid.scale.label]) for grid in grids]
+    return {label: widest(scales) for label, scales in kinds.items()}

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Curves, Grid, common_scales
+from attnviz.views.grids.plane import Plane
+from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
+
+# Lines of tables, by their places among the grids of a section, and what stands between two.
+Stages = tuple[tuple[int | str, ...], ...]
+JOINED, APART = "", " "  # two tables as one; two with only a gap between them
+
+
+def parted(places: Iterable[int], sign: str) -> tuple[int | str, ...]:
+    """
+    >>> parted(range(3), "·")
+    (0, '·', 1, '·', 2)
+    """
+    return tuple(each for place in places for each in (sign, place))[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +43,9 @@ class Section:
     sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
+    planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
+    stages: Stages = ()  # how some of its grids become others,
+    beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
 
     @property
     def heading(self) -> str:
@@ -40,6 +57,21 @@ class Section:
         if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():
             return (replace(self.grids[0], title=""),)
         return self.grids
+
+    def scaled(self, scales: Mapping[str, Scale]) -> Section:
+        """With these scales of colour, by what they measure; its moments, too."""
+        grids = (
+            replace(each, scale=scales.get(each.scale.label, each.scale)) for each in self.grids
+        )
+        beyond = (replace(g, scale=scales.get(g.scale.label, g.scale)) for g in self.beyond)
+        moments = tuple(each.scaled(scales) for each in self.moments)
+        return replace(self, grids=tuple(grids), beyond=tuple(beyond), moments=moments)
+
+
+def on_one_scale(sections: Sequence[Section]) -> list[Section]:
+    """Sections, in all of which a colour means one number: so that scaling shows."""
+    scales = common_scales([grid for each in sections for grid in each.grids])
+    return [each.scaled(scales) for each in sections]
 
 
 Drawable = Grid | Curves | Arcs | Sentence | Section

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.grids.axes import AXES_NOTE
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import sums
+from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.words import in_brackets
+
+MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
 def scores(here: Scene) -> Iterator[Section]:
     """How well each query matches each key."""
     layer = here.layer
+    if here.asked.key is not None:
+        yield from pair.score(here, here.asked.key)
+        return
     compared = here.trace.variant.compared and layer.queries is not None
     shapes = f"scores {here.size_of_weights}"
     if compared and layer.queries is not None and layer.keys is not None:
@@ -222,6 +228,7 @@ def context(here: Scene) -> Iterator[Section]:
     rows = token_axis("query (reads)", here.trace.tokens)
     about = "The weighted values are added up: the context vector, all that a token has read."
     grids = here.heads("context vectors", contexts, rows, followed=True)
+    apart = len(grids)
     if here.layer.heads > 1:
         about += " The heads' vectors then stand side by side."
         grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
@@ -242,7 +249,37 @@ def context(here: Scene) -> Iterator[Section]:
         grids=grids,
         sums=sums.context(here, here.layer),
         remarks=(count_of(last),) if last else (),
+        stages=_stages_of_context(here, apart, [*last], len(grids)),
+        beyond=_attention_of_each_head(here) if last else (),
     )
+
+
+def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
+    """Weights and values, head by head, where there are few of both."""
+    heads, (keys, width) = here.layer.heads, here.layer.values.shape[-2:]
+    if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS:
+        return ()
+    weights = here.weights("mixing", here.layer.attended.mixed_by)
+    return (*weights, *here.heads("values", here.layer.values, token_axis("key", here.keys)))
+
+
+def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int) -> Stages:
+    """Attention in each head, and their vectors side by side; what the last matrix makes of them.
+
+    There is no such picture of one head of several.
+    """
+    joins, joined = here.layer.heads > 1, apart if here.layer.heads > 1 else 0
+    if apart < here.layer.heads or not (joins or last):
+        return ()
+    lines = [(*parted(range(apart), APART), "→", joined)] if joins else []
+    if last and _attention_of_each_head(here):
+        each = [(beyond + head, "·", beyond + apart + head, "=", head) for head in range(apart)]
+        lines = [tuple(part for one in each for part in (APART, *one))[1:]]
+    if last:
+        signs = ("·", "+")
+        made = [each for place in enumerate(signs[: len(last)], joined + 1) for each in place[::-1]]
+        lines.append((joined, *made, "=", joined + len(last) + 1))
+    return tuple(lines)
 
 
 def _last_matrix(here: Scene) -> dict[str, Tensor]:

@@ -43,7 +43,9 @@ def after_attention(here: Scene) -> Iterator[Section]:
     if here.layer.cross is not None and block.cross is not None:
         if block.place == "pre":
             yield _norm(here, block.cross, "", "cross-norm")
-        yield from _crossed(replace(here, layer=here.layer.cross))
+        # A key of --key is one of the sentence's own.
+        asked = replace(here.asked, key=None)
+        yield from _crossed(replace(here, layer=here.layer.cross, asked=asked))
         yield _added(here, block, block.cross, "cross-attention")
     if block.place == "pre":
         yield _norm(here, block.feed_forward, "", "feed-forward-norm")

@@ -24,7 +24,8 @@ def moments_of(section: Section, here: Scene) -> tuple[Section, ...]:
     """The moments of a step, if it is one that an animation lingers on."""
     if section.name not in MOMENTS or here.layer.memory is not None:
         return ()
-    asked = replace(here.asked, query=here.followed, head=here.shown_heads[0], full=False)
+    followed = replace(here.asked, query=here.followed, key=None)
+    asked = replace(followed, head=here.shown_heads[0], full=False)
     return tuple(MOMENTS[section.name](section, replace(here, asked=asked)))
 
 

@@ -34,6 +34,7 @@ class StepSettings:
     """What is asked for: which token and head are followed, and how numbers are written."""
 
     query: int | None = None
+    key: int | None = None  # the one whose arithmetic alone is shown
     head: int | None = None
     layer: int = 0
     digits: int = 2
@@ -98,6 +99,8 @@ class Scene:
     def written_keys(self) -> Sequence[int]:
         """The keys whose arithmetic is written out: of very many those that weigh most."""
         count = len(self.keys)
+        if self.asked.key is not None:
+            return [self.asked.key]
         if self.asked.full or count <= TERMS:
             return range(count)
         weights = np.array(self.row("mixing", self.written_heads[0]))
@@ -131,7 +134,7 @@ class Scene:
         """What is not written out, if something is not."""
         keys, heads = len(self.keys), len(self.shown_heads)
         found = []
-        if len(self.written_keys) < keys:
+        if len(self.written_keys) < keys and self.asked.key is None:
             found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most")
         if len(self.written_heads) < heads:
             found.append(f"written out: head 0 of {heads} (--head follows another)")
@@ -149,6 +152,10 @@ class Scene:
     def of_head(self, head: int) -> str:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
+
+    def titled(self, name: str, head: int) -> str:
+        """What a table of one head is called, where there are several: `scores · head 1`."""
+        return name if self.layer.heads == 1 else f"{name} · head {head}"
 
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
@@ -178,7 +185,7 @@ class Scene:
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(f"{name}{self.of_head(head)}", vectors[head], rows, followed=followed)
+            self.grid(self.titled(name, head), vectors[head], rows, followed=followed)
             for head in self.shown_heads
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
@@ -193,7 +200,7 @@ class Scene:
         return tuple(self._cut(self._named(drawn[head], name, head)) for head in self.shown_heads)
 
     def _named(self, grid: Grid, name: str, head: int) -> Grid:
-        return replace(grid, title=f"{name}{self.of_head(head)}")
+        return replace(grid, title=self.titled(name, head))
 
     def _cut(self, grid: Grid, followed: bool = True) -> Grid:
         """With so many digits, and only the row of the token that is followed."""

@@ -57,7 +57,7 @@ def inputs(here: Scene) -> Iterator[Sum]:
 
 @_followed
 def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum]:
-    """The followed token's query, key and value.
+    """The followed token's query, key and value; those of the key that is asked for, if one is.
 
     Where keys are of other tokens, those of the one that it reads most.
     """
@@ -83,30 +83,32 @@ def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum
 
 def _source(here: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
     """Whose vector a query, a key or a value is made of: its name, the vector, and its place."""
-    row = here.followed
-    if name == "query" or layer.key_inputs is None:
+    row, asked = here.followed, here.asked.key
+    if name == "query" or (layer.key_inputs is None and asked is None):
         return here.query_name, layer.inputs[row], row
     weights = here.row("mixing", here.written_heads[0])
-    place = weights.index(max(weights))
-    return here.name(here.keys, place), layer.key_inputs[place], place
+    place = weights.index(max(weights)) if asked is None else asked
+    read = layer.inputs if layer.key_inputs is None else layer.key_inputs
+    return here.name(here.keys, place), read[place], place
 
 
 @_followed
 def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.before_rotary is not None
-    row = here.followed
-    angles = positions.angles(row + 1, layer.head_dim)[row].tolist()
+    key = here.followed if here.asked.key is None else here.asked.key
     kinds = (
-        ("query", layer.before_rotary.queries, layer.queries),
-        ("key", layer.before_rotary.keys, layer.keys),
+        ("query", here.followed, layer.before_rotary.queries, layer.queries),
+        ("key", key, layer.before_rotary.keys, layer.keys),
     )
-    for name, before, after in kinds:
+    for name, row, before, after in kinds:
         assert after is not None
+        token = here.name(here.trace.tokens if name == "query" else here.keys, row)
+        angles = positions.angles(row + 1, layer.head_dim)[row].tolist()
         for head in here.written_heads:
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
                 cells = slice(2 * pair, 2 * pair + 2)
                 yield sums.turned(
-                    f"{name}{here.of_head(head)}({here.query_name}), pair {pair + 1}",
+                    f"{name}{here.of_head(head)}({token}), pair {pair + 1}",
                     before[head, row, cells].tolist(),
                     angle,
                     after[head, row, cells].tolist(),

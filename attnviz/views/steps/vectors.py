@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ from attnviz.traces import parts
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Projections
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
@@ -157,6 +157,7 @@ def vectors(here: Scene) -> Iterator[Section]:
     found |= {"values": layer.values}
     formula, tex = _made_of(here, [*found])
     heads = f" Neighbouring columns go to each of {layer.heads} heads." if layer.heads > 1 else ""
+    grids = {name: _of_each_head(here, name, each) for name, each in found.items()}
     yield Section(
         number="4",
         name="queries",
@@ -165,11 +166,20 @@ def vectors(here: Scene) -> Iterator[Section]:
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in found.items()),
         formula=formula,
         tex=tex,
-        grids=tuple(
-            grid for name, each in found.items() for grid in _of_each_head(here, name, each)
-        ),
+        grids=tuple(grid for each in grids.values() for grid in each),
         sums=sums.vectors(here, layer, found),
+        stages=_split(here, [len(each) for each in grids.values()]),
     )
+
+
+def _split(here: Scene, counts: Sequence[int]) -> Stages:
+    """The columns of all heads together, and cut apart, a line for each kind of vectors."""
+    heads = here.layer.heads
+    if heads == 1 or any(count < heads for count in counts):
+        return ()
+    starts = range(0, heads * len(counts), heads)
+    columns = [range(start, start + heads) for start in starts]
+    return tuple((*parted(each, JOINED), "→", *parted(each, APART)) for each in columns)
 
 
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:

@@ -18,12 +18,12 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
-from attnviz.views.grids.grid import same_scale
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
+from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
 from attnviz.views.trace import headline
 from attnviz.views.view import Group, View, page_of
@@ -62,6 +62,7 @@ def steps(
     text: str | Trace | None,
     *,
     query: str | None = None,
+    key: str | None = None,
     step: str | None = None,
     head: int | None = None,
     layer: int = 0,
@@ -75,17 +76,20 @@ def steps(
     """
     traced = text if isinstance(text, Trace) else trace(text, **changes)
     place = None if query is None else find_query(traced.tokens, str(query))
-    asked = StepSettings(query=place, head=head, layer=layer, digits=digits, full=full)
+    other = None if key is None else find_query(traced.keys, str(key), "--key")
+    asked = StepSettings(query=place, key=other, head=head, layer=layer, digits=digits, full=full)
     return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
 
 
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
     here = scene(trace, asked or StepSettings())
+    if here.asked.key is not None:
+        refuse_pair(trace, here.layer, here.asked.query)
     own = [section for make in OF_ATTENTION for section in make(here)]
     numbers = enumerate(block.after_attention(here), start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
-    return [_finished(section, here) for section in (*own, *around)]
+    return on_one_scale([_finished(section, here) for section in (*own, *around)])
 
 
 def view(walk: Walk) -> View:
@@ -93,8 +97,9 @@ def view(walk: Walk) -> View:
     line = settings_line(walk.trace)
     page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
     title = f"{headline(walk.trace)}, step by step"
-    query = None if walk.asked.query is None else str(walk.asked.query + 1)
-    options = chosen_options(walk.asked) | {"query": query, "step": walk.step}
+    places = {"query": walk.asked.query, "key": walk.asked.key}
+    numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
+    options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
         headline=title,
@@ -108,10 +113,9 @@ def view(walk: Walk) -> View:
 
 
 def _finished(section: Section, here: Scene) -> Section:
-    """With one scale of colours, what is left out said, and what an animation shows of it."""
+    """With what is left out said, and what an animation shows of it."""
     return replace(
         section,
-        grids=tuple(same_scale(section.grids)),
         remarks=(*section.remarks, *_left_out(section, here)),
         moments=moments_of(section, here),
     )

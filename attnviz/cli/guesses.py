@@ -1,0 +1,142 @@
+"""What somebody meant: options by other names, options that people expect, words for commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from attnviz.errors import AttnvizError
+
+OTHER_NAMES = {  # that work, and are listed nowhere
+    "--output": "--out",
+    "--colour": "--colors",
+    "--colours": "--colors",
+    "--color": "--colors",
+    "--cmap": "--colors",
+}
+
+MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, and what there is
+    ("mask", "masked", "masking", "autoregressive", "decoder"): "did you mean --causal, --window?",
+    ("palette", "colormap", "colourmap", "color-map"): "did you mean --colors?",
+    ("save", "write", "to", "export", "outfile", "output-file", "dest"): "did you mean --out?",
+    ("format", "png", "svg", "pdf", "csv", "npz", "markdown", "type"): (
+        "the end of the name says which: --out heatmap.png"
+    ),
+    ("gif", "animate", "animation", "video", "mp4"): (
+        "an animation is a file, too: attnviz steps --out steps.gif"
+    ),
+    ("html", "web", "browser", "page"): (
+        "there is no web page; a browser shows what --out heatmap.svg writes"
+    ),
+    ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
+        "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
+        "every number"
+    ),
+    ("model", "checkpoint", "weights-file", "pretrained", "huggingface", "hf", "bert"): (
+        "trained models are not read; --embeddings takes vectors of your own, --given matrices"
+    ),
+    ("text", "sentence", "input", "prompt", "string"): (
+        "the text stands without an option, in quotes; --file reads one"
+    ),
+    ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
+    ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
+    ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
+    ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
+    ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (
+        "--dim is how many numbers stand for a token; --size is how large a picture is"
+    ),
+    ("d-ff", "ffn", "mlp", "ff"): "did you mean --feed-forward?",
+    ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
+    ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
+    ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",
+    ("cross", "encoder", "source", "context"): "did you mean --memory?",
+    ("gpu", "cuda", "cpu", "mps"): "did you mean --device?",
+    ("precision", "float16", "bfloat16", "half", "fp16"): "did you mean --dtype?",
+    ("dark", "light", "dark-mode", "style", "background"): "did you mean --theme dark?",
+    ("figsize", "width-height", "resolution", "aspect", "pixels"): (
+        "--size takes 16:9, inches (8x5) or pixels (1920x1080)"
+    ),
+    ("all", "everything", "verbose", "long"): (
+        "--show all shows every part, --full every number of it"
+    ),
+    ("check", "test", "assert"): "did you mean --verify?",
+    ("silent", "no-notes"): "did you mean --quiet?",
+    ("softmax", "sharpness", "beta"): "did you mean --temperature?",
+    ("vary", "sweep", "versus", "vs", "against"): "did you mean --by?",
+    ("runs", "trials", "samples", "n-seeds", "seeds"): "did you mean --repeats?",
+    ("decimals", "precision-digits", "round"): "did you mean --digits?",
+    ("no-mask", "bidirectional"): "did you mean --no-causal?",
+    ("unscaled", "raw"): "did you mean --no-scale?",
+    ("version",): "attnviz version prints it",
+    ("list", "examples"): "attnviz example list names the examples",
+}
+MISSING = {"attnviz example show": "attnviz example list names them"}
+_SENTENCES = {name: told for names, told in MEANT.items() for name in names}
+
+
+def no_option(name: str, whole: str, command: Any, ctx: Any) -> AttnvizError:
+    """An option that is not there, with what is: by its spelling, by its meaning, elsewhere."""
+    if " " in whole.partition("=")[0]:
+        return AttnvizError(
+            f"'{whole}' begins as an option does", f'put -- before it: {ctx.command_path} -- "…"'
+        )
+    known = [*_options(command, ctx)]
+    return AttnvizError(
+        f"{ctx.command_path} has no option {name}", _hint(name.lower(), known, command, ctx)
+    )
+
+
+def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
+    told = _SENTENCES.get(name.lstrip("-").replace("_", "-"), "")
+    named = re.findall(r"--[\w-]+", told)
+    if told and ("attnviz " in told or all(each in known for each in named)):
+        return told
+    near = [] if told else _near(name, known, 0.8)
+    if near:
+        return f"did you mean {near[0]}?"
+    wanted = named[0] if named else name
+    elsewhere = next((path for path, options in _commands(ctx) if wanted in options), None)
+    if elsewhere is not None:
+        return f"{wanted} belongs to {elsewhere}"
+    near = _near(name, known, 0.6)
+    lists = "--help-all" if "--help-all" in known else "--help"
+    return f"did you mean {near[0]}?" if near else f"{ctx.command_path} {lists} lists the options"
+
+
+def _near(name: str, known: Sequence[str], cutoff: float) -> list[str]:
+    """Options that begin so, or that are spelt nearly so."""
+    word = name.lstrip("-").replace("_", "-")  # dashes are common to all
+    options = {each.removeprefix("--"): each for each in known if each.startswith("--")}
+    begun = [each for each in options if len(word) > 2 and each.startswith(word)]
+    return [options[each] for each in begun or get_close_matches(word, options, 1, cutoff)]
+
+
+def _options(command: Any, ctx: Any) -> Iterator[str]:
+    for each in command.get_params(ctx):
+        if each.param_type_name == "option":
+            yield from (*each.opts, *each.secondary_opts)
+
+
+def _commands(ctx: Any) -> Iterator[tuple[str, list[str]]]:
+    """Every other command, by the words that call it, with its options."""
+    yield from _below(ctx.find_root().command, ctx.find_root(), "attnviz")
+
+
+def _below(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if hasattr(command, "list_commands"):
+            yield from _below(command, ctx, f"{path} {name}")
+        else:
+            yield f"{path} {name}", [*_options(command, ctx)]
+
+
+def resembles(word: str, names: Iterable[str]) -> bool:
+    """Whether a single word is most likely one of these, misspelt.
+
+    >>> resembles("runn", ["run", "steps"]), resembles("I am", ["run"]), resembles("hello", ["run"])
+    (True, False, False)
+    """
+    return bool(get_close_matches(word.lower(), list(names), n=1, cutoff=0.7))

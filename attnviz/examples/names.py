@@ -1,0 +1,82 @@
+"""The examples that come with attnviz: their names in the order of a course, and their titles.
+
+Nothing here needs torch: a name that is misspelt, and the list of all, need not wait for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.traces import texts
+
+FOLDER = Path(__file__).parent
+
+ORDER = (  # any other comes after
+    "simplified",
+    "journey-simple",
+    "trainable",
+    "illustrated",
+    "illustrated-by-hand",
+    "why-scaling-2",
+    "why-scaling-64",
+    "journey-linear",
+    "running-average",
+    "sum-of-all",
+    "running-sum",
+    "average-of-the-past",
+    "journey-causal",
+    "single-head",
+    "journey-causal-batch",
+    "journey-multi-head",
+    "dave",
+    "dave-causal",
+    "dave-positions",
+    "dave-multi-head",
+    "dave-decoder",
+    "mistake-softmax-twice",
+    "mistake-global-softmax",
+    "mistake-zero-scores",
+    "mistake-zero-weights",
+)
+
+
+def names() -> list[str]:
+    """Every example that comes with attnviz, the simplest first."""
+    return [path.stem for path in sorted(FOLDER.glob("*.toml"), key=_place)]
+
+
+def titles() -> dict[str, str]:
+    """What each of them shows, by its name."""
+    return {name: _title(path_of(name)) for name in names()}
+
+
+def is_path(name: str) -> bool:
+    """Whether a person's own file is meant."""
+    return name.endswith(".toml") or "/" in name
+
+
+def is_one(name: str) -> bool:
+    """Whether it names an example, of ours or in a file."""
+    return is_path(name) or name in names()
+
+
+def path_of(name: str) -> Path:
+    """Where an example is: one of ours by its name, a person's own by its path."""
+    if is_path(name):
+        return Path(name)
+    if name not in names():
+        raise unknown("example", name, names())
+    return FOLDER / f"{name}.toml"
+
+
+def _title(path: Path) -> str:
+    title = texts.toml(texts.read(path), str(path)).get("title")
+    if not isinstance(title, str):
+        raise AttnvizError(f"'{path}': an example needs a title", "begin with: title = …")
+    return title.strip()
+
+
+def _place(path: Path) -> tuple[int, str]:
+    order = ORDER.index(path.stem) if path.stem in ORDER else len(ORDER)
+    return order, path.stem

@@ -1,0 +1,150 @@
+"""One score: a query and a key as arrows, with their lengths, their angle and its cosine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import unmasked
+from attnviz.errors import AttnvizError
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.grids.axes import dimension_axis, plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.plane import Arrow, Plane, cosine_of, length_of
+from attnviz.views.grids.scales import centred
+from attnviz.views.grids.section import Section
+from attnviz.views.steps.scene import Scene
+from attnviz.wording import sums
+from attnviz.wording.numbers import Style
+from attnviz.wording.sums import Sum
+
+Vector = list[float]
+NEARLY_UPRIGHT = 0.01  # cosines below: the angle reads 90° or nearly so
+
+
+def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
+    """Refuse a key that meets no query."""
+    if query is None:
+        raise AttnvizError(
+            "--key is one end of a score, and nothing says whose", "name the other: --query TOKEN"
+        )
+    if not trace.variant.compared:
+        raise AttnvizError(
+            f"'{trace.variant.name}' attention compares no query with a key, and --key names one",
+            "try --variant scaled, or leave --key out",
+        )
+    if layer.queries is None or layer.keys is None:
+        raise AttnvizError(
+            "the scores are given: there are no vectors of queries and keys to draw",
+            "leave --key out",
+        )
+
+
+def score(here: Scene, key: int) -> Iterator[Section]:
+    """The two vectors of one score, in the plane that both lie in."""
+    pairs = [(head, *_vectors(here, head, key)) for head in here.written_heads]
+    planes = tuple(_plane(here, head, query, other, key) for head, query, other in pairs)
+    name, title = _names(here, key)[0], f"score({here.query_name}, {here.name(here.keys, key)})"
+    width = here.layer.head_dim
+    yield Section(
+        number="5",
+        name="scores",
+        title=title,
+        about=_about(here, key, planes),
+        shapes=f"{name} [{width}] · {_names(here, key)[1]} [{width}] → score",
+        formula="score = |query| |key| cos(angle)",
+        tex=r"q \cdot k = |q| \, |k| \cos \theta",
+        grids=tuple(_grid(here, head, query, other, key) for head, query, other in pairs),
+        planes=planes,
+        sums=tuple(line for pair in pairs for line in _sums(here, *pair, key)),
+        remarks=_hidden(here, key),
+    )
+
+
+def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:
+    layer = here.layer
+    assert layer.queries is not None
+    assert layer.keys is not None
+    return layer.queries[head, here.followed].tolist(), layer.keys[head, key].tolist()
+
+
+def _names(here: Scene, key: int, head: str = "") -> tuple[str, str]:
+    return f"query{head}({here.query_name})", f"key{head}({here.name(here.keys, key)})"
+
+
+def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Grid:
+    """Both vectors, one below the other: what stands below each other is multiplied."""
+    cells = unmasked(np.array([query, key]))
+    rows, columns = plain_axis("vector", _names(here, place)), dimension_axis(len(query))
+    title = here.titled("the two vectors", head)
+    return Grid(title, rows, columns, cells, centred("value", cells), decimals=here.asked.digits)
+
+
+def _plane(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Plane:
+    names, cosine = _names(here, place, here.of_head(head)), cosine_of(query, key)
+    first, second = (
+        Arrow(name, length := length_of(vector), here.style.of(length)(length))
+        for name, vector in zip(names, (query, key), strict=True)
+    )
+    title = f"head {head}" if here.layer.heads > 1 else ""
+    return Plane(title, (first, second), cosine, _degrees(cosine, here.style))
+
+
+def _degrees(cosine: float | None, style: Style) -> str:
+    if cosine is None:
+        return ""
+    angle = math.degrees(math.acos(cosine))
+    return f"{style.of(angle)(angle)}°"
+
+
+def _about(here: Scene, key: int, planes: tuple[Plane, ...]) -> str:
+    """What is drawn; and of one head alone what its angle says."""
+    about = (
+        "A query and a key, drawn in the one plane that holds both, with their true lengths and "
+        "angle."
+    )
+    return f"{about} {_about_angle(planes[0])}" if len(planes) == 1 else about
+
+
+def _about_angle(plane: Plane) -> str:
+    cosine = plane.cosine
+    if cosine is None:
+        return "One of them has no length: there is no angle, and the score is 0."
+    if plane.on_a_line:
+        same = "They point the same way: the score is the product of their lengths."
+        opposite = "They point opposite ways: the score is minus the product of their lengths."
+        return same if cosine > 0 else opposite
+    if abs(cosine) < NEARLY_UPRIGHT:
+        return "They stand nearly at right angles: the score is small beside their lengths."
+    side, sign = ("less", "above") if cosine > 0 else ("more", "below")
+    return f"They are {side} than 90° apart, and the score is {sign} 0."
+
+
+def _sums(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Iterator[Sum]:
+    """The score as a sum of products; lengths, cosine and angle; and the score made of them."""
+    style, of_head = here.style, here.of_head(head)
+    row = here.row("scores", head)
+    left = f"score{of_head}({here.query_name}, {here.name(here.keys, place)})"
+    yield sums.dot(left, query, key, row[place], style, style.of(*row))
+    lengths = [length_of(query), length_of(key)]
+    for name, vector, length in zip(
+        _names(here, place, of_head), (query, key), lengths, strict=True
+    ):
+        yield sums.length(f"|{name}|", vector, length, style)
+    cosine = cosine_of(query, key)
+    if cosine is not None:
+        angle = math.degrees(math.acos(cosine))
+        yield sums.cosine(f"cosine{of_head}", row[place], lengths, cosine, style)
+        yield sums.angle(f"angle{of_head}", cosine, angle, style)
+        yield sums.polar(left, lengths, cosine, row[place], style)
+
+
+def _hidden(here: Scene, key: int) -> tuple[str, ...]:
+    """What becomes of a score that a mask hides."""
+    mistake = MISTAKES.get(here.layer.mistake)
+    if key not in here.masked_keys or (mistake and not mistake.masked):
+        return ()
+    return ("the mask hides this key from this query: step 7 makes its score −∞",)

@@ -1,0 +1,169 @@
+"""The Tab key: what a shell is told when it asks, and how it comes to ask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnviz.attention.variants import VARIANTS
+from attnviz.cli import completion
+from attnviz.cli.app import COMMANDS
+from attnviz.examples.names import titles
+from attnviz.renderers.colors import PALETTES
+from attnviz.tokens.tokenizers import TOKENIZERS
+from tests.conftest import ROOT, Attnviz
+
+LOADED = "import sys; from attnviz.__main__ import _status; _status()"
+
+
+def asked(shell: str, line: str, **more: str) -> list[str]:
+    """What a shell of this kind is told for a line that is being typed."""
+    words = line.split(" ")
+    protocol = {
+        "_ATTNVIZ_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "attnviz"],
+        env={**os.environ, **protocol, **more},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("attnviz ", [*COMMANDS]),
+        ("attnviz co", ["compare"]),
+        ("attnviz run a --vari", ["--variant"]),
+        ("attnviz run a --variant ", [*VARIANTS]),
+        ("attnviz run a -v ca", ["causal"]),
+        ("attnviz run a --tokenizer ", [*TOKENIZERS]),
+        ("attnviz run a --colors ", [*PALETTES]),
+        ("attnviz run a --show queries,k", ["queries,keys"]),
+        ("attnviz run a --no-c", ["--no-causal"]),
+        ("attnviz compare a --by te", ["temperature"]),
+        ("attnviz example s", ["show"]),
+        ("attnviz example show dave-c", ["dave-causal"]),
+        ("attnviz example check ", [*titles()]),
+        ("attnviz hello --the", ["--theme"]),
+        ("attnviz run a --nonsense --the", ["--theme"]),
+        ("attnviz help ", [*COMMANDS]),
+        ("attnviz run a --dim ", []),
+    ],
+)
+def test_bash_is_told_what_a_word_may_become(line: str, expected: list[str]) -> None:
+    assert [word for word in asked("bash", line) if word] == expected
+
+
+def test_zsh_and_fish_are_told_what_each_is_about() -> None:
+    assert 'causal":"scaled, and no token sees' in "\n".join(asked("zsh", "attnviz run a -v ca"))
+    assert asked("fish", "attnviz run a -t w") == ["words\twords and punctuation marks"]
+
+
+@pytest.mark.parametrize("line", ["attnviz ", "attnviz run a --show ", "attnviz example show "])
+def test_completing_loads_nothing_heavy(line: str) -> None:
+    code = (
+        "import sys, runpy\n"
+        "sys.argv = ['attnviz']\n"
+        "from attnviz.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sorted({'torch', 'numpy', 'matplotlib', 'tiktoken'} & sys.modules.keys()))"
+    )
+    protocol = {"_ATTNVIZ_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    cursor = {"COMP_CWORD": str(len(line.split(" ")) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **protocol, **cursor},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout.splitlines()[-1] == ""
+    assert len(done.stdout.splitlines()) > 1
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_lines_for_a_shell_are_printed_and_installed(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    monkeypatch.setattr(completion, "_parent", str)
+
+    shown = attnviz("--show-completion")
+    assert (shown.status, shown.err) == (0, "")
+    assert f"_ATTNVIZ_COMPLETE=complete_{shell}" in shown.out
+
+    told = attnviz("--install-completion")
+    assert (told.status, told.err) == (0, "")
+    path = Path(told.out.removeprefix("wrote ").partition(";")[0])
+    assert path.is_relative_to(tmp_path)
+    assert path.read_text().strip() == shown.out.strip()
+
+
+@pytest.mark.parametrize(
+    ("shell", "problem"),
+    [("/bin/tcsh", "completion does not know the shell 'tcsh'"), ("", "there is no shell")],
+)
+def test_another_shell_is_refused(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, shell: str, problem: str
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    monkeypatch.setattr(completion, "_parent", str)
+
+    assert attnviz("--show-completion").err == (
+        f"error: {problem}\n hint: call it from one of: bash, zsh, fish\n"
+    )
+
+
+def test_lines_that_cannot_be_installed_can_be_printed(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/fish")
+    monkeypatch.setattr(completion, "_parent", str)
+    (tmp_path / ".config").write_text("a file, where a folder is wanted")
+
+    result = attnviz("--install-completion")
+
+    assert result.status == 2
+    assert "cannot be written: not a directory\n hint: attnviz --show-completion" in result.err
+
+
+def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
+    command = tmp_path / "attnviz"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnviz "$@"\n')
+    command.chmod(0o755)
+    lines = "\n".join(
+        [
+            'eval "$(SHELL=/bin/bash attnviz --show-completion)"',
+            "COMP_WORDS=(attnviz run a --variant m) COMP_CWORD=4",
+            "_attnviz_completion attnviz",
+            'printf "%s\\n" "${COMPREPLY[@]}"',
+        ]
+    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", lines],
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert (done.stdout, done.stderr) == ("multi-head\n", "")

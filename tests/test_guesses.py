@@ -1,0 +1,188 @@
+"""What is meant is done, or asked about: texts without a command, options by other names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from PIL import Image
+
+from attnviz.cli import app, guesses
+from attnviz.traces.parts import SHOWN
+from tests.conftest import Attnviz
+
+LIBRARY = (  # words of the libraries that read a command line, which are no words of ours
+    "Input should be",
+    "nvalid value",
+    "issing argument",
+    "issing option",
+    "o such option",
+    "o such command",
+    "requires an argument",
+    "does not take a value",
+    "nexpected extra",
+    "Usage:",
+    "Try '",
+)
+
+
+Words = tuple[str, ...]  # that call a command
+
+
+def commands(group: Any = None, path: Words = ()) -> Iterator[tuple[Words, Any]]:
+    """Every command with the words that call it."""
+    group = group or typer.main.get_command(app.app)
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def options(command: Any) -> list[Any]:
+    return [each for each in command.params if each.param_type_name == "option"]
+
+
+ALL = [(path, option) for path, command in commands() for option in options(command)]
+NAMES = {name for _, each in ALL for name in (*each.opts, *each.secondary_opts)}
+
+
+@pytest.mark.parametrize("text", ["I am learning this", "hello", "Schön!"])
+def test_a_text_needs_no_command(attnviz: Attnviz, text: str) -> None:
+    assert attnviz(text, "-t", "words") == attnviz("run", text, "-t", "words")
+
+
+def test_options_before_the_text_need_no_command_either(attnviz: Attnviz) -> None:
+    assert attnviz("--causal", "I am") == attnviz("run", "--causal", "I am")
+    assert attnviz("-", stdin=b"I am") == attnviz("run", "I am")
+
+
+def test_a_word_that_is_nearly_a_command_is_none(attnviz: Attnviz) -> None:
+    for word, meant in {"runn": "run", "Compare": "compare", "varaints": "variants"}.items():
+        result = attnviz(word)
+        assert result.status == 2
+        assert f"there is no command '{word}'\n hint: did you mean '{meant}'?" in result.err
+
+
+def test_an_examples_name_is_enough_to_show_it(attnviz: Attnviz) -> None:
+    shown = attnviz("example", "simplified", "--step", "scores")
+
+    assert shown == attnviz("example", "show", "simplified", "--step", "scores")
+    assert "did you mean 'simplified'?" in attnviz("example", "simplifed").err
+
+
+def test_the_name_of_a_file_is_shown_as_words_and_asked_about(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    without = attnviz("run", "text.txt", "-t", "words")
+    Path("text.txt").write_text("I am")
+
+    for command in ("run", "steps", "compare"):
+        result = attnviz(command, "text.txt", "-t", "words")
+        assert result.status == 0
+        assert result.err == ("note: there is a file of this name: did you mean --file text.txt?\n")
+    assert attnviz("run", "text.txt", "-t", "words").out == without.out
+    assert attnviz("run", "text.txt", "-t", "words", "-q").err == ""
+    assert attnviz("run", "I am", "-t", "words").err == without.err == ""
+
+
+@pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
+def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
+    own = guesses.OTHER_NAMES[name]
+    value = {"--out": "a.svg", "--colors": "magma"}[own]
+
+    assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own, value)
+    assert f"{name} " not in attnviz("run", "--help-all").out
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--mask", "did you mean --causal, --window?"),
+        ("--colormap", "did you mean --colors?"),
+        ("--num_heads=3", "did you mean --heads?"),
+        ("--format=png", "the end of the name says which: --out heatmap.png"),
+        ("--html", "there is no web page; a browser shows what --out heatmap.svg writes"),
+        ("--layerz", "did you mean --layers?"),
+        ("--emb", "did you mean --embeddings?"),
+        ("--foo", "attnviz run --help-all lists the options"),
+        ("--step", "--step belongs to attnviz steps"),
+    ],
+)
+def test_options_are_suggested_by_their_meaning(attnviz: Attnviz, option: str, hint: str) -> None:
+    name = option.partition("=")[0]
+
+    assert attnviz("run", "a", option).err == (
+        f"error: attnviz run has no option {name}\n hint: {hint}\n"
+    )
+
+
+def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:
+    assert "hint: --layers belongs to attnviz run" in attnviz("compare", "a", "--depth").err
+
+
+def test_every_option_that_a_suggestion_names_is_there() -> None:
+    told = " ".join([*guesses.MEANT.values(), *guesses.OTHER_NAMES.values()])
+
+    assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
+    expected = {f"--{name}" for names in guesses.MEANT for name in names}
+    assert expected & NAMES == {"--head"}  # which steps has, and run has not
+    assert not set(guesses.OTHER_NAMES) & NAMES
+
+
+@pytest.mark.parametrize("value", ["odd\u202e", "", "-1", "1e999"])
+def test_no_value_of_any_option_is_refused_in_words_of_a_library(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, option in ALL:
+        if option.is_flag or path[0] in ("help",):
+            continue
+        words = ["simplified"] if path[0] == "example" else ["a", "-t", "chars"]
+        result = attnviz(*path, *words, f"{option.opts[0]}={value}")
+        _assert_in_our_words(result.status, result.err)
+
+
+def test_no_option_is_refused_in_words_of_a_library_for_want_of_a_value(attnviz: Attnviz) -> None:
+    for path, option in ALL:
+        name = option.opts[0]
+        result = attnviz(*path, f"{name}=yes" if option.is_flag else name)
+        assert result.status == 2
+        _assert_in_our_words(result.status, result.err)
+        assert f"{name} {'takes no' if option.is_flag else 'needs a'} value" in result.err
+
+
+def _assert_in_our_words(status: int, err: str) -> None:
+    assert status in (0, 2)
+    assert not [words for words in LIBRARY if words in err], err
+    assert status == 0 or re.fullmatch(r"error: .+\n hint: .+\n", err), err
+
+
+def test_every_command_refuses_a_word_too_many(attnviz: Attnviz) -> None:
+    for path, _ in commands():
+        if path in (("help",), ("example", "check")):  # which take any number
+            continue
+        result = attnviz(*path, "one", "two", "three")
+        _assert_in_our_words(result.status, result.err)
+        assert result.status == 2
+
+
+def test_all_parts_are_shown_by_one_word(attnviz: Attnviz) -> None:
+    everything = attnviz("run", "I am", "--show", "all", "--layers", "1").out
+
+    assert everything == attnviz("run", "I am", "--show", ",".join(SHOWN), "--layers", "1").out
+    assert attnviz("run", "I am", "--show", "all").status == 0
+
+
+def test_a_size_in_pixels_is_kept_to_the_pixel(attnviz: Attnviz, samples: Path) -> None:
+    for size, more in {"1920x1080": [], "1366x768": [], "800x600": ["--dpi", "100"]}.items():
+        attnviz("run", "I am", "--size", size, *more, "-o", "a.png")
+        with Image.open("a.png") as picture:
+            assert "x".join(map(str, picture.size)) == size

@@ -1,0 +1,85 @@
+"""Help for a beginner: the options that matter on one screen, every option on demand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.version import __version__
+from tests.conftest import Attnviz
+from tests.test_guesses import commands, options
+
+LINES, COLUMNS = 40, 80
+LONG = [("run",), ("compare",), ("steps",), ("example", "show")]
+
+
+@pytest.mark.parametrize("path", [(), *(path for path, _ in commands())], ids=" ".join)
+def test_help_is_one_screen(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    lines = attnviz(*path, "--help").out.splitlines()
+
+    assert len(lines) <= LINES
+    assert max(map(cell_len, lines)) <= COLUMNS
+
+
+@pytest.mark.parametrize("path", LONG, ids=" ".join)
+def test_help_shows_what_matters_and_says_how_many_more_there_are(
+    attnviz: Attnviz, path: tuple[str, ...]
+) -> None:
+    short, whole = (attnviz(*path, option).out for option in ("--help", "--help-all"))
+    every = dict(commands())[path]
+    named = [each.opts[0] for each in options(every)]
+
+    listed = [name for name in named if re.search(rf"^  (-\w, )?{name}\b", short, re.MULTILINE)]
+    assert 6 <= len(listed) <= 14
+    assert f"attnviz {' '.join(path)} --help-all lists all {len(named)} options." in short
+    assert [name for name in named if name not in whole] == []
+
+
+def test_the_examples_of_help_are_commands_that_work(attnviz: Attnviz) -> None:
+    for path in LONG:
+        line = attnviz(*path, "--help").out.splitlines()
+        typed = next(each for each in line if each.startswith(f"  attnviz {' '.join(path)} "))
+        words = re.findall(r'"[^"]*"|\S+', typed)[1:]
+        assert attnviz(*(word.strip('"') for word in words)).status == 0
+
+
+def test_help_is_a_command_too(attnviz: Attnviz) -> None:
+    assert attnviz("help").out == attnviz("--help").out
+    assert attnviz("help", "run").out == attnviz("run", "--help").out
+    assert attnviz("help", "example", "show").out == attnviz("example", "show", "--help").out
+    assert "did you mean 'steps'?" in attnviz("help", "stesp").err
+    assert attnviz("help", "run", "more").err == (
+        "error: attnviz run has no commands of its own\n hint: leave 'more' out\n"
+    )
+
+
+def test_the_version_is_a_command_too(attnviz: Attnviz) -> None:
+    assert attnviz("version").out == attnviz("--version").out == f"attnviz {__version__}\n"
+
+
+def test_variants_and_tokenizers_are_listed_with_a_sentence_each(attnviz: Attnviz) -> None:
+    about = {name: each.about for name, each in VARIANTS.items()}
+    about |= {name: each.about for name, each in MISTAKES.items()}
+    listed = " ".join(attnviz("variants").out.split())
+    assert [name for name, told in about.items() if f"{name} {told}" not in listed] == []
+
+    cut = " ".join(attnviz("tokenizers").out.split())
+    assert [n for n, each in TOKENIZERS.items() if f"{n} {each.about}" not in cut] == []
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_what_is_listed_fits_the_screen(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for name in ("variants", "tokenizers"):
+        table = attnviz(name).out.partition("\n\nattnviz ")[0]
+        assert max(map(cell_len, table.splitlines())) <= min(int(columns), 80)

@@ -1,0 +1,188 @@
+"""One score as two arrows: their lengths, their angle, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from attnviz import trace
+from attnviz.traces.matrices import matrices
+from attnviz.traces.trace import Trace
+from attnviz.views.grids.plane import Plane, cosine_of, length_of
+from attnviz.views.grids.section import Section
+from attnviz.views.steps.scene import StepSettings
+from attnviz.views.steps.walk import steps, walk
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+
+TEXT = "I am learning this"
+VECTORS = st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=6)
+
+
+def pair_of(made: Trace, query: int = 0, key: int = 1, **asked: Any) -> Section:
+    found = walk(made, StepSettings(query=query, key=key, **asked))
+    return next(each for each in found if each.name == "scores")
+
+
+def given_vectors(query: list[float], key: list[float]) -> Section:
+    """Two tokens, of which the first asks with one vector and the second is found by another."""
+    zeros = [0.0] * len(query)
+    numbers = {"queries": [query, zeros], "keys": [zeros, key], "values": [[1.0], [2.0]]}
+    return pair_of(trace(None, given=matrices(numbers), variant="plain"))
+
+
+def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
+    """(3, 4)·(4, 3) = 24 = 5·5·0.96, and arccos(0.96) is 16.26 degrees."""
+    section = given_vectors([3.0, 4.0], [4.0, 3.0])
+
+    assert [line.text.split(" = ", 1)[1] for line in section.sums] == [
+        "3·4 + 4·3 = 24",
+        "√(3² + 4²) = 5",
+        "√(4² + 3²) = 5",
+        "24 / (5·5) = 0.96",
+        "arccos(0.96) = 16.26°",
+        "5·5·0.96 = 24",
+    ]
+    assert [arrow.written for arrow in section.planes[0].arrows] == ["5", "5"]
+    assert section.planes[0].angle == "16.26°"
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "said"),
+    [
+        ([1.0, 1.0], [2.0, 1.0], "less than 90° apart, and the score is above 0."),
+        ([1.0, 1.0], [-2.0, -1.0], "more than 90° apart, and the score is below 0."),
+        ([1.0, 0.0], [0.0, 2.0], "nearly at right angles"),
+        ([1.0, 2.0], [2.0, 4.0], "the same way"),
+        ([2.0], [3.0], "the same way"),
+        ([1.0, 2.0], [-2.0, -4.0], "opposite ways"),
+        ([2.0], [-3.0], "opposite ways"),
+        ([0.0, 0.0], [1.0, 2.0], "has no length"),
+        ([0.0], [0.0], "has no length"),
+    ],
+)
+def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], said: str) -> None:
+    section = given_vectors(query, key)
+
+    assert said in section.about
+    assert all(holds(line.text) for line in section.sums)
+    assert len(section.sums) == (3 if "no length" in said else 6)
+
+
+@given(VECTORS)
+def test_a_plane_keeps_lengths_and_angle(pairs: list[tuple[float, float]]) -> None:
+    query, key = map(list, zip(*pairs, strict=True))
+    plane = Plane("", _arrows(query, key), cosine_of(query, key), "")
+
+    first, second = plane.tips
+
+    dot = first[0] * second[0] + first[1] * second[1]
+    size = length_of(query) * length_of(key)
+    assert math.hypot(*first) == pytest.approx(length_of(query))
+    assert math.hypot(*second) == pytest.approx(length_of(key), abs=1e-4 * (1 + size))
+    assert dot == pytest.approx(sum(x * y for x, y in pairs), rel=1e-6, abs=1e-6 * (1 + size))
+
+
+def _arrows(*vectors: list[float]) -> Any:
+    from attnviz.views.grids.plane import Arrow
+
+    return tuple(Arrow("", length_of(vector), "") for vector in vectors)
+
+
+@profile(max_examples=40)
+@given(
+    seed=st.integers(0, 1000),
+    dim=st.sampled_from([1, 2, 8, 40]),
+    digits=st.integers(1, 6),
+    places=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_the_arithmetic_of_a_pair_keeps_its_word(
+    seed: int, dim: int, digits: int, places: tuple[int, int]
+) -> None:
+    made = trace(TEXT, seed=seed, dim=dim)
+    query, key = places
+    section = pair_of(made, query, key, digits=digits, full=True)
+
+    assert all(holds(line.text) for line in section.sums)
+    written = re.search(r" ([-\d.e]+)$", section.sums[0].text)
+    assert written is not None
+    score = float(made.layers[0].attended.scores[0, query, key])
+    assert float(written[1]) == pytest.approx(score, abs=0.5 * 10.0**-digits + 1e-5)
+
+
+def test_each_head_has_a_plane_and_one_head_can_be_asked_for() -> None:
+    made = trace(TEXT, variant="multi-head")
+
+    assert [plane.title for plane in pair_of(made).planes] == ["head 0", "head 1"]
+    assert [plane.title for plane in pair_of(made, head=1).planes] == ["head 1"]
+    assert "90°" not in pair_of(made).about
+
+
+def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
+    found = {each.name: each.sums for each in walk(trace(TEXT), StepSettings(query=1, key=3))}
+
+    for name in ("scaling", "softmax", "weighted"):
+        assert [re.match(r"\w+\(am, this\)", line.text) is not None for line in found[name]] == [
+            True
+        ]
+    assert [line.left for line in found["queries"]] == ["query(am)", "key(this)", "value(this)"]
+
+
+def test_the_mask_of_a_hidden_key_is_told() -> None:
+    made = trace(TEXT, variant="causal")
+
+    assert pair_of(made, 1, 3).remarks[0].endswith("step 7 makes its score −∞")
+    assert pair_of(made, 3, 1).remarks == ()
+
+
+def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
+    view = steps(TEXT, query="am", key="this", step="5").view()
+
+    assert view.command is not None
+    assert "--query 2 --key 4 --step 5" in view.command.line
+
+
+BAD = {
+    "alone": (["--key", "am"], "--key is one end of a score", "name the other: --query TOKEN"),
+    "unknown": (
+        ["--query", "am", "--key", "thsi"],
+        "no token of the sentence is 'thsi'",
+        "did you mean 'this'?",
+    ),
+    "average": (
+        ["--query", "am", "--key", "am", "-v", "average"],
+        "'average' attention compares no query with a key",
+        "try --variant scaled, or leave --key out",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_key_that_meets_no_query_gets_two_lines(attnviz: Attnviz, name: str) -> None:
+    options, problem, hint = BAD[name]
+
+    result = attnviz("steps", TEXT, *options)
+
+    assert (result.status, result.out) == (2, "")
+    first, second = result.err.splitlines()
+    assert first.startswith(f"error: {problem}")
+    assert second.startswith(f" hint: {hint}")
+
+
+def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) -> None:
+    result = attnviz("steps", "a b a", "-t", "words", "--query", "b", "--key", "a")
+
+    assert result.err.splitlines()[1] == " hint: say which by its number: --key 1 or 3"
+
+
+def test_given_scores_have_no_vectors_to_draw() -> None:
+    made = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+
+    with pytest.raises(Exception, match="the scores are given: there are no vectors"):
+        pair_of(made)

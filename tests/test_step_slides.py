@@ -1,0 +1,276 @@
+"""Steps on slides: each on its own page, several on one, and what is left when room is short."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnviz.errors import Note
+from attnviz.renderers import Look, pages
+from attnviz.renderers.picture.placed import Layout, scaled_down
+from attnviz.views.grids.section import Section
+from attnviz.views.steps.walk import Walk, steps
+from tests.test_slides import SIZES, corners, layout_of, overlap, overlapping
+
+TEXT = "I am learning this"
+NINE = "The animal did not cross the street because it"
+TWENTY = " ".join(f"word{number}" for number in range(20))
+SLIDE = SIZES["16:9"]
+
+WALKS: dict[str, Any] = {
+    "one token": lambda: steps("Hello", query="1"),
+    "plain": lambda: steps(TEXT, variant="plain"),
+    "plain, followed": lambda: steps(TEXT, variant="plain", query="am"),
+    "causal": lambda: steps(TEXT, variant="causal"),
+    "causal, followed": lambda: steps(TEXT, variant="causal", query="learning"),
+    "two heads": lambda: steps(TEXT, variant="multi-head"),
+    "two heads, followed": lambda: steps(TEXT, variant="multi-head", query="am"),
+    "eight heads": lambda: steps(TEXT, variant="multi-head", heads=8, dim=64),
+    "a block": lambda: steps(TEXT, layers=1, norm="pre", query="am"),
+    "memory": lambda: steps(TEXT, memory="you are there"),
+    "nine tokens": lambda: steps(NINE, variant="causal", query="it"),
+    "twenty tokens": lambda: steps(TWENTY, tokenizer="spaces", query="3"),
+    "narrow": lambda: steps(TEXT, dim=3, query="am"),
+    "wide": lambda: steps(TEXT, dim=64, query="am"),
+    "a pair": lambda: steps(TEXT, query="am", key="this"),
+    "a pair of heads": lambda: steps(TEXT, variant="multi-head", query="am", key="I"),
+    "a pair on a line": lambda: steps(TEXT, dim=1, query="am", key="I"),
+}
+
+
+@cache
+def walked(name: str) -> Walk:
+    made: Walk = WALKS[name]()
+    return made
+
+
+@cache
+def slides(name: str, size: str) -> list[tuple[str, Layout]]:
+    """Every step of a walk on a page of its own."""
+    view = walked(name).view()
+    look = Look(size=SIZES[size])
+    return [(each.heading, layout_of(view.of_section(each), look)) for each in view.sections]
+
+
+@cache
+def together(name: str, size: str) -> Layout:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        return layout_of(walked(name).view(), Look(size=SIZES[size]))
+
+
+def texts(layout: Layout) -> list[str]:
+    return [word.text for word in layout.words]
+
+
+def sizes(layout: Layout) -> Iterator[float]:
+    yield from (word.size for word in layout.words)
+    colored = (panel for panel in layout.panels if panel.grid.scale.kind != "none")
+    yield from (panel.number_size for panel in colored if panel.number_size)
+
+
+def refuse_what_cannot_be_read(layout: Layout) -> None:
+    """No text over another, in a table, or beyond the page."""
+    assert list(overlapping(layout.words)) == []
+    boxes = [
+        np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)])
+        for x, y, width, height in (
+            *(panel.box for panel in layout.panels),
+            *(bar.box for bar in layout.bars),
+        )
+    ]
+    for word in layout.words:
+        box = corners(word)
+        assert not any(overlap(box, each) for each in boxes), word.text
+        assert box.min() >= 0, word.text
+        assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
+
+
+FEW = ("causal, followed", "two heads", "nine tokens", "a pair of heads")
+CASES = [
+    *((name, "16:9") for name in WALKS),
+    *((name, size) for name in FEW for size in ("4:3", "natural")),
+]
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
+    for heading, layout in slides(name, size):
+        refuse_what_cannot_be_read(layout)
+        on_a_slide = 13.333 / layout.size[0]
+        assert min(sizes(layout)) * on_a_slide >= 10 - 1e-6, heading
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> None:
+    refuse_what_cannot_be_read(together(name, size))
+
+
+def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
+    for heading, layout in slides("causal, followed", "16:9"):
+        (title,) = (word for word in layout.words if word.text == heading)
+        assert title.size == max(word.size for word in layout.words) == 28.0
+        assert "step by step" not in " ".join(texts(layout))
+
+
+def test_a_single_step_says_small_what_it_is_a_part_of() -> None:
+    layout = layout_of(steps(TEXT, step="5").view(), Look(size=SLIDE))
+
+    assert texts(layout)[:2] == ["scaled attention, step by step", "5 scores"]
+    assert layout.words[0].faint
+    assert layout.words[0].size < layout.words[1].size
+
+
+def test_a_title_of_ones_own_is_the_headline_of_a_step_too() -> None:
+    view = replace(steps(TEXT, step="5").view(), headline="Lecture 3", titled=True)
+    (section,) = view.sections
+
+    for each in (view, view.of_section(section)):
+        first, second = layout_of(each, Look(size=SLIDE)).words[:2]
+        assert (first.text, second.text) == ("Lecture 3", "5 scores")
+        assert first.size > second.size
+
+
+@pytest.mark.parametrize("suffix", [".md", ".txt"])
+def test_a_step_alone_is_not_headed_twice_in_a_text(suffix: str) -> None:
+    view = steps(TEXT).view()
+    scores = next(each for each in view.sections if each.name == "scores")
+
+    assert view.of_section(scores).render(suffix).decode().count("5 scores") == 1
+
+
+def test_sums_have_sixteen_points_on_a_slide_while_they_fit() -> None:
+    for heading, layout in slides("causal, followed", "16:9"):
+        sums = [word.size for word in layout.words if word.text.startswith(("score(", "weight("))]
+        assert all(size >= 16 for size in sums), heading
+        if heading in ("5 scores", "8 softmax"):
+            assert len(sums) == (4 if heading == "5 scores" else 3)
+
+
+def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
+    view = walked("twenty tokens").view()
+    section = next(each for each in view.sections if each.name == "softmax")
+    written = texts(layout_of(view.of_section(section), Look(size=SLIDE)))
+    (rest,) = (re.fullmatch(r"… and (\d+) more", text) for text in written if "more" in text[-4:])
+
+    assert rest is not None
+    assert sum(text.startswith("weight(") for text in written) + int(rest[1]) == len(section.sums)
+
+
+@pytest.mark.parametrize("name", ["causal, followed", "two heads, followed", "nine tokens"])
+def test_pages_have_every_step_and_every_sum_in_letters_that_can_be_read(name: str) -> None:
+    view, look = walked(name).view(), Look(size=SLIDE)
+    divided = pages(view, look)
+    shown = [section for each in divided for section in each.picture.panels]
+
+    assert len(divided) > 1
+    assert list(dict.fromkeys(each.name for each in shown if isinstance(each, Section))) == [
+        each.name for each in view.sections
+    ]
+    for section in view.sections:
+        parts = [each for each in shown if isinstance(each, Section) and each.name == section.name]
+        assert tuple(line for part in parts for line in part.sums) == section.sums
+    for number, each in enumerate(divided, start=1):
+        assert each.headline.endswith(f"({number} of {len(divided)})")
+        assert min(sizes(layout_of(each, look))) >= 10 - 1e-6
+
+
+def test_arithmetic_stays_when_several_steps_share_a_slide() -> None:
+    view = steps(TEXT, variant="causal", query="am", step="5-8").view()
+    written = " ".join(texts(layout_of(view, Look(size=SLIDE))))
+
+    for start in ("score(am, I) = ", "scaled(am, I) = ", "masked(am, this) = ", "weight(am, I) = "):
+        assert start in written
+
+
+def test_a_slide_too_full_for_arithmetic_says_so_and_can_still_be_read() -> None:
+    view = walked("causal, followed").view()
+
+    with pytest.warns(Note, match=r"-o steps-\{page\}.png"):
+        layout = layout_of(view, Look(size=SLIDE))
+    assert min(sizes(layout)) >= 10 - 1e-6
+    assert not any("score(" in text for text in texts(layout))
+    assert all(each.heading in texts(layout) for each in view.sections)
+
+
+def test_a_page_without_a_size_has_all_steps_with_their_arithmetic() -> None:
+    written = " ".join(texts(together("causal, followed", "natural")))
+
+    assert "score(learning, I) = " in written
+    assert "context(learning) = " in written
+
+
+def test_heads_are_drawn_as_the_columns_that_they_are_cut_from() -> None:
+    layout = dict(slides("two heads", "16:9"))["4 queries, keys, values"]
+    together = [panel.box for panel in layout.panels]
+
+    assert len(together) == 12
+    assert len({(round(box[2], 6), round(box[3], 6)) for box in together}) == 1
+    for start in (0, 4, 8):
+        first, second, third, fourth = together[start : start + 4]
+        assert first[0] + first[2] == pytest.approx(second[0])
+        assert second[0] + second[2] < third[0]
+        assert third[0] + third[2] < fourth[0]
+    assert texts(layout).count("→") == 3
+    assert {"queries", "keys", "values", "head 0", "head 1"} <= set(texts(layout))
+
+
+def test_heads_are_joined_and_mixed_by_the_last_matrix() -> None:
+    layout = dict(slides("two heads", "16:9"))["10 context vectors"]
+    shapes = [panel.grid.values.shape for panel in layout.panels]
+
+    assert shapes == [(4, 4)] * 6 + [(4, 8), (8, 8), (4, 8)]
+    assert (texts(layout).count("·"), texts(layout).count("=")) == (3, 3)
+
+
+def test_many_heads_are_joined_without_their_attention() -> None:
+    layout = dict(slides("eight heads", "16:9"))["10 context vectors"]
+
+    assert [panel.grid.values.shape for panel in layout.panels] == [
+        *[(4, 8)] * 8,
+        (4, 64),
+        (4, 64),
+        (64, 64),
+        (4, 64),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a pair", "a pair of heads"])
+def test_arrows_have_the_lengths_and_the_angle_of_the_vectors(name: str) -> None:
+    walk = walked(name)
+    section = next(each for each in walk.sections if each.planes)
+    layout = dict(slides(name, "16:9"))[section.heading]
+    arrows = [stroke.points for stroke in layout.strokes if stroke.head]
+    ends = [(np.array(stop) - np.array(start)) for start, stop in arrows]
+    lengths = [arrow.length for plane in section.planes for arrow in plane.arrows]
+    units = [float(np.linalg.norm(end)) / length for end, length in zip(ends, lengths, strict=True)]
+
+    assert units == pytest.approx([units[0]] * len(units))
+    for plane, query, key in zip(section.planes, ends[::2], ends[1::2], strict=True):
+        cosine = query @ key / np.linalg.norm(query) / np.linalg.norm(key)
+        assert cosine == pytest.approx(plane.cosine)
+        assert plane.angle in texts(layout)
+
+
+def test_vectors_on_one_line_are_both_to_be_seen() -> None:
+    walk = walked("a pair on a line")
+    section = next(each for each in walk.sections if each.planes)
+    layout = dict(slides("a pair on a line", "16:9"))[section.heading]
+    query, key = (stroke.points for stroke in layout.strokes if stroke.head)
+
+    assert query[0][1] == query[1][1] < key[0][1] == key[1][1]
+
+
+def test_strokes_shrink_with_their_page() -> None:
+    layout = slides("a pair", "16:9")[4][1]
+    half = scaled_down(layout, 2.0)
+
+    assert half.strokes[0].points[0][0] == pytest.approx(layout.strokes[0].points[0][0] / 2)
+    assert half.strokes[0].width == pytest.approx(layout.strokes[0].width / 2)
