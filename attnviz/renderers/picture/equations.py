@@ -41,13 +41,15 @@ GAP = 0.35  # between two equations
 FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
 SMALLER = 0.7  # times as large as one are the titles of many panels
 LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
-LABEL_SHARE = 0.45  # of a cell's height a label is high, at most
 SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
 TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
-FILLING = 0.4  # the power of a cell's height in what an arrangement is worth
+LABELS = (0.45, 0.34)  # of a cell's height a label is high, at most
+SHAPES = tuple(product(NARROW, TALL, (True, False), LABELS))
+SHAPES_OF_MANY = tuple(product(NARROW, TALL, (False,), LABELS[-1:]))
+FILLING = 0.4  # the power of labels, and of a cell's height, in what an arrangement is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.001  # inches
 NUMBERS = 10**6  # more than all labels
@@ -65,6 +67,7 @@ class Form:
     narrow: float = 1.0
     tall: float = 1.0
     titled: bool = True  # whether it is said what rows are
+    label: float = LABELS[0]
 
 
 @dataclass(frozen=True)
@@ -236,7 +239,7 @@ def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Arrangement
     choices = (
         _largest(groups, Form(across, *shape), room, letters, largest)
         for across in _possible(len(groups))
-        for shape in product(NARROW, TALL, (True, False))
+        for shape in (SHAPES if len(groups) <= FEW else SHAPES_OF_MANY)
     )
     return max(choices, key=lambda found: _worth(found, letters))
 
@@ -246,13 +249,17 @@ def _possible(count: int) -> list[int]:
     return sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
 
 
-def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float, float]:
-    cell = found.cell
-    size = min(term.number for each in found.equations for term in each.terms)
-    area = cell.wide * cell.high * cell.narrow * (1.0 if cell.narrow == 1 else NARROWER)
-    legible = size >= letters.smallest
+def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float]:
+    """Numbers that can be read, then titles of rows, then large cells, numbers and labels."""
+    cell, terms = found.cell, [term for each in found.equations for term in each.terms]
+    size = min(term.number for term in terms)
+    sides = [side for term in terms for side in (term.rows, term.columns) if side.places]
+    labels = min(side.size * len(side.places) / side.count for side in sides) ** FILLING
+    if size < letters.smallest:
+        alike = 1.0 if cell.narrow == 1 else NARROWER
+        return False, found.titled, labels * cell.wide * cell.high * cell.narrow * alike
     high = (cell.high / cell.wide) ** FILLING
-    return legible, found.titled, min(size, letters.number) * high if legible else 0.0, area
+    return True, found.titled, labels * high * min(size, letters.number)
 
 
 def _largest(
@@ -317,12 +324,13 @@ def _equation(
     first, *others = grids = _grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
     above = HEADING * (letters.title + letters.axis if few else _title_size(letters)) * POINT
+    style = _style(cell, letters, form)
     named = [_alike(first.rows, each.rows) for each in others]
     terms = (
         _term(
             grid,
             cell,
-            letters,
+            style,
             named=bare,
             titled=few and form.titled and grid is first,
             labelled=labelled,
@@ -344,26 +352,25 @@ def _alike(one: Axis, other: Axis) -> bool:
 
 
 def _term(
-    grid: Grid, cell: Cell, letters: Lettering, *, named: bool, titled: bool, labelled: bool
+    grid: Grid, cell: Cell, style: PanelStyle, *, named: bool, titled: bool, labelled: bool
 ) -> Term:
     width = cell.width(grid.columns) * len(grid.columns)
     height = cell.height(grid.rows) * len(grid.rows)
     rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
-    style = _style(cell, letters)
     if not named:
         rows = row_ticks(grid.rows, cell.height(grid.rows), style)
     if labelled:
         columns = column_ticks(grid.columns, cell.width(grid.columns), style)
     if not titled:
         rows = replace(rows, title="")
-    words = text_width(grid.title, letters.smallest) - width
+    words = text_width(grid.title, style.smallest) - width
     left = max(reach(rows, style), words)
     return Term(grid, width, height, rows, columns, style, left, reach(columns, style))
 
 
-def _style(cell: Cell, letters: Lettering) -> PanelStyle:
+def _style(cell: Cell, letters: Lettering, form: Form) -> PanelStyle:
     """Labels no larger than becomes the cells."""
-    fitting = LABEL_SHARE * min(cell.wide, cell.high) / POINT
+    fitting = form.label * min(cell.wide, cell.high) / POINT
     label = max(min(letters.label, fitting), letters.smallest)
     return PanelStyle(
         title=letters.title,
