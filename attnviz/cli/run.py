@@ -77,7 +77,10 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
     if shown.as_ is None:
         return
     refuse_odd_way(shown.as_, shown.names(), wanted.query)
-    kinds = {FORMATS[path.suffix.lower()].kind for path in wanted.out}
+    suffixes_asked = {path.suffix.lower() for path in wanted.out}
+    if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
+        raise AttnvizError("--as terminal is drawn as .svg alone", "try -o terminal.svg")
+    kinds = {FORMATS[suffix].kind for suffix in suffixes_asked}
     if shown.as_ == "arcs" and "picture" not in kinds:
         raise AttnvizError("--as arcs draws lines, and no picture is asked for", "try -o arcs.png")
 

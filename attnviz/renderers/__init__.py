@@ -38,6 +38,7 @@ FORMATS = {
     ".npz": Format("attnviz.renderers.data:npz", "arrays"),
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
+SCREEN = "attnviz.renderers.terminal.svg:svg"
 PAGES = "attnviz.renderers.picture.dividing:pages"
 
 
@@ -50,7 +51,8 @@ def chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]
     """The view in the format of a suffix, chunk by chunk; its renderer is imported only now."""
     if suffix not in FORMATS:
         raise unknown("renderer for", suffix, FORMATS)
-    renderer: Renderer = pkgutil.resolve_name(FORMATS[suffix].path)
+    path = SCREEN if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
+    renderer: Renderer = pkgutil.resolve_name(path)
     return renderer(view, look or Look())
 
 

@@ -28,7 +28,7 @@ from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, wi
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Excerpt, Group, Page, View, page_of
-from attnviz.views.ways import refuse_odd_way, usual
+from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
@@ -55,11 +55,11 @@ def view(
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
     With a query and names after --show, what is the query's own of those parts. `as_` is the way
-    in which weights are drawn: "heatmap", "arcs" or "sentence".
+    in which weights are drawn: "heatmap", "arcs", "sentence" or "terminal".
     """
     parts = None if show is None else parts_to_show(show)
-    way = as_ or usual(query, parts)
-    refuse_odd_way(way, parts if as_ else None, query)
+    refuse_odd_way(as_ or usual(query, parts), parts if as_ else None, query)
+    way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
     screen, picture = _shown(trace, parts, place, way)
     options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
@@ -72,6 +72,7 @@ def view(
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
         sentences=() if way == "heatmap" else asked,
+        as_screen=as_ == "terminal",
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),

@@ -112,6 +112,7 @@ class View:
     excerpt: Excerpt | None = None  # the choice for a screen that has no room for all
     sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
     closing: tuple[str, ...] = ()  # what there is to say in the end
+    as_screen: bool = False  # a picture (.svg) shows what a terminal does
     data: Data | None = None
     provenance: Provenance | None = None
     command: Command | None = None  # the one that would make it, where there is one

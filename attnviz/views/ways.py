@@ -21,7 +21,13 @@ WAYS = {
     "heatmap": Way("cells in colour"),
     "arcs": Way("lines between words, in pictures", of_weights=True),
     "sentence": Way("words in colour, with --query", of_weights=True, of_a_query=True),
+    "terminal": Way("what a terminal shows, as .svg"),
 }
+
+
+def chosen_way(name: str | None, query: object, show: Sequence[str] | None) -> str:
+    """The way that weights are drawn in; a terminal draws as ever."""
+    return usual(query, show) if name in (None, "terminal") else str(name)
 
 
 def usual(query: object, show: Sequence[str] | None) -> str:
@@ -36,7 +42,7 @@ def refuse_odd_way(name: str, show: Sequence[str] | None, query: object) -> None
     if WAYS[name].of_a_query and query is None:
         raise AttnvizError(
             f"--as {name} draws what one token reads, and no --query says which",
-            f"try --query 1, or --as {' or '.join(each for each in WAYS if each != name)}",
+            "try --query 1, or --as heatmap or arcs",
         )
     others = [each for each in show or () if each != "weights"]
     if WAYS[name].of_weights and others:

@@ -20,13 +20,14 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
-from attnviz.renderers.picture.image import captions_of, pooled, provenance_of
+from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.lettering import Size
 from attnviz.renderers.picture.pages import PAGES, page
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import only_new, with_patches
 from attnviz.renderers.picture.stills import stills
+from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, opened

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 import io
-import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -19,6 +18,7 @@ from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
+from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import hides, notes
@@ -66,13 +66,6 @@ def pdf(view: View, look: Look) -> list[bytes]:
     }
     metadata = {key: text for key, text in texts.items() if text}
     return [_saved(view, look, "pdf", {**metadata, "CreationDate": None})]
-
-
-def provenance_of(view: View) -> str:
-    """What made a picture, as one line of JSON."""
-    if view.provenance is None:
-        return ""
-    return json.dumps(asdict(view.provenance), ensure_ascii=False)
 
 
 def captions_of(view: View, look: Look) -> Captions:

@@ -1,0 +1,85 @@
+"""A terminal as a picture: what a command prints there, with its colours, as an SVG."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from attnviz import trace
+from attnviz.errors import AttnvizError
+from attnviz.renderers.colors import THEMES
+from tests.conftest import Attnviz
+from tests.hand import HOSTILE
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def root_of(drawn: bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(drawn)
+
+
+def texts(drawn: bytes) -> list[str]:
+    return ["".join(each.itertext()) for each in root_of(drawn).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_it_holds_the_command_the_table_and_what_made_it(theme: str) -> None:
+    view = trace("I am learning this", variant="causal").view(show=["weights"], as_="terminal")
+    drawn = view.render(".svg", theme=theme)
+    words = " ".join(texts(drawn))
+
+    assert "$ attnviz run 'I am learning this' --variant causal --show weights" in words
+    assert "--as" not in words
+    assert "random vectors: the shape is real, the meaning is not" in words
+    assert "1.0" in texts(drawn)
+    assert f'fill="{THEMES[theme].paper}"' in drawn.decode()
+    metadata = root_of(drawn).find(f"{SVG}metadata")
+    assert metadata is not None
+    assert json.loads(metadata.text or "")["seed"] == 42
+
+
+def test_each_visible_cell_has_its_colour_behind_it() -> None:
+    drawn = trace("I am", variant="causal").view(show=["weights"], as_="terminal").render(".svg")
+    fills = [each.get("fill") for each in root_of(drawn).iter(f"{SVG}rect")]
+
+    assert len(fills) == 1 + 3  # the paper, and three weights that are not hidden
+
+
+@pytest.mark.parametrize("token", HOSTILE)
+def test_hostile_tokens_do_not_break_it(token: str) -> None:
+    drawn = trace(f"a {token} b").view(as_="terminal").render(".svg")
+
+    assert texts(drawn)
+
+
+def test_other_formats_stay_what_they_are() -> None:
+    view = trace("I am").view(as_="terminal")
+
+    assert view.render(".png").startswith(b"\x89PNG")
+    assert b"random vectors" in view.render(".txt")
+
+
+def test_the_same_command_draws_the_same_bytes(attnviz: Attnviz) -> None:
+    for _ in range(2):
+        assert attnviz("run", "I am", "--as", "terminal", "-o", "one.svg").status == 0
+        Path("one.svg").rename(f"{len(list(Path().glob('*.svg')))}.svg")
+    first, second = sorted(Path().glob("*.svg"))
+
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_without_an_svg_there_is_nothing_to_draw_it_in(attnviz: Attnviz) -> None:
+    done = attnviz("run", "I am", "--as", "terminal", "-o", "x.png")
+
+    assert done.status == 2
+    assert done.err == ("error: --as terminal is drawn as .svg alone\n hint: try -o terminal.svg\n")
+
+
+def test_an_unknown_way_names_those_that_there_are() -> None:
+    with pytest.raises(AttnvizError) as error:
+        trace("I am").view(as_="terminl")
+
+    assert error.value.hint.startswith("did you mean 'terminal'?")
