@@ -512,3 +512,13 @@ def test_mistakes_are_compared_in_a_head_as_wide_as_the_matrices_make_it(
 
     assert (result.status, result.err) == (0, "")
     assert "1 head of width 2" in result.out
+
+
+def test_titles_on_a_screen_are_whole(attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    chosen = ("--by", "temperature", "--values", "0.25,4", "--repeats", "2")
+
+    out = attnviz("compare", TEXT, *chosen, "--variant", "multi-head").out
+
+    for head in (0, 1):
+        assert f"temperature 4 − temperature 0.25 · head {head}" in out

@@ -19,7 +19,7 @@ from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, PLAIN, Screen, 
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_text
 
-LONGEST_TITLE = 32
+LONGEST_TITLE = 48
 UPPER, LOWER = "▀", "▄"
 
 
