@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint format golden bench clean
+.PHONY: demo test lint format golden pictures bench clean
 
 demo: $(READY)
 	$(BIN)/attnviz run "I am learning this"
@@ -25,7 +25,11 @@ format: $(READY)
 # Rewrites the expected outputs; read the difference before committing it.
 golden: $(READY)
 	$(BIN)/pytest -q tests/test_golden.py tests/test_sections.py tests/test_steps.py tests/test_readme.py --update-golden
-	git diff --stat -- tests/golden README.md
+	git diff --stat -- tests/golden README.md docs
+
+# Draws the pictures of the README again.
+pictures: $(READY)
+	PATH="$(abspath $(BIN)):$$PATH" docs/pictures.sh
 
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Draws the pictures of the README and the docs again, by the commands that stand beside them.
+set -eu
+cd "$(dirname "$0")"
+S="I am learning this"
+T="The animal didn't cross the street because it was too tired"
+for theme in light dark; do
+  attnviz run "Your journey starts with one step" --variant causal --show weights --as terminal \
+    --theme $theme -o terminal-$theme.svg -q
+done
+attnviz steps "$S" --step 5 --query learning --key this -o slide-1.png --size 16:9 --dpi 72 -q
+attnviz run "$S" --show queries,keys,scores -o slide-2.png --size 16:9 --dpi 72 -q
+attnviz compare "$S" -o slide-3.png --size 16:9 --dpi 72 -q
+attnviz steps "$S" --step softmax --query learning -o slide-4.png --size 16:9 --dpi 72 -q
+attnviz run "$T" --variant causal -o slide-5.png --size 16:9 --dpi 72 -q
+attnviz run "$T" --variant multi-head --query it -o slide-6.png --size 16:9 --dpi 72 -q
+attnviz example show simplified -o steps.gif --dpi 60 -q
