@@ -153,3 +153,11 @@ def test_who_wants_no_notes_gets_none(attnviz: Attnviz) -> None:
 def test_rows_after_dropout_are_not_said_to_sum_to_1(attnviz: Attnviz) -> None:
     assert "sums to 1" in attnviz("run", "a b", "--query", "2").out
     assert "sums to 1" not in attnviz("run", "a b", "--dropout", "0.5", "--query", "2").out
+
+
+@pytest.mark.parametrize("name", [each for each in names() if each.startswith("mistake-")])
+def test_rows_of_a_mistake_are_not_said_to_sum_to_1(name: str) -> None:
+    made = example(name).trace()
+
+    shown = [*made.view(show=["weights"]).screen.panels, *made.view(query="1").sentences]
+    assert not any("sums to 1" in str(getattr(each, "note", "")) for each in shown)

@@ -25,14 +25,27 @@ GAP = 3.0  # letters between two planes
 
 
 def place_planes(planes: Sequence[Plane], room: Box, letters: Lettering) -> Layout:
-    """Planes beside each other, in all of which a length means one number."""
-    left, bottom, width, height = room
-    gap = GAP * letters.text * POINT
-    wide = (width - gap * (len(planes) - 1)) / len(planes)
-    rooms = [(left + place * (wide + gap), bottom, wide, height) for place in range(len(planes))]
-    pairs = list(zip(planes, rooms, strict=True))
-    unit = min(_inches_of_1(plane, _field(plane, each, letters)) for plane, each in pairs)
+    """Planes beside or below each other, in all of which a length means one number."""
+    counts = range(1, len(planes) + 1)
+    ways = (list(zip(planes, _rooms(len(planes), n, room, letters), strict=True)) for n in counts)
+    units = [
+        (min(_inches_of_1(plane, _field(plane, each, letters)) for plane, each in pairs), pairs)
+        for pairs in ways
+    ]
+    unit, pairs = max(units, key=lambda way: way[0])
     return joined([_Drawing(plane, each, unit, letters).layout() for plane, each in pairs])
+
+
+def _rooms(count: int, across: int, room: Box, letters: Lettering) -> list[Box]:
+    """So many parts of a page, so many of them beside each other."""
+    left, bottom, width, height = room
+    gap, down = GAP * letters.text * POINT, math.ceil(count / across)
+    wide, high = (width - gap * (across - 1)) / across, height / down
+    places = (divmod(place, across) for place in range(count))
+    return [
+        (left + column * (wide + gap), bottom + height - (row + 1) * high, wide, high)
+        for row, column in places
+    ]
 
 
 def _field(plane: Plane, room: Box, letters: Lettering) -> Box:

@@ -72,6 +72,12 @@ def place_stages(
     return _Setting(tuple(lines), room, letters).layout()
 
 
+def rows_of_lines(grids: Sequence[Grid], stages: Stages) -> list[int]:
+    """How many rows the highest table of each line has."""
+    shown = [[grids[place] for place in line if isinstance(place, int)] for line in stages]
+    return [max(len(grid.rows) for grid in line) for line in shown]
+
+
 def _pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[Piece]:
     """The tables of a line, each with so much of its title as tells it from its neighbours."""
     signs = [START, *(sign for sign in line if isinstance(sign, str))]

@@ -29,7 +29,7 @@ from attnviz.renderers.picture.lettering import POINT, Lettering, Size, letterin
 from attnviz.renderers.picture.numbers import numbered_as
 from attnviz.renderers.picture.placed import Box, Layout, empty_layout
 from attnviz.renderers.picture.planes import place_planes
-from attnviz.renderers.picture.stages import place_stages
+from attnviz.renderers.picture.stages import MANY_ROWS, place_stages, rows_of_lines
 from attnviz.renderers.picture.texts import fitted, wrapped
 from attnviz.renderers.picture.ticks import style_of, text_width
 from attnviz.renderers.wrapping import broken
@@ -38,7 +38,8 @@ from attnviz.views.grids.section import Section
 from attnviz.wording.sums import Sum
 
 NARROWEST = 7.4  # inches: a page that nobody gave a size
-PLANES_HEIGHT = 0.4  # of the width of such a page
+PLANES_HEIGHT = 0.45  # of the width of such a page
+STAGE, STAGE_ROW = 0.5, 0.24  # on such a page: a line of tables, and each of its rows
 HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
 SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
 SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
@@ -130,7 +131,8 @@ def _page(sections: Sequence[Section], look: Look, captions: Captions) -> tuple[
     inner = width - 2 * letters.margin
     heads = [_head(each, captions, letters, (inner, 100.0)) for each in sections]
     drawn = max(high for _, high in sizes)
-    sums = set_sums([each.sums for each in sections], (inner, max(drawn, inner / 3)), letters)
+    below = [() if each.planes else each.sums for each in sections]
+    sums = set_sums(below, (inner, max(drawn, inner / 3)), letters)
     frame = framed(replace(captions, title=""), (width, 100.0), letters)
     around = letters.margin + frame.room[1] + 2 * AIR * letters.text * POINT
     return (width, around + drawn + max(map(_height, heads)) + max(map(_height, sums))), letters
@@ -142,6 +144,9 @@ def _wanted(section: Section, text_size: float) -> Size:
         return NARROWEST * 1.2, NARROWEST * 1.2 * PLANES_HEIGHT
     if not section.grids:
         return NARROWEST, 0.0
+    if section.stages:
+        rows = rows_of_lines((*section.grids, *section.beyond), section.stages)
+        return NARROWEST * 1.3, sum(STAGE + STAGE_ROW * min(each, MANY_ROWS) for each in rows)
     grids = section.tables
     return natural(free(grids), scales_of(grids), Captions(), text_size)[1]
 
