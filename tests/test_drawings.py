@@ -365,7 +365,7 @@ def test_rows_run_through_an_equation_and_are_named_once() -> None:
     queries, _, scores = sorted(layout.panels, key=lambda panel: panel.box[0])
 
     assert queries.box[1] == pytest.approx(scores.box[1])
-    upright = [word for word in layout.words if word.text == "am" and word.angle == 0]
+    upright = [word for word in layout.words if word.text == "am" and word.across == "right"]
     assert len(upright) == 1
 
 

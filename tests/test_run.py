@@ -159,7 +159,7 @@ def test_a_query_is_shown_as_a_sentence(attnviz: Attnviz, monkeypatch: pytest.Mo
 
 def test_a_query_with_parts_to_show_shows_what_is_its_own(attnviz: Attnviz) -> None:
     asked = ["run", "I am learning this", "--query", "learning", "--show", "scores,queries,weights"]
-    document, shown = attnviz(*asked).out, attnviz(*asked[:2], "--show", "scores").out
+    document, shown = attnviz(*asked).out, attnviz(*asked[:2], "--show", "scores,weights").out
 
     rows = re.findall(r"^\d \w+ .*\.\d\d$", document, re.MULTILINE)
     assert [row.split()[1] for row in rows] == ["learning"] * 3

@@ -45,11 +45,11 @@ SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
-TALL = (1.0, 1.3, 1.6, 0.8, 0.65)  # times as high as wide may a cell be
-LABELS = (0.45, 0.34)  # of a cell's height a label is high, at most
+TALL = (1.0, 1.3, 1.6, 2.0, 0.8, 0.65)  # times as high as wide may a cell be
+LABELS = (0.45, 0.34, 0.26)  # of a cell's height a label is high, at most
 SHAPES = tuple(product(NARROW, TALL, (True, False), LABELS))
 SHAPES_OF_MANY = tuple(product(NARROW, TALL, (False,), LABELS[-1:]))
-FILLING = 0.4  # the power of labels, and of a cell's height, in what an arrangement is worth
+FILLING, HIGH = 0.4, 0.6  # the powers of labels, and of a cell's height, in what it is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.001  # inches
 NUMBERS = 10**6  # more than all labels
@@ -258,7 +258,7 @@ def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float]:
     if size < letters.smallest:
         alike = 1.0 if cell.narrow == 1 else NARROWER
         return False, found.titled, labels * cell.wide * cell.high * cell.narrow * alike
-    high = (cell.high / cell.wide) ** FILLING
+    high = (cell.high / cell.wide) ** HIGH
     return True, found.titled, labels * high * min(size, letters.number)
 
 
