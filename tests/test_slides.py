@@ -74,6 +74,11 @@ def layout_of(view: View, look: Look) -> Layout:
         return page(groups, look, captions_with_glyphs(captions))
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 Corners = np.ndarray  # four of them, as x and y
 
 

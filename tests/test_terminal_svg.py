@@ -17,6 +17,11 @@ from tests.hand import HOSTILE
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def root_of(drawn: bytes) -> ElementTree.Element:
     return ElementTree.fromstring(drawn)
 
