@@ -33,7 +33,7 @@ SMALLEST_TITLE = SMALLEST
 POINTS = SMALLEST  # of the numbers in cells that have not grown
 CELL_HEIGHT = 0.19  # that such a number wants
 MOST_NUMBERED = 24  # cells on a side: of more the numbers are left out
-FINE_CELL = 0.11  # such cells are so large,
+FINE_CELL, FINE_ROW = 0.11, 0.15  # such cells are so large, those of words so high,
 LONGEST_SIDE = 8.0  # and smaller if there are very many
 ID_HEIGHT, LONGEST_IDS = 0.13, 15.0  # ids are nothing but numbers, so that these must be read
 CHART_WIDTH = 2.6
@@ -237,8 +237,8 @@ def _cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]
         return min(wide, high), min(wide, high)
     # A few rows or columns beside very many can be a little larger.
     return (
-        wide if columns > MOST_NUMBERED else 1.5 * FINE_CELL,
-        high if rows > MOST_NUMBERED else CELL_HEIGHT,
+        wide if columns > MOST_NUMBERED or not most else 1.5 * FINE_CELL,
+        high if rows > MOST_NUMBERED else CELL_HEIGHT if most else FINE_ROW,
     )
 
 

@@ -124,7 +124,7 @@ def head(card: Card, width: float) -> Head:
             break
         scales.append(scale)
     left = width - sum(map(_key_width, scales))
-    heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD)
+    heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD + 1e-6)
     lines = () if card.fine and card.drawn else tuple(_small_print(card, width))
     return Head(heading, size, tuple(scales), lines)
 
