@@ -5,6 +5,7 @@ All of it begins at one left edge, and leaves a room for the panels between.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ MOST_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 AIR = 0.55  # between the headline and the panels, in letters of the headline
 ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
+KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)")  # 8 of 10
 BETWEEN = " · "  # what can be parted, in notes
 
 
@@ -81,8 +83,9 @@ def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
 
 def headline(text: str, size: float, width: float) -> Iterator[Line]:
     """One line of large letters, or a few that are smaller."""
+    words = KEPT_TOGETHER.sub("\u00a0of\u00a0", text).split(" ")
     for most, share in enumerate(SMALLER, start=1):
-        lines = wrapped(text.split(), " ", size * share * BOLD, width)
+        lines = wrapped(words, " ", size * share * BOLD, width)
         if len(lines) <= most:
             break
     for line in lines:

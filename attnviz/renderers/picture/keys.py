@@ -18,6 +18,7 @@ from attnviz.renderers.picture.placed import (
     joined,
 )
 from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.scales import Scale
 
 LEADING = 1.6  # from one line to the next
@@ -36,7 +37,7 @@ class Key:
 
     @property
     def before(self) -> str:
-        return "" if self.scale is None else f"{self.scale.label} {self.scale.low:g}"
+        return "" if self.scale is None else typeset(f"{self.scale.label} {self.scale.low:g}")
 
     @property
     def sample(self) -> tuple[float, float]:
@@ -52,7 +53,7 @@ class Key:
 
 def of_scale(scale: Scale) -> Key:
     """`weight 0 ▭ 1`"""
-    return Key(f"{'≥ ' if scale.beyond else ''}{scale.high:g}", scale)
+    return Key(typeset(f"{'≥ ' if scale.beyond else ''}{scale.high:g}"), scale)
 
 
 def of_hidden(scale: Scale) -> Key:
