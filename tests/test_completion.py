@@ -54,7 +54,7 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         ("attnviz run a --colors ", [*PALETTES]),
         ("attnviz run a --show queries,k", ["queries,keys"]),
         ("attnviz run a --no-c", ["--no-causal"]),
-        ("attnviz compare a --by te", ["temperature"]),
+        ("attnviz compare a --by te", ["temperature", "text"]),
         ("attnviz example s", ["show"]),
         ("attnviz example show dave-c", ["dave-causal"]),
         ("attnviz example check ", [*titles()]),

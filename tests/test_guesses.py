@@ -112,7 +112,7 @@ def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str)
         ("--html", "there is no web page; a browser shows what --out heatmap.svg writes"),
         ("--layerz", "did you mean --layers?"),
         ("--emb", "did you mean --embeddings?"),
-        ("--foo", "attnviz run --help-all lists the options"),
+        ("--zzz", "attnviz run --help-all lists the options"),
         ("--step", "--step belongs to attnviz steps"),
     ],
 )

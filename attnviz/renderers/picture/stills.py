@@ -44,7 +44,8 @@ HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
 SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
 SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
 SUMS_SIDE = 0.5  # of the width
-ROOM_FOR_LABELS, HIGH_ROW = 7.5, 2.5  # around tables, and of their rows, in letters of the labels
+UPRIGHT, SLANTED, HIGH_ROW = 5.2, 7.8, 1.8  # around tables, and their rows, in letters of labels
+UPRIGHT_SHARE = 0.65  # of the width, that labels may take to stand upright
 AIR = 0.7  # above and below the tables, in letters of the text
 READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
 SMALLER = (0.8, 0.7, 0.62, 0.56)  # the first of them, if it would not fit otherwise
@@ -82,7 +83,7 @@ def _above_sums(
     sections: Sequence[Section], room: Box, letters: Lettering, share: float
 ) -> list[Layout]:
     left, bottom, width, height = room
-    low = max(share, 1 - max(_least_height(each, letters) for each in sections) / height)
+    low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
     sums = set_sums([each.sums for each in sections], (width, height * low), letters)
     middle = max(map(_height, sums))
     air = AIR * letters.text * POINT
@@ -93,12 +94,20 @@ def _above_sums(
     ]
 
 
-def _least_height(section: Section, letters: Lettering) -> float:
-    """What its tables need, if they stand beside each other; more than a page, if below."""
-    rows = max((len(grid.rows) for grid in section.grids), default=0)
+def _least_height(section: Section, width: float, letters: Lettering) -> float:
+    """What its table needs; more than a page, where several stand below each other."""
     if len(section.grids) > 1:
         return 100.0
-    return (ROOM_FOR_LABELS + HIGH_ROW * rows) * letters.label * POINT
+    letter = letters.label * POINT
+    rows = max((len(grid.rows) for grid in section.grids), default=0)
+    upright = all(_stands_upright(grid, width, letters) for grid in section.grids)
+    return ((UPRIGHT if upright else SLANTED) + HIGH_ROW * rows) * letter
+
+
+def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
+    """Whether labels find room beside each other below a table."""
+    widest = max((text_width(label, letters.label) for label in grid.columns.labels), default=0.0)
+    return widest * len(grid.columns) <= UPRIGHT_SHARE * width
 
 
 def _beside_sums(section: Section, room: Box, letters: Lettering) -> Layout:
