@@ -133,11 +133,7 @@ def compare(
     """
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
-    if source.settings.blocks:
-        raise AttnvizError(
-            "blocks cannot be compared: ways of attending are, in a single attention",
-            "leave layers and memory out",
-        )
+    _refuse_blocks(source)
     alternatives = _alternatives(source, aspect, values, other, command)
     first = alternatives[0].trace
     names = [each.name for each in alternatives]
@@ -151,6 +147,14 @@ def compare(
         provenance=first.provenance if first else None,
         command=again and replace(again, second=other),
     )
+
+
+def _refuse_blocks(source: Source) -> None:
+    if source.settings.blocks:
+        raise AttnvizError(
+            "blocks cannot be compared: ways of attending are, in a single attention",
+            "leave layers and memory out",
+        )
 
 
 def compare_scores(

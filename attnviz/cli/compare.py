@@ -164,18 +164,27 @@ def compare(
     chosen.refuse_odd(settings)
     if saved.trace is None:
         source.ask_about_a_file(text.text, quiet=wanted.quiet)
-        origin: str | Trace | None
-        origin = words = source.read_or_given(text, matrices.given)
+        words = source.read_or_given(text, matrices.given)
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         command = command_line("compare", text, settings, chosen, wanted, pictures)
+        comparison = compared(words, settings, chosen, command)
     else:
-        from attnviz.cli.saved import read_again
-
-        origin = read_again("compare", saved.trace, chosen, wanted, pictures, **typed.of(attention))
-        settings = origin.origin.settings
-        command = origin.provenance.command or ""
-    comparison = compared(origin, settings, chosen, command)
+        comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
     output.deliver(viewed(comparison, chosen, wanted), wanted, pictures)
+
+
+def _of_a_file(
+    file: str,
+    chosen: ComparisonOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+    settings: dict[str, object],
+) -> Comparison:
+    """A trace that was written before, attended anew."""
+    from attnviz.cli.saved import read_again
+
+    trace = read_again("compare", file, chosen, wanted, pictures, **settings)
+    return compared(trace, trace.origin.settings, chosen, trace.provenance.command or "")
 
 
 def compared(

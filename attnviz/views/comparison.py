@@ -70,23 +70,29 @@ def view(
         refuse_without_curves(comparison)
     again = repeats_of(comparison, repeats, track) if sweep is None else None
     line, concluded = _settings_line(comparison), conclusion(comparison, sweep, again)
-    screen, picture = [_charts(sweep)], [_charts(sweep)]
-    if not curves:
-        heads = _heads(comparison, mean=mean)
-        screen = [*_on_screen(comparison, heads, full=full), *screen]
-        picture = [*_in_a_picture(comparison, heads, charts=sweep is not None), *picture]
+    screen, picture = _tables(comparison, sweep, mean=mean, full=full) if not curves else ([], [])
+    charts, random = _charts(sweep), _caveat(comparison)
     told = (*mistakes(comparison), *changes_listed(comparison)) if not curves else ()
     return View(
         title=f"compared by {comparison.by}",
         headline=concluded if sweep is None else in_short(comparison, sweep),
         settings=line,
-        screen=page_of(screen, line, _caveat(comparison)),
-        picture=page_of(picture, line, _caveat(comparison)),
+        screen=page_of([*screen, charts], line, random),
+        picture=page_of([*picture, charts], line, random),
         closing=(*told, concluded),
         data=data_of_comparison(comparison, sweep, again, concluded),
         provenance=comparison.provenance,
         command=_command(comparison, repeats, curves=curves, full=full, mean=mean),
     )
+
+
+def _tables(
+    comparison: Comparison, sweep: Sweep | None, *, mean: bool, full: bool
+) -> tuple[list[Group], list[Group]]:
+    """What stands before curves: on the screen, and in a picture."""
+    heads = _heads(comparison, mean=mean)
+    drawn = _in_a_picture(comparison, heads, charts=sweep is not None)
+    return _on_screen(comparison, heads, full=full), drawn
 
 
 def _command(comparison: Comparison, repeats: int, **chosen: bool) -> Command | None:
