@@ -24,6 +24,8 @@ from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 
+pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
+
 TEXT = "I am learning this"
 LONGER = "The animal didn't cross the street because it was too tired"
 SAMPLES = Path(__file__).parent.parent / "sample_texts"
@@ -48,10 +50,18 @@ RUNS: dict[str, Any] = {
     "a list": lambda: trace(_sample("list.txt"), variant="causal").view(),
     "weights and vectors": lambda: trace(TEXT).view(show=["weights", "context"]),
     "vectors": lambda: trace(LONGER).view(show=["embeddings"]),
+    "very many heads": lambda: trace(TEXT, layers=12, heads=12, dim=48).view(show=["weights"]),
     "long words": lambda: trace("Donaudampfschifffahrtsgesellschaft is " + "x" * 60).view(),
 }
 COMPARISONS: dict[str, Any] = {
     f"compare by {by}": lambda by=by: compare(TEXT, by=by).view() for by in BY
+}
+COMPARISONS |= {
+    "compare two sentences": lambda: compare(TEXT, other="you are teaching that").view(),
+    "compare heads by positions": lambda: compare(
+        TEXT, by="positions", variant="multi-head"
+    ).view(),
+    "curves by dim": lambda: compare(TEXT, by="dim").view(curves=True),
 }
 EVERY = {**RUNS, **COMPARISONS}
 
@@ -133,6 +143,12 @@ def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
 @pytest.mark.parametrize("name", EVERY)
 def test_no_two_texts_of_a_picture_overlap(name: str, size: str) -> None:
     assert list(overlapping(laid_out(name, size).words)) == []
+
+
+@pytest.mark.parametrize("points", [14, 24, 30, 40])
+@pytest.mark.parametrize("name", [*RUNS, "compare by scale", "compare by mask", "curves by dim"])
+def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points: int) -> None:
+    assert list(overlapping(laid_out(name, "16:9", points / 18).words)) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -302,3 +318,47 @@ def test_a_text_size_that_nobody_could_read_gets_two_lines(attnviz: Attnviz, wor
 def test_the_library_refuses_odd_text_sizes() -> None:
     with pytest.raises(AttnvizError, match="--text-size"):
         Look(text_size=9.0)
+
+
+def test_charts_of_a_row_say_once_which_line_is_which() -> None:
+    for name in ("compare by dim", "compare by temperature", "curves by dim"):
+        words = [word for word in laid_out(name, "16:9").words if word.series is not None]
+        assert [word.text for word in words] == ["unscaled", "scaled"], name
+
+
+def test_of_very_many_heads_layers_are_rows_and_heads_are_columns_each_named_once() -> None:
+    layout = laid_out("very many heads", "16:9")
+    words = [word.text for word in layout.words]
+
+    assert len(layout.panels) == 144
+    assert [each for each in words if each in {f"H{head}" for head in range(12)}] == [
+        f"H{head}" for head in range(12)
+    ]
+    assert [each for each in words if each in {f"L{layer}" for layer in range(12)}] == [
+        f"L{layer}" for layer in range(12)
+    ]
+    assert not any("3 learning" in word for word in words)
+
+
+def test_pages_say_that_vectors_are_random_as_one_page_does() -> None:
+    for each in pages(view_named("twelve heads"), Look(size=SIZES["16:9"])):
+        assert each.picture.caveat == view_named("twelve heads").picture.caveat != ""
+
+
+def test_letters_that_find_no_room_are_smaller_and_it_is_said(attnviz: Attnviz) -> None:
+    done = attnviz(
+        "compare", TEXT, "--by", "variant", "--text-size", "40", "--size", "16:9", "-o", "x.png"
+    )
+
+    assert "note: there is no room for labels of 40 points: they have " in done.err
+    assert "{page} in the name of a file makes several pages" in done.err
+
+
+def test_differences_of_very_many_ways_are_left_to_tables() -> None:
+    assert not any(
+        panel.grid.scale.kind == "diverging" for panel in laid_out("compare by mask", "16:9").panels
+    )
+    assert any(
+        panel.grid.scale.kind == "diverging"
+        for panel in laid_out("compare by variant", "16:9").panels
+    )

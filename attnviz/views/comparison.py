@@ -32,6 +32,7 @@ from attnviz.wording.numbers import share_text, tiny_text
 
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
+MOST_SUBTRACTED = 6  # panels, in a picture: more stand there without their differences
 VARYING = {  # what differs is no setting of the whole
     "scale": ("scale",),
     "variant": ("heads", "scale", "mask"),
@@ -147,10 +148,12 @@ def _on_screen(comparison: Comparison, heads: Heads, *, full: bool) -> list[Grou
 def _in_a_picture(comparison: Comparison, heads: Heads, *, charts: bool) -> list[Group]:
     """Of two alternatives the difference stands beside them, of more below each.
 
-    Of several heads each has a column; with charts, which show what differs, that is enough.
+    Of several heads each has a column. With charts, which show what differs, that is enough; and of
+    very many panels differences would leave none that can be read.
     """
     weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
-    if charts and len(weights) * len(heads) > 2:
+    count = len(weights) * len(heads)
+    if count > (2 if charts else MOST_SUBTRACTED):
         differences = [[] for _ in weights]
     if len(heads) > 1:
         pairs = zip(weights, differences, strict=True)

@@ -125,16 +125,19 @@ def _numbers(span: Span) -> list[float]:
 
 
 def _with_room(places: Sequence[float], span: Span, width: float, size: float) -> list[float]:
-    """The places whose numbers do not run into the one before."""
+    """The places whose numbers do not run into each other; the last and the first before others."""
     chosen: list[float] = []
-    end = -math.inf
-    for place in places:
-        centre = float(span.share(np.array(place))) * width
-        half = text_width(f"{place:g}", size) / 2
-        if centre - half > end:
+    for place in (*places[-1:], *places[:-1]):
+        if all(_clear(place, other, span, width, size) for other in chosen):
             chosen.append(place)
-            end = centre + half + 0.4 * size * POINT
-    return chosen
+    return sorted(chosen)
+
+
+def _clear(one: float, other: float, span: Span, width: float, size: float) -> bool:
+    """Whether the numbers of two places stand apart."""
+    first, second = (float(span.share(np.array(each))) * width for each in (one, other))
+    half = (text_width(f"{one:g}", size) + text_width(f"{other:g}", size)) / 2
+    return abs(first - second) >= half + 0.4 * size * POINT
 
 
 def _apart(numbers: Sequence[float], span: Span, most: float) -> list[float]:

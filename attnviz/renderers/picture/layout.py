@@ -8,10 +8,14 @@ panels want to be.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from attnviz.errors import Note
+from attnviz.renderers import PAGE
+from attnviz.renderers.look import LABEL_ON_A_SLIDE
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
 from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bars_beside, scales_of
 from attnviz.renderers.picture.charts import Chart, chart, chart_ticks
@@ -19,6 +23,7 @@ from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.labels import column_title, labels_at, marks_at, row_title
 from attnviz.renderers.picture.lettering import POINT, SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.overview import layer_ticks, named_once
 from attnviz.renderers.picture.placed import Box, Layout, Mark, Panel, Words
 from attnviz.renderers.picture.texts import Headings, headings, panel_words
 from attnviz.renderers.picture.ticks import (
@@ -30,7 +35,7 @@ from attnviz.renderers.picture.ticks import (
     row_ticks,
     style_of,
 )
-from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
 
 DEFAULT_STYLE = PanelStyle()
@@ -40,10 +45,11 @@ STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or hi
 LEAST = 1.2  # letters of a label: so high and so wide is a panel
 SMALLER_LETTERS = (1.0, 0.85, 0.72, 0.6)
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
+BARE_GAP = 0.4  # of the usual gap, between panels without labels
 TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
 WIDEST_GAP = 3.0  # times the usual one, where cells cannot become wider
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
-CHART_HEIGHT = 0.72  # of its width
+CHART_HEIGHT, HIGHEST_CHART = 0.72, 1.4  # of its width; and on a page of a given size
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
 NATURAL_SHARE = 0.62  # of the letters of a slide: a picture of its own size is smaller
@@ -145,21 +151,40 @@ def lay_out(
         page = _filled(candidates, captions, size, letters, form)
     else:
         page = filled(candidates, size, captions, text_size)
+        _tell_of_smaller_letters(page, size, text_size)
     placed, right = _placed(page.best, page.room)
     around = tuple(page.frame.words())
     return replace(with_bars(placed, scales, right, page.frame.letters, around), size=size)
 
 
+def _tell_of_smaller_letters(page: Filled, size: Size, text_size: float) -> None:
+    wanted, found = lettering(size, text_size).label, page.frame.letters.label
+    if found < wanted - 0.01:
+        points = LABEL_ON_A_SLIDE * text_size
+        note = (
+            f"there is no room for labels of {points:g} points: they have "
+            f"{points * found / wanted:.0f}; {PAGE} in the name of a file makes several pages"
+        )
+        warnings.warn(Note(note), stacklevel=2)
+
+
 def filled(
     candidates: Sequence[Arranged], size: Size, captions: Captions, text_size: float
 ) -> Filled:
-    """A page of a given size, in letters that are smaller where they leave panels no room."""
+    """A page of a given size, in letters that are smaller where they leave panels no room.
+
+    Where even small ones do, panels stand without their labels.
+    """
+    form, possible = (STRETCH, SQUEEZE), list[Filled]()
     for share in SMALLER_LETTERS:
         letters = lettering(size, text_size * share)
-        page = _filled(candidates, captions, size, letters, (STRETCH, SQUEEZE))
-        if page.fits:
-            break
-    return page
+        page = _filled(candidates, captions, size, letters, form)
+        possible += [page] if page.fits else []
+        if page.fits and page.best.headings.whole:
+            return page
+    if possible:
+        return possible[-1]
+    return _filled(candidates, captions, size, letters, form, bare=True)
 
 
 def _filled(
@@ -168,12 +193,17 @@ def _filled(
     size: Size,
     letters: Lettering,
     form: tuple[float, float],
+    *,
+    bare: bool = False,
 ) -> Filled:
     frame = framed(captions, size, letters)
     left, bottom, width, height = frame.room
     bars = bar_space(scales_of(candidates[0].panels), letters)
     room = (left, bottom, max(width - bars, 0.5), height)
-    return Filled(frame, room, settled(candidates, room, style_of(letters, size, *form)))
+    style = style_of(letters, size, *form)
+    if bare:
+        style = replace(style, bare=True, title=style.smallest, gap=BARE_GAP * style.gap)
+    return Filled(frame, room, settled(candidates, room, style))
 
 
 def labels_shown(page: Filled) -> int:
@@ -289,7 +319,18 @@ def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
 
 def _in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle) -> PanelRows:
     """The labels that panels of this size have."""
+    layers: list[str] = []
+    if style.bare:
+        arranged, layers = named_once(arranged)
     rows, across = _ticks(arranged, width, height, style)
+    if layers:
+        beside = [
+            layer_ticks(rows[0].title, layers[place // arranged.columns], style)
+            if place % arranged.columns == 0
+            else ticks
+            for place, ticks in enumerate(rows)
+        ]
+        rows = tuple(beside)
     titles = headings(arranged.panels, width + TITLE_BEYOND * style.gap, style)
     return PanelRows(arranged, style, titles, rows, across, width, height)
 
@@ -331,6 +372,10 @@ def _ticks_of(
     beside = isinstance(left, Grid) and left.values.shape == each.values.shape
     same_rows = beside and isinstance(left, Grid) and left.rows == each.rows
     same_columns = isinstance(below, Grid) and below.columns == each.columns
+    if style.bare:
+        return replace(no_ticks(each.rows), title="" if left else each.rows.title), no_ticks(
+            each.columns
+        )
     rows = no_ticks(each.rows)
     if not same_rows:
         rows = row_ticks(each.rows, size[1] / len(each.rows), style)
@@ -349,7 +394,8 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     if each is None:
         return 0.0, 0.0
     if isinstance(each, Curves):
-        return width, min(height, width * CHART_HEIGHT * style.squeeze)
+        highest = CHART_HEIGHT if style.squeeze == 1 else HIGHEST_CHART
+        return width, min(height, width * highest)
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.counts == each.columns.counts and rows > 1:
@@ -398,7 +444,8 @@ def _boxes(best: PanelRows, room: Box) -> tuple[list[Box], float]:
     for place, (width, height) in enumerate(best.sizes):
         row, column = divmod(place, best.columns)
         boxes.append((room[0] + lefts[column], top - tops[row] - height, width, height))
-    return boxes, room[0] + right
+    titles = (box[0] + best.headings.width(place) for place, box in enumerate(boxes))
+    return boxes, max(room[0] + right, *titles)
 
 
 def _edges(
@@ -416,13 +463,34 @@ def _words(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words]:
     """Titles above panels, labels beside and below, and what the sides are."""
     style, titles = best.style, best.headings
     for place, (each, box) in enumerate(zip(best.drawn, boxes, strict=True)):
-        yield from panel_words(each, titles.lines[place], titles.size, box, style.smallest)
+        names, end = _named_lines(best, boxes, place)
+        yield from panel_words(
+            each, titles.lines[place], titles.size, box, style.smallest, names, end - box[0]
+        )
         rows, columns = best.row_ticks[place], best.column_ticks[place]
         untitled = replace(rows, title=""), replace(columns, title="")
         yield from labels_at(*untitled, box, style)
     yield from _row_titles(best, boxes, room)
     for row in range(best.arranged.rows):
         yield from _column_titles(best, boxes, best.places(row))
+
+
+def _named_lines(
+    best: PanelRows, boxes: Sequence[Box], place: int
+) -> tuple[list[tuple[int, Curve]], float]:
+    """The lines of all charts of a row, which the first of them names; and where its last ends."""
+    row = best.places(place // best.columns)
+    charts = [each for each in row if isinstance(best.drawn[each], Curves)]
+    if not charts or place != charts[0]:
+        return [], boxes[place][0]
+    named: dict[str, tuple[int, Curve]] = {}
+    for each in charts:
+        shown = best.drawn[each]
+        assert isinstance(shown, Curves)
+        for number, line in enumerate(shown.lines):
+            named.setdefault(line.name, (number, line))
+    end = boxes[charts[-1]][0] + boxes[charts[-1]][2]
+    return list(named.values()), end
 
 
 def _row_titles(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words]:

@@ -17,7 +17,7 @@ from attnviz.views.grids.numbers import Write, cell_format, cell_text
 
 NUMBER = 10.0  # points
 NUMBER_SHARE = 0.8  # of the width of a cell, at most,
-HEIGHT_SHARE = 0.62  # and of its height
+HEIGHT_SHARE = 0.7  # and of its height
 MOST_NUMBERED = 2500  # cells: among more no number can be read
 
 

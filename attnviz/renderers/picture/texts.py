@@ -95,35 +95,41 @@ def title_of(each: Titled) -> str:
 
 
 def panel_words(
-    each: Titled, lines: Sequence[str], size: float, box: Box, smallest: float
+    each: Titled,
+    lines: Sequence[str],
+    size: float,
+    box: Box,
+    smallest: float,
+    names: Sequence[tuple[int, Curve]],
+    room: float,
 ) -> Iterator[Words]:
-    """The lines above a panel; of a chart the last has the names of its lines."""
+    """The lines above a panel; of a chart the last is for names of lines, each with its number."""
     y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
     for line in reversed(lines):
         if isinstance(each, Curves) and line == "":
-            yield from _names_of_lines(each, box, y, size * NAMES, smallest)
+            letters = max(size * NAMES, smallest)
+            yield from _names_of_lines(names, (box[0], y), room, letters, smallest)
         else:
             yield Words(line, box[0], y, size)
         y += size * POINT * TITLE_LEADING
 
 
 def _names_of_lines(
-    curves: Curves, box: Box, y: float, size: float, smallest: float
+    named: Sequence[tuple[int, Curve]],
+    start: tuple[float, float],
+    room: float,
+    size: float,
+    smallest: float,
 ) -> Iterator[Words]:
-    """The lines' names in the lines' colours.
-
-    Where there is no room for all, only what other charts have not: the dashed.
-    """
-    names = {n: _name(line) for n, line in enumerate(curves.lines)}
-    size = _fitting(names.values(), size, box[2])
+    """The lines' names in the lines' colours; where there is no room for all, the dashed alone."""
+    size = _fitting([_name(line) for _, line in named], size, room)
     if size < smallest:
-        names = {n: name for n, name in names.items() if curves.lines[n].dashed}
-        size = max(_fitting(names.values(), size, box[2]), smallest)
-    x = box[0]
-    for number, name in names.items():
-        series = None if curves.lines[number].dashed else number
-        yield Words(name, x, y, size, series=series)
-        x += text_width(name, size) + BETWEEN_NAMES * size * POINT
+        named = [(number, line) for number, line in named if line.dashed]
+        size = max(_fitting([_name(line) for _, line in named], size, room), smallest)
+    x, y = start
+    for number, line in named:
+        yield Words(_name(line), x, y, size, series=None if line.dashed else number)
+        x += text_width(_name(line), size) + BETWEEN_NAMES * size * POINT
 
 
 def _name(line: Curve) -> str:
@@ -141,11 +147,10 @@ def panel_titles(
 ) -> Iterator[Words]:
     """What stands above a panel in one line: its title, and of a chart the names of its lines."""
     title, points = fitted(title_of(each), size, smallest, room)
-    lines = [title] if title else []
+    lines, names = [title] if title else [], list[tuple[int, Curve]]()
     if isinstance(each, Curves):
-        points = min(points, size)
-        lines = [title, ""]
-    yield from panel_words(each, lines, points, box, smallest)
+        lines, names = [title, ""], list(enumerate(each.lines))
+    yield from panel_words(each, lines, points, box, smallest, names, box[2])
 
 
 def fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:

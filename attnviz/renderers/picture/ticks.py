@@ -20,6 +20,7 @@ from attnviz.views.grids.axes import Axis
 
 LABEL, SMALLEST_LABEL = 10.0, 5.5  # points
 LONGEST_LABEL = 24  # characters
+MOST_BY_WORD = 64  # tokens: among more, each label that is left has its number
 WIDEST_LABEL = 0.2  # of the width of a page
 BESIDE = 0.5  # between a panel and its labels, in letters
 LINE_SHARE = 0.92  # of its place a label may be high
@@ -43,6 +44,7 @@ class PanelStyle:
     numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
     gap: float = 0.3  # inches between two panels
     widest_label: float = 10.0  # inches
+    bare: bool = False  # panels have no labels
 
     @property
     def axis_room(self) -> float:
@@ -108,7 +110,8 @@ def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
         size = min(style.smallest * 1.2, style.label)
         step = next((n for n in THINNING if n * fitting >= size), len(axis))
         first = 0 if step == 2 or step >= len(axis) else step - 1
-        names, places = axis.names, range(first, len(axis), step)
+        names = axis.names if len(axis) > MOST_BY_WORD else _labels(axis)
+        places = range(first, len(axis), step)
         labels = tuple(shortened(names[place]) for place in places)
     widest = max((text_width(label, 1.0) for label in labels), default=0.0)
     size = max(min(size, style.widest_label / (widest or 1.0)), style.smallest)
