@@ -183,7 +183,7 @@ def filled(
         if page.fits and page.best.headings.whole:
             return page
     if possible:
-        return possible[-1]
+        return possible[0]
     return _filled(candidates, captions, size, letters, form, bare=True)
 
 
