@@ -362,3 +362,12 @@ def test_a_comparison_of_a_saved_trace_comes_to_the_same(attnviz: Attnviz, sampl
     from_text = attnviz("compare", TEXT).out
     assert attnviz("compare", "--trace", "a.npz").out == from_text
     assert "Over 20 seeds" in from_text
+
+
+def test_where_one_way_may_read_fewer_tokens_shares_are_held_against_each_other() -> None:
+    """Among fewer tokens a query reads fewer, however evenly."""
+    made = compare(TEXT, by="mask", values=["causal", "none"])
+
+    assert "of the largest entropy" in made.view().headline
+    assert "tokens" not in made.view().headline
+    assert "tokens" in made.view(query="this").headline  # the last one sees all in both

@@ -59,11 +59,13 @@ def percent_text(share: float, digits: int) -> str:
 def significant_text(value: float, digits: int) -> str:
     """So many digits, zeros in front of them not counted; whole numbers in full.
 
-    >>> significant_text(0.8571, 2), significant_text(19.37, 2), significant_text(1234.5, 2)
-    ('0.86', '19', '1234')
+    >>> [significant_text(value, 2) for value in (0.8571, 0.9, 2.0, 19.37, 1234.5, 0.0)]
+    ['0.86', '0.90', '2.0', '19', '1234', '0']
     """
     whole = 10.0**digits <= abs(value) < LARGE
-    return f"{value:.0f}" if whole else f"{value + 0.0:.{digits}g}"
+    if whole or not value:
+        return f"{value + 0.0:.0f}"
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def digits_apart(

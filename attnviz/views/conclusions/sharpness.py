@@ -50,8 +50,10 @@ def reader(comparison: Comparison) -> str:
 
 def _measured_by(comparison: Comparison) -> tuple[str, Amount]:
     """Counts of tokens can be held against each other only where there are as many to read."""
-    alike = len({len(each.keys) for each in comparison.alternatives}) == 1
-    return ("effective", TOKENS) if alike else ("share", SHARE)
+    place = comparison.query
+    rows = slice(None) if place is None else slice(place, place + 1)
+    seen = {tuple(each.visible[rows].sum(-1).tolist()) for each in comparison.alternatives}
+    return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
 
 
 def _of_these(comparison: Comparison, amount: Amount, found: Found) -> str:
