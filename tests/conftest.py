@@ -59,9 +59,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
 
 
+UNSET = (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def plain_surroundings() -> Iterator[None]:
+    """For what outlives a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in UNSET:
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME"):
+    for name in UNSET:
         monkeypatch.delenv(name, raising=False)
 
 

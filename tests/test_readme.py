@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,27 +38,44 @@ def every_block() -> list[tuple[str, str]]:
 
 def printed(command: str, folder: Path) -> str:
     """What a command prints, both streams, into a pipe."""
+    shutil.copytree(SAMPLES, folder / "sample_texts")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env={**surroundings, "PATH": path},
+        ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def outputs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[str]]]:
+    """What each command that is asked for prints; two run at a time, for each takes seconds."""
+    wanted = {
+        item.callspec.params["command"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.originalname == "test_a_console_block_prints_what_it_says"
+    }
+    with ThreadPoolExecutor(2) as running:
+        yield {
+            command: running.submit(printed, command, tmp_path_factory.mktemp("block"))
+            for command in sorted(wanted)
+        }
+
+
 @pytest.mark.parametrize(("name", "command"), every_block())
 def test_a_console_block_prints_what_it_says(
-    name: str, command: str, samples: Path, request: pytest.FixtureRequest
+    name: str, command: str, outputs: dict[str, Future[str]], request: pytest.FixtureRequest
 ) -> None:
     page = next(each for each in PAGES if each.name == name)
-    output = printed(command, samples)
+    output = outputs[command].result()
     if request.config.getoption("--update-golden"):
         text = page.read_text("utf-8")
         block = rf"(```console\n\$ {re.escape(command)}\n).*?```"
-        page.write_text(
-            re.sub(block, lambda found: f"{found[1]}{output}```", text, flags=re.DOTALL)
-        )
+        told = re.sub(block, lambda found: f"{found[1]}{output}```", text, flags=re.DOTALL)
+        page.write_text(told, "utf-8")
 
     assert blocks(page)[command] == output
 
