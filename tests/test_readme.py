@@ -53,7 +53,7 @@ def outputs(
 ) -> Iterator[dict[str, Future[str]]]:
     """What each command that is asked for prints; two run at a time, for each takes seconds."""
     wanted = {
-        item.callspec.params["command"]
+        str(item.callspec.params["command"])
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and item.originalname == "test_a_console_block_prints_what_it_says"
