@@ -204,6 +204,34 @@ def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
     assert widths == pytest.approx([weight * widths[-1] / weights[-1] for weight in weights])
 
 
+@every_size
+@pytest.mark.parametrize("kind", [{}, {"variant": "causal"}, {"variant": "multi-head"}])
+def test_no_arc_leads_back_to_where_it_starts(kind: dict[str, Any], size: str) -> None:
+    """What a token reads of itself its colour and its bar tell."""
+    for text, query in (("Hello", 1), (TEXT, 1), (TEXT, 4)):
+        layout = layout_of(trace(text, **kind).view(query=query), Look(size=SIZES[size]))
+        assert all(arc.points[0] != arc.points[3] for arc in layout.arcs)
+        assert all(abs(arc.points[0][0] - arc.points[3][0]) > 0.1 for arc in layout.arcs)
+        assert bool(layout.arcs) == (text == TEXT and (query == 4 or not kind))
+
+
+def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
+    for view in (trace(TEXT).view(query="am", as_="heatmap"), view_named("a query of four")):
+        layout = layout_of(view, Look(size=SIZES["16:9"]))
+        assert [w.text for w in layout.words if 'what "am" (2)' in w.text] in ([view.headline], [])
+        assert not view.picture.description.startswith(":")
+    memory = trace(TEXT, memory="you are").view(query="am", as_="heatmap")
+    titles = [each.title for each in memory.picture.panels]  # type: ignore[union-attr]
+    assert titles == ["of its own sentence", "of the memory"]
+
+
+def test_arcs_of_heads_say_weights_no_more_often_than_their_scale() -> None:
+    words = [word.text for word in laid_out("arcs of two heads", "16:9").words]
+
+    assert {"head 0", "head 1"} <= set(words)
+    assert not any("weights" in word for word in words)
+
+
 def test_a_panel_for_each_head_under_its_name() -> None:
     view = view_named("a query of two heads")
 
@@ -360,13 +388,39 @@ def test_signs_stand_between_the_panels_of_an_equation() -> None:
     assert len(middles) == 1
 
 
+@pytest.mark.parametrize("size", ["16:9", "4:3"])
+@pytest.mark.parametrize("name", ["Q Kᵀ", "W V", "W V of two heads"])
+def test_an_equation_of_few_tokens_can_be_read_from_the_last_row(name: str, size: str) -> None:
+    """Its rows are named in large letters, its signs are as high as a title, its cells numbered."""
+    layout = laid_out(name, size)
+    letters = lettering(layout.size)
+    rows = [word for word in layout.words if word.across == "right" and word.angle == 0]
+    signs = [word for word in layout.words if word.text in ("·", "=")]
+
+    assert min(word.size for word in rows) >= 0.89 * letters.label
+    assert min(word.size for word in signs) >= letters.headline
+    assert all(panel.number_size for panel in layout.panels)
+    for panel in layout.panels:
+        (_, _, width, height), (down, across) = panel.box, panel.grid.cells.shape
+        assert 0.5 - 1e-6 <= (height / down) / (width / across) <= 1.6 + 1e-6
+
+
+def test_an_equation_of_eight_dimensions_uses_the_height_of_its_page() -> None:
+    layout = laid_out("Q Kᵀ", "16:9")
+    bottom = min(y for panel in layout.panels for y in [panel.box[1]])
+    top = max(panel.box[1] + panel.box[3] for panel in layout.panels)
+
+    assert (top - bottom) / layout.size[1] >= 0.42
+    assert min(panel.number_size for panel in layout.panels) >= 13
+
+
 def test_rows_run_through_an_equation_and_are_named_once() -> None:
     layout = laid_out("Q Kᵀ", "16:9")
     queries, _, scores = sorted(layout.panels, key=lambda panel: panel.box[0])
 
     assert queries.box[1] == pytest.approx(scores.box[1])
-    upright = [word for word in layout.words if word.text == "am" and word.across == "right"]
-    assert len(upright) == 1
+    named = [w for w in layout.words if w.text == "am" and w.across == "right" and not w.angle]
+    assert len(named) == 1
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".gif", ".txt", ".md"])

@@ -128,9 +128,9 @@ def test_scores_beside_weights_are_those_that_the_softmax_received(kind: str) ->
     ("kind", "title"),
     [
         ("plain", "scores"),
-        ("scaled", "scores, scaled"),
-        ("causal", "scores, scaled and masked"),
-        ("alibi", "scores, scaled, lowered by distance and masked"),
+        ("scaled", "scores scaled"),
+        ("causal", "scores scaled, masked"),
+        ("alibi", "scores scaled, lowered by distance, masked"),
     ],
 )
 def test_the_title_of_scores_says_what_was_done_to_them(kind: str, title: str) -> None:
@@ -143,14 +143,44 @@ def test_scores_alone_are_raw_and_the_others_have_names() -> None:
 
     assert np.allclose(raw.values / np.sqrt(8), scaled.values, atol=1e-5)
     assert np.allclose(np.where(masked.hidden, 0, masked.values), np.tril(scaled.values), atol=1e-5)
-    assert (raw.note, scaled.note) == ("query · key, not yet scaled and masked", "query · key / √8")
+    assert (raw.note, scaled.note) == (
+        "scores = query times key, not yet scaled and masked",
+        "scaled scores = query times key / √8",
+    )
 
 
-@pytest.mark.parametrize(("kind", "note"), [("plain", "query · key"), ("rotary", None)])
+@pytest.mark.parametrize(
+    ("kind", "note"), [("plain", "scores = query times key"), ("rotary", None)]
+)
 def test_raw_scores_say_only_what_is_still_to_come(kind: str, note: str | None) -> None:
     (grid,) = shown(trace(TEXT, **KINDS[kind]), "scores")
 
-    assert grid.note == (note or "query · key, not yet scaled")
+    assert grid.note == (note or "scores = query times key, not yet scaled")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("others", [["scaled"], ["masked"], ["scaled", "masked"]])
+def test_beside_scaled_or_masked_ones_scores_are_raw_and_no_table_is_shown_twice(
+    kind: str, others: list[str]
+) -> None:
+    made = trace(TEXT, **KINDS[kind])
+    every = shown(made, "scores", *others, "weights")
+    titled = {each.title: each for each in every}
+
+    for raw in shown(made, "scores"):
+        assert np.array_equal(titled[raw.title].values, raw.values)
+    tables_shown = {(each.values.tobytes(), each.title.split()[-1]) for each in every}
+    assert len(tables_shown) == len(every)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_note_of_scores_is_torn_where_notes_are_parted(kind: str) -> None:
+    made = trace(TEXT, **KINDS[kind])
+    for grid in shown(made, "scores", "scaled", "masked"):
+        assert " · " not in grid.note
+    told = made.view(show=["scores", "scaled"]).picture.caption
+    assert told.startswith("scores = query times key")
+    assert "· key" not in told
 
 
 @pytest.mark.parametrize(("variant", "name"), [("plain", "scaled"), ("scaled", "masked")])
@@ -162,7 +192,7 @@ def test_what_scores_never_were_is_refused(variant: str, name: str) -> None:
 def test_a_temperature_is_part_of_the_scale() -> None:
     (grid,) = shown(trace(TEXT, temperature=2.0), "scaled")
 
-    assert grid.note == "query · key · 0.177"  # 1 / (2 · √8)
+    assert grid.note == "scaled scores = query times key times 0.177"  # 1 / (2 · √8)
 
 
 @pytest.mark.parametrize("suffix", [".md", ".txt", ".svg"])

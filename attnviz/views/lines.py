@@ -39,6 +39,17 @@ def sentences(trace: Trace, query: int) -> Group:
     return Group("readings", tuple(panels))
 
 
+def untitled(rows: Sequence[Grid]) -> Group:
+    """What a token reads under a headline that says so: only of two sentences it is said of which.
+
+    The second one's title says more than the first one's.
+    """
+    whole, *others = (row.title for row in rows)
+    beyond = ["of its own sentence" if others else "", *(t.removeprefix(whole) for t in others)]
+    panels = (replace(row, title=t.strip()) for row, t in zip(rows, beyond, strict=True))
+    return Group("readings", tuple(panels))
+
+
 def _heads(grid: Grid) -> list[Grid]:
     """Each row as a grid of its own, under the name of its head."""
     rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))

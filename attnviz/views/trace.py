@@ -23,7 +23,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.lines import arcs_of, sentences
+from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
@@ -92,6 +92,8 @@ def _shown(
     else:
         names = drawn = IN_A_PICTURE
         screen = picture = [Group("readings", tuple(readings(trace, query)))]
+    if way == "heatmap" and query is not None and not show:
+        picture = [untitled(readings(trace, query))]
     if way == "sentence" and query is not None:
         picture = [sentences(trace, query)]
     if way == "arcs":
@@ -190,12 +192,13 @@ def _scores_beside_weights(
 ) -> list[Grid]:
     """Beside the weights that a softmax made of them, scores are those that it received."""
     by_softmax = layer.attended.mixed_by in ("softmax", "dropout")
-    if part.show != "scores" or "weights" not in show or asks_for(OF_SCORES, show):
+    raw = asks_for(OF_SCORES, show) or not {"scaled", "masked"}.isdisjoint(show)
+    if part.show != "scores" or "weights" not in show or raw:
         return []
     done = _done_to_scores(layer) if by_softmax else []
     if not done:
         return []
-    name = f"scores, {listed(done)}"
+    name = f"scores {', '.join(done)}"
     return scores_grids(name, trace, layer, "masked scores", RECEIVED_NOTE)
 
 
@@ -255,8 +258,8 @@ def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
         return []
     name = part.words
     notes = {
-        "scores": f"query · key{f', not yet {listed(done)}' if done else ''}",
-        "scaled": f"query · key{_factor(layer)}",
+        "scores": f"scores = query times key{f', not yet {listed(done)}' if done else ''}",
+        "scaled": f"scaled scores = query times key{_factor(layer)}",
         "masked": RECEIVED_NOTE,
     }
     return scores_grids(name, trace, layer, stage, notes[part.show])
@@ -266,7 +269,7 @@ def _factor(layer: Layer) -> str:
     """What scores are multiplied with, as people write it."""
     root = sqrt(layer.head_dim)
     by_root = abs(layer.scale * root - 1) < EXACT
-    return f" / √{layer.head_dim}" if by_root else f" · {layer.scale:.3g}"
+    return f" / √{layer.head_dim}" if by_root else f" times {layer.scale:.3g}"
 
 
 def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:

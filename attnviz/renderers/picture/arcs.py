@@ -29,7 +29,7 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
-from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.texts import fitted, without_what_all_say
 from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, text_width
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import same_scale
@@ -148,10 +148,15 @@ def _boxes(fitting: Sequence[Arcs], room: Box, letters: Lettering) -> list[Box]:
 
 
 def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:
-    """Of very many tokens several stand together; one that reads stands alone all the same."""
+    """Of very many tokens several stand together; one that reads stands alone all the same.
+
+    What all titles say is left out of them.
+    """
     fewer = [_pooled(each) for each in drawn]
     grids = same_scale([each.grid for each in fewer])
-    return [replace(each, grid=grid) for each, grid in zip(fewer, grids, strict=True)]
+    titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
+    named = [replace(grid, title=title) for grid, title in zip(grids, titles, strict=True)]
+    return [replace(each, grid=grid) for each, grid in zip(fewer, named, strict=True)]
 
 
 def _pooled(each: Arcs) -> Arcs:

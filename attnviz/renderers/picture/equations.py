@@ -6,7 +6,7 @@ Only where vectors are so long that nothing could be read are their dimensions n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -15,7 +15,7 @@ from attnviz.renderers.picture.bars import scales_of
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
 from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
-from attnviz.renderers.picture.numbers import HEIGHT_SHARE, NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.numbers import HEIGHT_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
 from attnviz.renderers.picture.ticks import (
@@ -34,28 +34,29 @@ from attnviz.wording.words import in_brackets
 
 SIGNS = ("·", "=")
 SIGN = 1.15  # times the letters of the headline
+LARGER_SIGNS = {"·": 2.0}  # times as large: a dot is seen from afar only if it is large
 AROUND = 0.12  # of its size, on either side of a sign
 HEADING = 1.5  # the height of a line above a panel, in sizes of its letters
 WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
 GAP = 0.35  # between two equations
 FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
+SHAPE, SHAPED = 0.8, 0.75  # of a title's letters are shapes, and of its size it keeps beside them
 SMALLER = 0.7  # times as large as one are the titles of many panels
 LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
 SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
-TALL = (1.0, 1.3, 1.6, 2.0, 0.8, 0.65)  # times as high as wide may a cell be
-LABELS = (0.45, 0.34, 0.26)  # of a cell's height a label is high, at most
-SHAPES = tuple(product(NARROW, TALL, (True, False), LABELS))
-SHAPES_OF_MANY = tuple(product(NARROW, TALL, (False,), LABELS[-1:]))
-FILLING, HIGH = 0.4, 0.6  # the powers of labels, and of a cell's height, in what it is worth
+FLATTEST, TALLEST = 0.5, 1.6  # times as high as wide may a cell be
+LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
+NUMBER_SHARE = 0.92  # of the width of a cell, at most, for its number
+UNTITLED = 0.95  # is what is worth an arrangement that does not say what rows and columns are
+FILLING, HIGH = 0.35, 0.25  # the powers of labels, and of the area of a cell, in what it is worth
 LARGEST = 4.5  # a cell, in sizes of the letters of numbers
 SMALLEST = 0.001  # inches
 NUMBERS = 10**6  # more than all labels
 HALVINGS = 9  # until the largest cell is found
 NATURAL_WIDTH = 10.0  # of a page with few equations
-NATURAL_TALL = (1.0, 0.8)
 NATURAL_CELL = 2.6  # in sizes of the letters of numbers: wide enough for most of them
 
 
@@ -65,9 +66,10 @@ class Form:
 
     across: int
     narrow: float = 1.0
-    tall: float = 1.0
-    titled: bool = True  # whether it is said what rows are
-    label: float = LABELS[0]
+    titled: bool = True  # whether it is said what rows and columns are
+    row: float = 1.0  # of the largest letters are the labels of rows,
+    column: float = 1.0  # and those of columns
+    tallest: float = TALLEST
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,13 @@ class Cell:
     wide: float
     high: float
     narrow: float = 1.0
+
+    def across(self, grid: Grid, style: PanelStyle) -> float:
+        """All columns of a grid; what has no colours needs the room for its numbers."""
+        wide = self.width(grid.columns)
+        if grid.scale.kind == "none":
+            wide = max(wide, longest_number(grid) / NUMBER_SHARE * style.label / 10)
+        return wide * len(grid.columns)
 
     def width(self, axis: Axis) -> float:
         return self.wide * self._share(axis)
@@ -117,7 +126,6 @@ class Equation:
     signs: tuple[str, ...]  # one between each two; "" is nothing but a gap
     sign: float  # points
     above: float  # the room for titles
-    shapes: bool  # whether each has its shape below its title
 
     @property
     def gaps(self) -> list[float]:
@@ -145,7 +153,7 @@ class Arrangement:
     equations: tuple[Equation, ...]
     across: int
     cell: Cell
-    titled: bool = True  # whether it is said what rows are
+    titled: bool = True  # whether it is said what rows and columns are
 
     @property
     def few(self) -> bool:
@@ -183,7 +191,7 @@ def natural_height(groups: Sequence[Group], letters: Lettering, width: float) ->
     groups = _briefly(groups)
     across = 1 if len(groups) < MOST_WHOLE else 2
     room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
-    forms = (Form(across, narrow, tall) for narrow, tall in product(NARROW, NATURAL_TALL))
+    forms = (Form(across, narrow, tallest=1.0) for narrow in NARROW)
     found = max(
         (_largest(groups, form, room, letters, side) for form in forms),
         key=lambda each: _worth(each, letters),
@@ -234,12 +242,24 @@ def _brief(group: Group) -> Iterator[Grid]:
 
 
 def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Arrangement:
-    """The one with the largest numbers, if all can be read; else the one with the largest cells."""
+    """In cells of one width, if their numbers can be read; else with narrower dimensions."""
+    alike = _of_shapes(groups, NARROW[:1], room, letters)
+    if _number_size(alike, letters):
+        return alike
+    other = _of_shapes(groups, NARROW[1:], room, letters)
+    return max((alike, other), key=lambda found: _worth(found, letters))
+
+
+def _of_shapes(
+    groups: Sequence[Group], narrow: Sequence[float], room: Box, letters: Lettering
+) -> Arrangement:
+    """The best of all that have cells of these shapes."""
     largest = LARGEST * letters.number * POINT
+    titled = (True, False) if len(groups) <= FEW else (False,)
+    shapes = product(narrow, titled, LABELS, LABELS)
     choices = (
         _largest(groups, Form(across, *shape), room, letters, largest)
-        for across in _possible(len(groups))
-        for shape in (SHAPES if len(groups) <= FEW else SHAPES_OF_MANY)
+        for across, shape in product(_possible(len(groups)), [*shapes])
     )
     return max(choices, key=lambda found: _worth(found, letters))
 
@@ -249,42 +269,53 @@ def _possible(count: int) -> list[int]:
     return sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
 
 
-def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, bool, float]:
-    """Numbers that can be read, then titles of rows, then large cells, numbers and labels."""
+def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, float]:
+    """Numbers that can be read, and large ones; then large labels and cells."""
     cell, terms = found.cell, [term for each in found.equations for term in each.terms]
     size = min(term.number for term in terms)
-    sides = [side for term in terms for side in (term.rows, term.columns) if side.places]
-    labels = min(side.size * len(side.places) / side.count for side in sides) ** FILLING
+    rows, columns = ([term.rows for term in terms], [term.columns for term in terms])
+    labels = (_smallest_label(rows) * _smallest_label(columns)) ** FILLING
+    titled = 1.0 if found.titled else UNTITLED
     if size < letters.smallest:
         alike = 1.0 if cell.narrow == 1 else NARROWER
-        return False, found.titled, labels * cell.wide * cell.high * cell.narrow * alike
-    high = (cell.high / cell.wide) ** HIGH
-    return True, found.titled, labels * high * min(size, letters.number)
+        return False, labels * cell.wide * cell.high * cell.narrow * alike * titled
+    area = (cell.wide * cell.high) ** HIGH
+    return True, labels * area * min(size, letters.number) * titled
+
+
+def _smallest_label(sides: Sequence[Ticks]) -> float:
+    """Of the sides of panels that have labels; where many are left out, they are worth less."""
+    return min(side.size * len(side.places) / side.count for side in sides if side.places)
 
 
 def _largest(
-    groups: Sequence[Group],
-    form: Form,
-    room: Box,
-    letters: Lettering,
-    largest: float,
+    groups: Sequence[Group], form: Form, room: Box, letters: Lettering, largest: float
 ) -> Arrangement:
-    """Cells of a shape as large as they fit; very small ones if none do."""
+    """Cells as wide as they fit, and as high as becomes them; very small ones if none do."""
 
-    def arranged(wide: float) -> Arrangement:
-        return _arrangement(groups, form, Cell(wide, wide * form.tall, form.narrow), letters)
+    def arranged(wide: float, high: float) -> Arrangement:
+        return _arrangement(groups, form, Cell(wide, high, form.narrow), letters)
 
-    found = arranged(largest)
-    if _fits(found, room):
-        return found
-    low, high, found = SMALLEST, largest, arranged(SMALLEST)
+    wide = _most(lambda wide: arranged(wide, wide).width <= room[2], largest)
+    highest = min(largest, form.tallest * wide)
+    high = _most(lambda high: arranged(wide, high).height <= room[3], highest)
+    wide = min(wide, high / FLATTEST)
+    share = _most(lambda share: _fits(arranged(share * wide, share * high), room), 1.0)
+    return arranged(share * wide, share * high)
+
+
+def _most(fits: Callable[[float], bool], largest: float) -> float:
+    """The largest length that fits; a very small one if none does."""
+    if fits(largest):
+        return largest
+    low, high = SMALLEST, largest
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
-        if _fits(each := arranged(middle), room):
-            found, low = each, middle
+        if fits(middle):
+            low = middle
         else:
             high = middle
-    return found
+    return low
 
 
 def _fits(found: Arrangement, room: Box) -> bool:
@@ -323,23 +354,23 @@ def _equation(
     """Rows are named once, for they run through; columns where there are none like them below."""
     first, *others = grids = _grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
-    above = HEADING * (letters.title + letters.axis if few else _title_size(letters)) * POINT
-    style = _style(cell, letters, form)
+    above = HEADING * (letters.title if few else _title_size(letters)) * POINT
+    styles = _style(letters, form.row), _style(letters, form.column)
     named = [_alike(first.rows, each.rows) for each in others]
     terms = (
         _term(
             grid,
             cell,
-            style,
+            styles,
             named=bare,
-            titled=few and form.titled and grid is first,
+            titled=few and form.titled,
             labelled=labelled,
         )
         for grid, bare in zip(grids, [False, *named], strict=True)
     )
     high = max(cell.height(grid.rows) * len(grid.rows) for grid in grids)
     sign = max(min(SIGN * letters.headline, SIGN_SHARE * high / POINT), letters.text)
-    return Equation(tuple(terms), signs, sign, above, few)
+    return Equation(tuple(terms), signs, sign, above)
 
 
 def _title_size(letters: Lettering) -> float:
@@ -352,26 +383,32 @@ def _alike(one: Axis, other: Axis) -> bool:
 
 
 def _term(
-    grid: Grid, cell: Cell, style: PanelStyle, *, named: bool, titled: bool, labelled: bool
+    grid: Grid,
+    cell: Cell,
+    styles: tuple[PanelStyle, PanelStyle],
+    *,
+    named: bool,
+    titled: bool,
+    labelled: bool,
 ) -> Term:
-    width = cell.width(grid.columns) * len(grid.columns)
+    style, below = styles
+    width = cell.across(grid, style)
     height = cell.height(grid.rows) * len(grid.rows)
     rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
     if not named:
         rows = row_ticks(grid.rows, cell.height(grid.rows), style)
     if labelled:
-        columns = column_ticks(grid.columns, cell.width(grid.columns), style)
-    if not titled:
-        rows = replace(rows, title="")
+        columns = column_ticks(grid.columns, width / len(grid.columns), below)
+    # What the rows of a further panel are, its title says: those of the keys are their dimensions.
+    rows = replace(rows, title=rows.title if titled and grid.rows.counts == "token" else "")
+    columns = replace(columns, title=columns.title if titled else "")
     words = text_width(grid.title, style.smallest) - width
     left = max(reach(rows, style), words)
     return Term(grid, width, height, rows, columns, style, left, reach(columns, style))
 
 
-def _style(cell: Cell, letters: Lettering, form: Form) -> PanelStyle:
-    """Labels no larger than becomes the cells."""
-    fitting = form.label * min(cell.wide, cell.high) / POINT
-    label = max(min(letters.label, fitting), letters.smallest)
+def _style(letters: Lettering, share: float) -> PanelStyle:
+    label = max(letters.label * share, letters.smallest)
     return PanelStyle(
         title=letters.title,
         axis=min(letters.axis, label),
@@ -385,13 +422,19 @@ def _style(cell: Cell, letters: Lettering, form: Form) -> PanelStyle:
 def _placed(found: Arrangement, room: Box, letters: Lettering) -> list[Layout]:
     """Row by row, with what room is left between them and around their signs."""
     places = list(_places(found, room))
-    number = _number_size(found, letters)
-    fitting = [_title(each, letters)[1] for each in places]
-    title = min([letters.title if found.few else _title_size(letters), *fitting])
+    number, largest = _number_size(found, letters), _title_size(letters)
+    if found.few:
+        largest = letters.title
+    size = min([largest, *(_title(each, letters)[1] for each in places)])
+    shaped = min([largest, *(_with_shape(each) for each in places)])
+    shapes = found.few and shaped >= SHAPED * size
     return [
         layout
         for each in places
-        for layout in (_panel(each, number, letters), _around(each, title, letters))
+        for layout in (
+            _panel(each, number, letters),
+            _around(each, shaped if shapes else size, letters, shapes=shapes),
+        )
     ]
 
 
@@ -443,6 +486,8 @@ def _number_size(found: Arrangement, letters: Lettering) -> float:
 def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
     term = placed.term
     panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
+    if number:
+        panel = replace(panel, fitting=number)
     words = labels_at(term.rows, term.columns, placed.box, term.style)
     return replace(
         empty_layout(),
@@ -460,19 +505,31 @@ def _title(placed: Placed, letters: Lettering) -> tuple[float, float]:
     return start, fitted(title, letters.title, letters.smallest, left + room - start)[1]
 
 
-def _around(placed: Placed, size: float, letters: Lettering) -> Layout:
+def _with_shape(placed: Placed) -> float:
+    """How large a title can be that has its shape beside it."""
+    room = placed.box[2] + max(placed.gap - 2 * AIR, 0.0)
+    return room / (text_width(f"{placed.term.grid.title}  ", 1.0) + _shape_width(placed, SHAPE))
+
+
+def _shape(placed: Placed) -> str:
+    return in_brackets(*placed.term.grid.cells.shape)
+
+
+def _shape_width(placed: Placed, size: float) -> float:
+    return text_width(_shape(placed), size)
+
+
+def _around(placed: Placed, size: float, letters: Lettering, *, shapes: bool) -> Layout:
     """The title of a panel, its shape, and the sign behind it."""
     left, bottom, width, height = placed.box
-    start, _ = _title(placed, letters)
-    y = bottom + height + 0.4 * letters.axis * POINT
-    words = []
-    if placed.equation.shapes:
-        shape = in_brackets(*placed.term.grid.cells.shape)
-        words.append(Words(shape, start, y, min(letters.axis, size), faint=True))
-        y += letters.axis * POINT * HEADING
-    words.append(Words(placed.term.grid.title, start, y, size))
+    title, y = placed.term.grid.title, bottom + height + 0.4 * letters.axis * POINT
+    start = left if shapes else _title(placed, letters)[0]
+    words = [Words(title, start, y, size)]
+    if shapes:
+        beside = start + text_width(f"{title}  ", size)
+        words.append(Words(_shape(placed), beside, y, size * SHAPE, faint=True))
     if placed.sign:
-        points = placed.equation.sign
+        points = placed.equation.sign * LARGER_SIGNS.get(placed.sign, 1.0)
         x, foot = left + width + placed.gap / 2, placed.middle - MIDDLE * points * POINT
         words.append(Words(placed.sign, x, foot, points, across="center"))
     return replace(empty_layout(), words=tuple(words))
@@ -481,7 +538,7 @@ def _around(placed: Placed, size: float, letters: Lettering) -> Layout:
 def _sign_width(sign: str, size: float) -> float:
     if not sign:
         return GAP
-    return text_width(sign, size) + 2 * AROUND * size * POINT
+    return text_width(sign, size * LARGER_SIGNS.get(sign, 1.0)) + 2 * AROUND * size * POINT
 
 
 def _keys(groups: Sequence[Group]) -> list[Key]:

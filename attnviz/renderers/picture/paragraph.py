@@ -175,7 +175,10 @@ def _left_out(every: Paragraph, left: float, top: float) -> Iterator[Words]:
 
 
 def _arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]:
-    """From the token that reads, the thickest on top."""
+    """From the token that reads to all others, the thickest on top.
+
+    What it reads of itself, its colour and its bar tell.
+    """
     query = every.sentence.query
     if query is None or query not in boxes:
         return
@@ -183,7 +186,7 @@ def _arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]
     for column in reversed(every.sentence.most_read):
         tint = tint_of(every.sentence, column)
         width = thickness(tint, WIDEST_ARC, TOGETHER) * every.size
-        if column in boxes and width >= FAINTEST_ARC:
+        if column in boxes and column != query and width >= FAINTEST_ARC:
             heights = arch, BETWEEN * every.unit
             points = _bent(boxes[query], boxes[column], heights, farthest)
             yield Arc(points, width, tint)
@@ -209,8 +212,6 @@ def _bent(
         bend = between if up else -between
         return (x, y), (x, y + bend), (to_x, to_y - bend), (to_x, to_y)
     share = FLATTEST + (1 - FLATTEST) * abs(x - to_x) / max(farthest, 1e-6)
-    if start == end:
-        x, to_x = x - start[2] / 3, x + start[2] / 3
     high = top + share * above_first * BENT * 0.9
     return (x, top), (x, high), (to_x, high), (to_x, top)
 

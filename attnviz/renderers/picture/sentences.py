@@ -165,7 +165,7 @@ def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
     top = bottom + height
     spare = max(height - panel.height, 0.0)
     arch = panel.words.unit
-    if panel.words.lines == 1:
+    if panel.words.lines == 1 and panel.sentence.reads_others:
         arch += min(spare * ARCH_SHARE, HIGHEST_ARCH * width)
     heading = [*_heading(panel, left, top, width)]
     words_top = top - panel.heading

@@ -29,3 +29,8 @@ class Sentence:
         """Every column that is not hidden, the most read first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()
         return [place for place in order if not self.grid.hidden[0, place]]
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether there is a token of this sentence that reads another one of it."""
+        return self.query is not None and self.most_read != [self.query]

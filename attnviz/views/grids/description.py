@@ -49,7 +49,12 @@ def _sentence_described(sentence: Sentence) -> str:
     names, weights = sentence.grid.columns.names, sentence.grid.values[0]
     most = [f"{names[place]} ({weights[place]:.2f})" for place in sentence.most_read]
     rest = f" and {len(most) - STRONGEST_TOLD} more" if len(most) > STRONGEST_TOLD else ""
-    return f"{sentence.grid.title}: {', '.join(most[:STRONGEST_TOLD])}{rest}."
+    return f"{_named(sentence.grid)}{', '.join(most[:STRONGEST_TOLD])}{rest}."
+
+
+def _named(grid: Grid) -> str:
+    """Its title, if it has one."""
+    return f"{grid.title}: " if grid.title else ""
 
 
 def _curves_described(curves: Curves) -> str:
@@ -62,7 +67,7 @@ def _curves_described(curves: Curves) -> str:
 
 def _grid_described(grid: Grid) -> str:
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
-    start = f"{grid.title}: {size} ({grid.rows.title} × {grid.columns.title})."
+    start = f"{_named(grid)}{size} ({grid.rows.title} × {grid.columns.title})."
     if not grid.share or not len(grid.columns):
         return start
     return f"{start} {'; '.join(_what_is_read_most(grid))}."
