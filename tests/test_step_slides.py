@@ -113,6 +113,38 @@ def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> Non
     refuse_what_cannot_be_read(together(name, size))
 
 
+@pytest.mark.parametrize("points", [14, 24, 30, 40])
+@pytest.mark.parametrize("name", ["causal, followed", "a pair", "a pair of heads", "two heads"])
+def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
+    name: str, points: int
+) -> None:
+    look = Look(size=SLIDE, text_size=points / 18)
+    view = walked(name).view()
+
+    for section in view.sections:
+        layout = layout_of(view.of_section(section), look)
+        refuse_what_cannot_be_read(layout)
+        for panel in layout.panels:
+            assert panel.box[3] / len(panel.grid.rows) >= 0.15, section.heading
+        for start, stop in (stroke.points for stroke in layout.strokes if stroke.head):
+            assert np.linalg.norm(np.array(stop) - np.array(start)) > 1, section.heading
+
+
+@pytest.mark.parametrize("points", [24, 30, 40])
+def test_letters_larger_than_usual_take_no_room_from_sums(points: int) -> None:
+    view, look = walked("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
+    usual = dict(slides("causal, followed", "16:9"))
+
+    for section in view.sections:
+        large = layout_of(view.of_section(section), look)
+        assert is_cut(large) == is_cut(usual[section.heading]), section.heading
+    assert sum(map(is_cut, usual.values())) == 1
+
+
+def is_cut(layout: Layout) -> bool:
+    return any(text.startswith("…") for text in texts(layout))
+
+
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
     for heading, layout in slides("causal, followed", "16:9"):
         (title,) = (word for word in layout.words if word.text == heading)

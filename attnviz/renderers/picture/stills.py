@@ -5,6 +5,7 @@ All lengths are inches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -15,10 +16,11 @@ import numpy as np
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import free
 from attnviz.renderers.picture.bars import bar_space, scales_of
-from attnviz.renderers.picture.cards import without_titles
+from attnviz.renderers.picture.cards import SLACK, without_titles
 from attnviz.renderers.picture.frame import Captions, Line, framed, headline, stacked
 from attnviz.renderers.picture.layout import (
     NATURAL_SHARE,
+    SMALLER_LETTERS,
     SQUEEZE,
     STRETCH,
     natural,
@@ -43,17 +45,61 @@ STAGE, STAGE_ROW = 0.5, 0.24  # on such a page: a line of tables, and each of it
 HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
 SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
 SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
-SUMS_SIDE = 0.5  # of the width
+SUMS_SIDES = (0.38, 0.42, 0.46, 0.5)  # of the width: the first at which all of them can be read
 UPRIGHT, SLANTED, HIGH_ROW = 5.2, 7.8, 1.8  # around tables, and their rows, in letters of labels
 UPRIGHT_SHARE = 0.65  # of the width, that labels may take to stand upright
 AIR = 0.7  # above and below the tables, in letters of the text
 READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
+STILL_READABLE = (0.8, 0.72)  # rather than without some of them
 SMALLER = (0.8, 0.7, 0.62, 0.56)  # the first of them, if it would not fit otherwise
+CUT = "…"  # in place of sums that do not
+LEAST_HEIGHT, FEW_ROWS = 0.7, 4  # of a label is a row high, and so many of them if labels are large
+LONGER_THAN_ITS_HEAD = 4.0  # an arrow is, at least
 NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 
 
 def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
-    """A page for each section, all laid out alike: what they share stands in one place."""
+    """A page for each section, in letters that are smaller where they leave tables no room.
+
+    Letters larger than usual leave it to sums as well.
+    """
+    for text_size in _text_sizes(look.text_size):
+        smaller, usual = replace(look, text_size=text_size), text_size <= 1
+        pages = _set(sections, smaller, captions)
+        label = _page(sections, smaller, captions)[1].label
+        seen = _can_be_seen(pages, LEAST_HEIGHT * label * POINT, 1 if usual else FEW_ROWS)
+        if seen and (usual or _whole(pages)):
+            break
+    return pages
+
+
+def _text_sizes(wanted: float) -> list[float]:
+    """Sizes of letters down from the one that is wanted; the usual one is among them."""
+    sizes = {wanted * share for share in SMALLER_LETTERS}
+    return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < wanted)}, reverse=True)
+
+
+def _can_be_seen(pages: Sequence[Layout], row: float, rows: int) -> bool:
+    """Whether tables have the height of so many rows, and arrows are longer than their heads.
+
+    What is smaller had no room, and lies on what stands around it.
+    """
+    panels = [panel for each in pages for panel in each.panels]
+    arrows = [stroke for each in pages for stroke in each.strokes if stroke.head]
+    seen = (math.dist(*each.points) >= LONGER_THAN_ITS_HEAD * each.head for each in arrows)
+    return (any(seen) or not arrows) and all(
+        panel.box[2] >= row and panel.box[3] >= row * min(rows, len(panel.grid.rows))
+        for panel in panels
+    )
+
+
+def _whole(pages: Sequence[Layout]) -> bool:
+    """Whether nothing of the sums is left out."""
+    return not any(words.text.startswith(CUT) for each in pages for words in each.words)
+
+
+def _set(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
+    """All laid out alike: what they share stands in one place."""
     size, letters = _page(sections, look, captions)
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = framed(replace(captions, title=""), size, letters)
@@ -112,7 +158,12 @@ def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
 
 def _beside_sums(section: Section, room: Box, letters: Lettering) -> Layout:
     left, bottom, width, height = room
-    half, air = width * SUMS_SIDE, AIR * letters.text * POINT
+    air = AIR * letters.text * POINT
+    for share in SUMS_SIDES:
+        half = width * share
+        count, size = _fitting(section.sums, (half, height - 2 * air), letters)
+        if count == len(section.sums) and size >= STILL_READABLE[0] * letters.text:
+            break
     (lines,) = set_sums([section.sums], (half, height - 2 * air), letters)
     drawn = _drawn(section, (left, bottom, width - half - 2 * air, height - air), letters)
     top = bottom + (height + _height(lines)) / 2
@@ -209,6 +260,9 @@ def _fitting(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[int, 
         for size in readable:
             if _fit(sums, len(sums), size, room, unbroken):
                 return len(sums), size
+    for size in (max(letters.text * share, letters.smallest) for share in STILL_READABLE):
+        if _fit(sums, len(sums), size, room, unbroken=False):
+            return len(sums), size
     for size in (readable[-1], *(max(letters.text * s, letters.smallest) for s in SMALLER)):
         count = 0
         while count < len(sums) and _fit(sums, count + 1, size, room, unbroken=False):
@@ -230,14 +284,15 @@ def _lines(sums: Sequence[Sum], count: int, size: float, room: Size) -> list[Lin
     most = int(room[1] / Line("", size).height)
     lines = _broken(sums[: max(count, 1)], size, room[0], most)
     if sums and not count:
-        lines = [*lines[: max(most - 1, 0)], "…"]
+        lines = [*lines[: max(most - 1, 0)], CUT]
     elif count < len(sums):
-        lines = [*lines, f"… and {len(sums) - count} more"]
+        lines = [*lines, f"{CUT} and {len(sums) - count} more"]
     return [Line(text, size) for text in lines]
 
 
 def _broken(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
     """The lines of sums, but no more of them than show that there are too many."""
+    width *= SLACK
 
     def fits(line: str) -> bool:
         # To measure thousands of letters takes long, and they never fit.
