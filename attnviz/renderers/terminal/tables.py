@@ -83,7 +83,7 @@ def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
     """From the one that says most to the one that needs least."""
     first = alike[0]
     words = 0 if screen.width is None else widest_word(first.columns)
-    downwards = words > 0 and tallest_word(first.columns) <= len(first.rows)
+    downwards = words > 0 and (len(first.rows) > 1 or tallest_word(first.columns) == 1)
     if screen.numbers is not False:
         width = max(_number_width(grid, screen) for grid in alike)
         if 0 < words <= LONGEST_ACROSS:
