@@ -11,6 +11,7 @@ import typer
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
+from attnviz.cli.pager import paged
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
@@ -103,10 +104,11 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    checked = _checked(names or all_names(), quiet)
-    wrong = sum(not found.passed for _, each in checked.done for found in each)
-    if checked.done:
-        typer.echo(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
+    with paged():
+        checked = _checked(names or all_names(), quiet)
+        wrong = sum(not found.passed for _, each in checked.done for found in each)
+        if checked.done:
+            typer.echo(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
     if checked.refused:
         raise checked.refused[0]
     if wrong:
