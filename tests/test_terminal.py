@@ -174,6 +174,15 @@ def test_words_are_written_downwards_over_their_columns() -> None:
     ]
 
 
+@pytest.mark.parametrize("tokens", [21, 30, 40])
+def test_without_colour_what_explains_a_long_table_is_seen_above_it(tokens: int) -> None:
+    made = drawn(many_words(tokens), on_a_terminal(colors="none"))
+
+    assert any("row = query (reads)" in line for line in made[:3])
+    assert any("hidden" in line for line in made[:3])
+    assert len(made) > 24
+
+
 @pytest.mark.parametrize("height", [None, 24])
 def test_words_stand_over_tables_of_few_rows_that_stand_side_by_side(height: int | None) -> None:
     text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(80, height))
@@ -298,6 +307,17 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     numbers = [float(line.split()[2]) for line in bars]
     assert numbers == sorted(numbers, reverse=True)
     assert "2 tokens hidden by the mask" in text
+
+
+@pytest.mark.parametrize(
+    ("heads", "told"), [(1, "the weights sum to 1"), (2, "the weights of each head sum to 1")]
+)
+def test_bars_are_not_called_rows(heads: int, told: str) -> None:
+    (grid,) = readings(trace("I am", heads=heads), 1)
+    made = [line.plain for line in reading(grid, Screen(80))]
+
+    assert made[1] == told
+    assert not any("row" in line for line in made)
 
 
 def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> None:

@@ -45,9 +45,15 @@ def tables(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
 
 
 def _drawn(alike: Sequence[Grid], rows: Rows, screen: Screen) -> Iterator[Text]:
-    """Tables, and how to read them; without a line between, where that keeps both in sight."""
+    """Tables, and how to read them; without a line between, where that keeps both in sight.
+
+    Of tables that are longer than the screen the beginning is seen, and so is what explains them.
+    """
     body = list(apart([list(_beside(tables)) for tables in rows]))
     footer = list(_footer(alike, rows))
+    if footer and len(body) + len(footer) > screen.rows:
+        yield from apart([footer, body])
+        return
     yield from body
     if footer and len(body) + 1 + len(footer) <= screen.rows:
         yield Text()
