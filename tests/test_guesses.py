@@ -102,6 +102,16 @@ def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str)
     assert f"{name} " not in attnviz("run", "--help-all").out
 
 
+@pytest.mark.parametrize("name", guesses.OTHER_NAMES)
+def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str) -> None:
+    told = attnviz("run", "I am", guesses.OTHER_NAMES[name])
+    result = attnviz("run", "I am", name)
+
+    assert result.status == told.status == 2
+    assert result.err == told.err.replace(guesses.OTHER_NAMES[name], name)
+    assert "needs a value" in result.err
+
+
 @pytest.mark.parametrize(
     ("option", "hint"),
     [

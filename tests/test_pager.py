@@ -66,6 +66,24 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(countin
     assert text.endswith("with LESS=FRX\ncoloured\n")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("example", "list"),
+        ("example", "check", "simplified", "dave", "trainable"),
+        ("run", "--help-all"),
+    ],
+    ids=" ".join,
+)
+def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
+    counting: str, arguments: tuple[str, ...]
+) -> None:
+    assert shown(*arguments, PAGER=counting, LESS="FRX").startswith("paged ")
+    fits = shown(*arguments, PAGER=counting, lines=400)
+    assert "paged" not in fits
+    assert len(fits.splitlines()) > 23
+
+
 def test_no_pager_prints(counting: str) -> None:
     text = shown(*STEPS, "--no-pager", PAGER=counting)
 

@@ -166,6 +166,29 @@ def test_a_query_with_parts_to_show_shows_what_is_its_own(attnviz: Attnviz) -> N
     assert rows[1] in shown
 
 
+def test_a_query_is_shown_with_all_that_it_reads(attnviz: Attnviz) -> None:
+    shown = ["run", "I am learning this", "--show", "queries,keys,values"]
+    document, whole = attnviz(*shown, "--query", "am").out, attnviz(*shown).out
+    tables = {text.split("\n")[0]: text for text in document.split("\n\n")}
+
+    assert [line.split()[1] for line in tables["queries"].split("\n")[2:]] == ["am"]
+    for name in ("keys", "values"):
+        assert tables[name].strip() in whole
+        assert len(tables[name].strip().split("\n")) == 6
+    assert 'of keys and values every row is shown, of all else the row of "am" (2)' in document
+    assert "every row is shown" not in whole
+
+
+def test_heads_of_one_part_are_written_in_one_way(attnviz: Attnviz) -> None:
+    asked = ["run", "I am learning this", "-v", "multi-head", "--query", "learning"]
+
+    for more in ([], ["-o", "a.md"]):
+        result = attnviz(*asked, "--show", "masked", *more)
+        out = Path("a.md").read_text() if more else result.out
+        assert "-0.07" in out
+        assert "e-02" not in out
+
+
 def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, samples: Path) -> None:
     Path("lesson.toml").write_text(
         'tokens = ["a"]\nkey_tokens = ["b", "c"]\n'
@@ -174,12 +197,13 @@ def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, sampl
     asked = ["run", "--given", "lesson.toml", "--query", "a", "--show"]
 
     assert "1 a" in attnviz(*asked, "scores").out
-    refused = attnviz(*asked, "keys")
-    assert (refused.status, refused.out) == (2, "")
-    assert refused.err == (
-        "error: keys are of the tokens that are read, and the query is none of them\n"
-        " hint: leave --query out to see all of them\n"
-    )
+    keys = attnviz(*asked, "keys").out
+    assert "1 b" in keys
+    assert "2 c" in keys
+    assert "of keys every row is shown\n" in keys
+    some = attnviz(*asked, "embeddings,keys,weights").out
+    named = [name for name in ("embeddings", "keys") if f"\n{name}\n" in some]
+    assert f"of {' and '.join(named)} every row is shown, of all else the row of" in some
     assert (
         "there is nothing to show of outputs: they are a block's" in attnviz(*asked, "outputs").err
     )

@@ -20,7 +20,7 @@ from attnviz.errors import AttnvizError
 from attnviz.renderers.wrapping import aligned
 from attnviz.traces.matrices import matrices
 from attnviz.views.grids.section import Section
-from attnviz.views.steps.choosing import chosen
+from attnviz.views.steps.choosing import chosen, refuse_unknown_step
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import walk
 from attnviz.wording.numbers import Style
@@ -478,3 +478,23 @@ def test_course_notes_in_markdown(
     assert attnviz("example", "show", "illustrated", "-o", str(notes)).status == 0
 
     check_golden("illustrated.md", notes.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "rotary"},
+        {"positions": "alibi", "dropout": 0.1},
+        {"layers": 2},
+        {"memory": "I am", "norm": "pre", "dropout": 0.1},
+    ],
+    ids=str,
+)
+def test_no_step_that_there_is_can_be_refused_before_there_is_a_walk(
+    changes: dict[str, Any],
+) -> None:
+    for section in walk(trace("I am", **changes)):
+        refuse_unknown_step(section.name)
+        refuse_unknown_step(f"{section.name}-,{section.number}")
+    with pytest.raises(AttnvizError, match="there is no step 'skores'"):
+        refuse_unknown_step("tokens,skores")

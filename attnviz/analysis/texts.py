@@ -10,6 +10,7 @@ from attnviz.tokens.finding import find_query
 from attnviz.tokens.labels import printable
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces import foreseen
 from attnviz.traces.source import Source, tokens_of
 
 LONGEST_NAME = 24  # of a sentence that is called by its own words
@@ -45,12 +46,7 @@ def other_source(source: Source, other: str) -> Source:
             )
     chosen = source.settings.tokenizer
     first, second = tokens_of(source), tokenize(other, chosen)
-    if len(first) != len(second):
-        raise AttnvizError(
-            f"the first sentence has {len(first)} tokens ({chosen}), the second {len(second)}: "
-            "place by place they cannot be compared",
-            "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
-        )
+    foreseen.refuse_other_text(first, second, chosen)
     return replace(source, text=other, vectors=None)
 
 

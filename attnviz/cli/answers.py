@@ -49,12 +49,14 @@ def tokenizers() -> None:
 
 def examples() -> None:
     """List the worked examples, and what each shows."""
+    from attnviz.cli.pager import paged
     from attnviz.examples.names import titles
 
     listed = titles()
-    _table(listed.items())
     first, width = next(iter(listed)), max(map(len, listed))
-    typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
+    with paged():
+        _table(listed.items())
+        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
 def version() -> None:

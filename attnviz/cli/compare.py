@@ -166,6 +166,7 @@ def compare(
         source.ask_about_a_file(text.text, quiet=wanted.quiet)
         words = source.read_or_given(text, matrices.given)
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
+        foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
         comparison = compared(words, settings, chosen, command)
     else:

@@ -11,6 +11,7 @@ import typer
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
+from attnviz.cli.pager import paged
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.errors import AttnvizError
@@ -19,6 +20,7 @@ from attnviz.examples.names import path_of, titles
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.labels import printable
+from attnviz.traces import texts
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -102,21 +104,27 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    from attnviz.examples.checking import numbers_in
-
-    checked = _checked(names or all_names(), quiet)
-    findings = [found for _, each in checked.done for found in each]
-    numbers = sum(numbers_in(example) for example, _ in checked.done)
-    wrong = sum(not found.passed for found in findings)
-    if checked.done:
-        typer.echo(
-            f"{counted(len(checked.done), 'example')}, {counted(len(findings), 'expectation')}, "
-            f"{counted(numbers, 'printed number')}: {_verdict(wrong, len(checked.refused))}"
-        )
+    with paged():
+        checked = _checked(names or all_names(), quiet)
+        wrong = sum(not found.passed for _, each in checked.done for found in each)
+        if checked.done:
+            typer.echo(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
     if checked.refused:
         raise checked.refused[0]
     if wrong:
         raise typer.Exit(1)
+
+
+def _counts(checked: Checked) -> str:
+    """How much was held against what is printed."""
+    from attnviz.examples.checking import numbers_in
+
+    numbers = sum(numbers_in(example) for example, _ in checked.done)
+    findings = sum(len(found) for _, found in checked.done)
+    return (
+        f"{counted(len(checked.done), 'example')}, {counted(findings, 'expectation')}, "
+        f"{counted(numbers, 'printed number')}"
+    )
 
 
 def _verdict(wrong: int, refused: int) -> str:
@@ -138,13 +146,16 @@ class Checked:
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz.examples import checking, shipped
     from attnviz.examples.file import in_keys
 
     done: list[tuple[Example, list[Finding]]] = []
     refused: list[AttnvizError] = []
     for name in names:
         try:
+            texts.read(path_of(name))  # which refuses a file that is missing before torch is there
+
+            from attnviz.examples import checking, shipped
+
             example = shipped.example(name)
             done.append((example, _told(example, checking.findings(example), quiet)))
         except AttnvizError as error:

@@ -124,8 +124,11 @@ def _short(parameter: Any) -> str:
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
+        from attnviz.cli.pager import paged  # subprocess, which --help need not wait for
+
         command: Any = context.command
-        typer.echo(command.help_of_all(context))
+        with paged():
+            typer.echo(command.help_of_all(context))
         raise typer.Exit
 
 

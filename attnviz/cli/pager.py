@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 
 LESS = "less -FRX"
 NO_PAGERS = ("", "cat")
 NOT_STARTED = (126, 127)  # what a shell answers that finds no such command
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """What is printed meanwhile, in a pager if somebody looks at a screen that is too small."""
+    if not sys.stdout.isatty():
+        yield
+        return
+    text = io.StringIO()
+    try:
+        with redirect_stdout(text):
+            yield
+    finally:
+        told = text.getvalue()
+        if told.count("\n") < shutil.get_terminal_size().lines or not page(told):
+            sys.stdout.write(told)
 
 
 def page(text: str) -> bool:

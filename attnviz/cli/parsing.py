@@ -82,8 +82,9 @@ def _refused(command: Any, ctx: Any, words: Sequence[str], error: Any) -> Attnvi
     if hasattr(error, "possibilities"):
         whole = next((word for word in words if word.startswith(name)), name)
         return guesses.no_option(name, whole, command, ctx)
+    meant = guesses.OTHER_NAMES.get(name, name)
     option = next(
-        each for each in command.get_params(ctx) if name in (*each.opts, *each.secondary_opts)
+        each for each in command.get_params(ctx) if meant in (*each.opts, *each.secondary_opts)
     )
     if getattr(option, "is_flag", False):
         return AttnvizError(

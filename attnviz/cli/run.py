@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def traced(
     if saved.trace is None:
         foreseen.refuse_settings(settings)
         words = source.read_or_given(text, settings.given)
-        foreseen.refuse_text(words, settings, _query(groups))
+        foreseen.refuse_text(words, settings, *_asked(groups))
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait
@@ -105,9 +106,10 @@ def traced(
     return read_again(name, saved.trace, *groups)
 
 
-def _query(groups: tuple[object, ...]) -> str | None:
-    """The token that is asked for."""
-    return next((each.query for each in groups if isinstance(each, OutputOptions)), None)
+def _asked(groups: tuple[object, ...]) -> Iterator[str | None]:
+    """The tokens that are asked for: a query, and a key."""
+    for name in ("query", "key"):
+        yield next((getattr(each, name) for each in groups if hasattr(each, name)), None)
 
 
 def print_checks(trace: Trace, wanted: OutputOptions) -> None:

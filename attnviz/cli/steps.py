@@ -20,6 +20,8 @@ from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import PAGE, STEP, Look, suffixes
+from attnviz.traces.settings import Settings, chosen_variant
+from attnviz.views.steps import choosing
 
 PANEL = "Steps"
 
@@ -138,6 +140,7 @@ def steps(
     refuse_odd_steps(walking, wanted)
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     settings = settings_of(text, attention, matrices, blocks)
+    refuse_missing_steps(walking, saved, settings)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 
@@ -156,3 +159,11 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
                 f"'{odd[0]}' in '{path}' stands for nothing", f"{STEP} stands for each step"
             )
     Look(seconds=walking.seconds_per_step)  # which refuses what nobody can follow
+    choosing.refuse_unknown_step(walking.step)
+
+
+def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
+    """Refuse a layer and a head that there will not be, where no file says how many there are."""
+    if saved.trace is None and settings.given is None:
+        choosing.refuse_missing_layer(walking.layer, settings.layers or 1)
+        choosing.refuse_missing_head(walking.head, chosen_variant(settings).heads)

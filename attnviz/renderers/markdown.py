@@ -27,8 +27,9 @@ def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.screen.caption)]
+    grids = [table_of(each) for each in view.screen.panels if not isinstance(each, Section)]
     for each in view.screen.panels:
-        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each))
+        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
     parts += map(escaped, view.closing)
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
@@ -53,15 +54,15 @@ def _section(section: Section) -> Iterator[str]:
     yield f"$$\n{section.tex}\n$$" if section.tex else _code(section.formula)
     for grid in section.grids:
         yield f"**{escaped(grid.title)}**" if len(section.grids) > 1 else ""
-        yield _table(grid)
+        yield _table(grid, section.grids)
     yield from dict.fromkeys(map(_note, section.grids))
     yield _fenced(list(aligned(section.sums)))
     yield "\n".join(f"- {escaped(remark)}" for remark in section.remarks)
 
 
-def _plain(grid: Grid) -> Iterator[str]:
+def _plain(grid: Grid, beside: Sequence[Grid]) -> Iterator[str]:
     yield f"## {escaped(grid.title)}"
-    yield _table(grid)
+    yield _table(grid, beside)
     yield _note(grid)
 
 
@@ -93,11 +94,11 @@ def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
-def _table(grid: Grid) -> str:
+def _table(grid: Grid, beside: Sequence[Grid]) -> str:
     """A row for each row, its name first; numbers stand on the right."""
     names = [escaped(name) for name in grid.columns.names]
     lines = [_line(["", *names]), _line([":--", *["--:"] * len(names)])]
-    write = cell_format(grid, 2)
+    write = cell_format(grid, 2, beside)
     for row, name in enumerate(grid.rows.names):
         lines.append(_line([escaped(name), *_cells(grid, row, write)]))
     return "\n".join(lines)

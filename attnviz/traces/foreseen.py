@@ -17,12 +17,33 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_odd_rotary
 
 
-def refuse_text(text: str | None, settings: Settings, query: str | None = None) -> None:
-    """A text that cannot be cut up, or in which a query is not."""
+def refuse_text(
+    text: str | None, settings: Settings, query: str | None = None, key: str | None = None
+) -> None:
+    """A text that cannot be cut up, or in which a query or a key is not."""
     tokens = None if text is None else tokenize(text, settings.tokenizer)
     memory_of(settings)
     if tokens is not None and query is not None:
         find_query(tokens, query)
+    if tokens is not None and key is not None and settings.given is None:  # whose keys are its own
+        find_query(tokens, key, "--key")
+
+
+def refuse_other_text(first: Tokens, second: Tokens, tokenizer: str) -> None:
+    """A second sentence that cannot be held against the first place by place."""
+    if len(first) != len(second):
+        raise AttnvizError(
+            f"the first sentence has {len(first)} tokens ({tokenizer}), the second {len(second)}: "
+            "place by place they cannot be compared",
+            "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
+        )
+
+
+def refuse_other(text: str | None, other: str | None, settings: Settings) -> None:
+    """The same, of texts that are not yet cut up."""
+    if text is not None and other is not None and settings.given is None:
+        tokens = tokenize(text, settings.tokenizer)
+        refuse_other_text(tokens, tokenize(other, settings.tokenizer), settings.tokenizer)
 
 
 def refuse_settings(settings: Settings) -> None:

@@ -29,11 +29,12 @@ from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
-from attnviz.wording.words import listed
+from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
 OF_A_BLOCK = ("outputs",)
+READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
 RECEIVED_NOTE = "scores as the softmax receives them"
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
@@ -54,8 +55,9 @@ def view(
 ) -> View:
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
-    With a query and names after --show, what is the query's own of those parts. `as_` is the way
-    in which weights are drawn: "heatmap", "arcs", "sentence" or "terminal".
+    With a query and names after --show, the query's own row of those parts, and all that it
+    reads. `as_` is the way in which weights are drawn: "heatmap", "arcs", "sentence" or
+    "terminal".
     """
     parts = None if show is None else parts_to_show(show)
     refuse_odd_way(as_ or usual(query, parts), parts if as_ else None, query)
@@ -71,6 +73,7 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
+        closing=_whole_beside(trace, screen, place) if way == "heatmap" else (),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -132,21 +135,22 @@ def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[
     ]
 
 
-def _of_token(
-    query: int | None, trace: Trace, layer: Layer, part: Part, grids: list[Grid]
-) -> list[Grid]:
-    """What is one token's own: its row, or nothing where the rows are of other tokens."""
-    if query is None:
+def _of_token(query: int | None, part: Part, grids: list[Grid]) -> list[Grid]:
+    """What is one token's own: its row; and all rows of what it reads, or may be followed from."""
+    if query is None or part.show in READ_WHOLE:
         return grids
-    own = _read(trace, layer, part) == trace.tokens
-    return [grid.part(slice(query, query + 1)) for grid in grids] if own else []
+    return [grid.part(slice(query, query + 1)) for grid in grids]
 
 
-def _nothing_of_token(show: Sequence[str]) -> AttnvizError:
-    return AttnvizError(
-        f"{listed(show)} are of the tokens that are read, and the query is none of them",
-        "leave --query out to see all of them",
-    )
+def _whole_beside(trace: Trace, screen: Page, query: int | None) -> tuple[str, ...]:
+    """Which parts have a row for every token, though one is asked for."""
+    shown = dict.fromkeys(each.name.split()[0] for each in screen.groups)
+    whole = [name for name in shown if name in READ_WHOLE]
+    if query is None or not whole:
+        return ()
+    name = f'"{isolated(trace.tokens.labels[query])}" ({query + 1})'
+    rest = f", of all else the row of {name}" if len(whole) < len(shown) else ""
+    return (f"of {listed(whole)} every row is shown{rest}",)
 
 
 def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
@@ -165,16 +169,13 @@ def _parts(
         for layer in trace.attentions
         for part in wanted
     ]
-    kept = [
-        (layer.name, part.show, _of_token(query, trace, layer, part, grids))
-        for layer, part, grids in found
-    ]
+    kept = [(layer.name, part.show, _of_token(query, part, grids)) for layer, part, grids in found]
     drawn = iter(same_scale([grid for *_, grids in kept for grid in grids]))
     parts: dict[str, dict[str, list[Grid]]] = {}
     for layer, part, grids in kept:
         parts.setdefault(layer, {})[part] = [next(drawn) for _ in grids]
     if not any(grids for *_, grids in kept):
-        raise (_nothing_of_token if any(grids for *_, grids in found) else _nothing_to_show)(show)
+        raise _nothing_to_show(show)
     return parts
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from attnviz.views.grids.axes import Axis
 from attnviz.wording.words import isolated
 
-LONGEST_DOWN = 8  # letters of a word that is written downwards
+LONGEST_DOWN = 12  # letters of a word that is written downwards
 APART = 5  # columns of blocks from one number to the next, at least
 
 
@@ -56,8 +56,8 @@ def numbered(axis: Axis, width: int) -> list[str]:
 def _letters(label: str) -> list[str]:
     """What is seen as one letter each, the last one a sign that there are more.
 
-    >>> _letters("am"), _letters("e\\u0301t"), _letters("crossings")[-2:]
-    (['a', 'm'], ['e\\u0301', 't'], ['n', '…'])
+    >>> _letters("am"), _letters("e\\u0301t"), _letters("misunderstanding")[-2:]
+    (['a', 'm'], ['e\\u0301', 't'], ['a', '…'])
     """
     letters = list(_clusters(label))
     return letters if len(letters) <= LONGEST_DOWN else [*letters[: LONGEST_DOWN - 1], "…"]

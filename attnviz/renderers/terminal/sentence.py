@@ -14,6 +14,7 @@ from attnviz.renderers.colors import share
 from attnviz.renderers.terminal.ramps import glyphs, legend, painted
 from attnviz.renderers.terminal.row_names import row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
+from attnviz.views.grids.axes import SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.scales import Scale
@@ -29,7 +30,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
     """The sentence coloured by what one token reads, and a sorted list of bars, for each head."""
     yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD)
-    yield from wrapped(grid.note, screen)
+    yield from wrapped(_note(grid), screen)
     for row, name in enumerate(grid.rows.names):
         yield Text()
         if len(grid.rows) > 1:
@@ -40,6 +41,12 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
     yield Text()
     if screen.width is not None:
         yield from legend([grid], screen, _on_paper(grid.scale))
+
+
+def _note(grid: Grid) -> str:
+    """The grid's own, in which no row is spoken of where none is seen."""
+    of_each = " of each head" if len(grid.rows) > 1 else ""
+    return grid.note.replace(SUM_TO_ONE, f"the weights{of_each} sum to 1")
 
 
 def _at_once(grid: Grid, screen: Screen, above: int) -> int:

@@ -45,9 +45,15 @@ def tables(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
 
 
 def _drawn(alike: Sequence[Grid], rows: Rows, screen: Screen) -> Iterator[Text]:
-    """Tables, and how to read them; without a line between, where that keeps both in sight."""
+    """Tables, and how to read them; without a line between, where that keeps both in sight.
+
+    Of tables that are longer than the screen the beginning is seen, and so is what explains them.
+    """
     body = list(apart([list(_beside(tables)) for tables in rows]))
     footer = list(_footer(alike, rows))
+    if footer and len(body) + len(footer) > screen.rows:
+        yield from apart([footer, body])
+        return
     yield from body
     if footer and len(body) + 1 + len(footer) <= screen.rows:
         yield Text()
@@ -57,7 +63,7 @@ def _drawn(alike: Sequence[Grid], rows: Rows, screen: Screen) -> Iterator[Text]:
 def fit(alike: Sequence[Grid], screen: Screen) -> Rows:
     """The tables that show grids of one kind: one for each, or several for a wide one."""
     if alike[0].columns.counts != "token":
-        return _packed([table for grid in alike for table in _vectors(grid, screen)], screen)
+        return _packed([table for grid in alike for table in _vectors(grid, alike, screen)], screen)
     return _chosen(alike, screen) or _pooled(alike, replace(screen, numbers=False))
 
 
@@ -83,9 +89,9 @@ def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
     """From the one that says most to the one that needs least."""
     first = alike[0]
     words = 0 if screen.width is None else widest_word(first.columns)
-    downwards = words > 0 and tallest_word(first.columns) <= len(first.rows)
+    downwards = words > 0 and (len(first.rows) > 1 or tallest_word(first.columns) == 1)
     if screen.numbers is not False:
-        width = max(_number_width(grid, screen) for grid in alike)
+        width = max(_number_width(grid, alike, screen) for grid in alike)
         if 0 < words <= LONGEST_ACROSS:
             yield Form("numbers", max(width, words + 1), "across")
         if downwards:
@@ -103,7 +109,7 @@ def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
 
 def _in_form(alike: Sequence[Grid], form: Form, screen: Screen) -> Rows | None:
     """Grids in this form, if there is room; words are written across if that parts no heads."""
-    made = [Table(grid, screen, form, cell_format(grid, screen.decimals)) for grid in alike]
+    made = [Table(grid, screen, form, cell_format(grid, screen.decimals, alike)) for grid in alike]
     if any(table.label_width + table.cells_width > screen.room for table in made):
         return None
     rows = _packed(made, screen)
@@ -136,9 +142,9 @@ def _smallest_block(alike: Sequence[Grid], screen: Screen) -> int:
     return max(across, math.ceil(len(alike[0].rows) / lines))
 
 
-def _vectors(grid: Grid, screen: Screen) -> list[Table]:
-    write = cell_format(grid, screen.decimals)  # of all columns, whichever are shown together
-    form = Form("numbers", _number_width(grid, screen))
+def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
+    write = cell_format(grid, screen.decimals, alike)  # of all columns, whichever are shown
+    form = Form("numbers", _number_width(grid, alike, screen))
     shown = grid if screen.full or screen.width is None else grid.part(slice(ROWS_AT_ONCE))
     names = Table(shown, screen, form, write).label_width
     at_once = max(1, (screen.room - names) // form.width)
@@ -149,11 +155,11 @@ def _vectors(grid: Grid, screen: Screen) -> list[Table]:
     ]
 
 
-def _number_width(grid: Grid, screen: Screen) -> int:
+def _number_width(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
     """The widest number, or the widest name of a column, and a space before it."""
     lowest, highest = grid.cells.extent
     extreme = -max(-lowest, highest) if lowest < 0 else highest
-    widest = len(cell_format(grid, screen.decimals)(extreme))
+    widest = len(cell_format(grid, screen.decimals, alike)(extreme))
     heads = [cell_len(head) for head in grid.columns.headings]
     return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
 

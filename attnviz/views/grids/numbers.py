@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from math import inf, isnan
 
 import numpy as np
@@ -14,6 +15,8 @@ from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
 LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
+
+HEAD = re.compile(r"( ·)? (head \d+|\w*\d( cross )?H\d+)$")  # the end of a title
 
 MINUS_INFINITY = "−∞"
 
@@ -39,8 +42,11 @@ def sign_of_hidden(grid: Grid, sign: str) -> str:
     return MINUS_INFINITY if infinite else sign
 
 
-def cell_format(grid: Grid, decimals: int) -> Write:
-    """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value."""
+def cell_format(grid: Grid, decimals: int, beside: Sequence[Grid] = ()) -> Write:
+    """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value.
+
+    `beside` are grids that it is shown with: heads of one part are written in one way.
+    """
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
         return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
@@ -48,15 +54,21 @@ def cell_format(grid: Grid, decimals: int) -> Write:
         return tiny_text
     if grid.share:
         return share_text if digits == 2 else f"{{:.{digits}f}}".format
-    return _format_of_values(grid, digits)
+    heads = [each for each in beside if _part_of(each) == _part_of(grid)]
+    return _format_of_values(grid, digits, heads or [grid])
 
 
-def _format_of_values(grid: Grid, digits: int) -> Write:
-    reach = grid.cells.reach
+def _part_of(grid: Grid) -> str:
+    """What its numbers are, whichever head they are of: `scores` of `scores · head 1`."""
+    return HEAD.sub("", grid.title)
+
+
+def _format_of_values(grid: Grid, digits: int, heads: Sequence[Grid]) -> Write:
+    reach, largest = grid.cells.reach, max(each.cells.reach for each in heads)
     asked = grid.decimals is not None
-    if asked and grid.values.size and _whole(grid.values):
+    if asked and all(each.values.size and _whole(each.values) for each in heads):
         return lambda value: fixed_text(value, 0)
-    if 0 < reach < (smallest(digits) if asked else SMALL):
+    if 0 < largest < (smallest(digits) if asked else SMALL):
         return lambda value: power_text(value, max(digits - 1, 0))
     # Fewer behind 100, none behind 1000, unless somebody said how many.
     fewer = 0 if asked else max(0, len(str(int(reach))) - 2)

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.views.grids.section import Section
 
+if TYPE_CHECKING:  # whoever misspells a step need not wait for numpy
+    from attnviz.views.grids.section import Section
+
+OF_ATTENTION = (  # whatever the variant is
+    "tokens",
+    "embeddings",
+    "projections",
+    "queries",
+    "scores",
+    "scaling",
+    "mask",
+    "softmax",
+    "weighted",
+    "context",
+)
 NEEDS = {  # what a step that is not there would need
     "rotary": "--positions rotary",
     "alibi": "--positions alibi",
@@ -17,10 +32,42 @@ NEEDS = {  # what a step that is not there would need
     "add-attention": "--layers 1",
     "memory": "--memory TEXT",
 }
+OF_LAYERS = ("inputs", "by-hand", "feed-forward-norm", "add-feed-forward", "add-cross-attention")
 ALIASES = {"keys": "queries", "values": "queries", "weights": "softmax", "positions": "embeddings"}
 
 Number = tuple[int, str]  # 4b is (4, "b")
 BEFORE_ALL, AFTER_ALL = (0, ""), (999, "")
+
+
+def refuse_unknown_step(wanted: str | None) -> None:
+    """Refuse a name that no step of any walk has, before there is a walk."""
+    names = [*OF_ATTENTION, *NEEDS, *OF_LAYERS, *ALIASES]
+    names += [f"cross-{name}" for name in (*names, "norm")]
+    for each in (wanted or "").split(","):
+        name = each.strip()
+        known = name in ("", *names) or re.fullmatch(r"\d+[a-z]?", name)
+        if not known and not _ends(dict.fromkeys(names, BEFORE_ALL), name):
+            raise unknown("step", name, [*OF_ATTENTION, *NEEDS])
+
+
+def refuse_missing_layer(layer: int, count: int) -> None:
+    if not 0 <= layer < count:
+        raise AttnvizError(
+            f"there is no layer {layer}: layers count from 0, and there "
+            f"{'is 1' if count == 1 else f'are {count}'}",
+            f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
+            about="layer",
+        )
+
+
+def refuse_missing_head(head: int | None, count: int) -> None:
+    if head is not None and not 0 <= head < count:
+        raise AttnvizError(
+            f"there is no head {head}: heads count from 0, and there "
+            f"{'is 1' if count == 1 else f'are {count}'}",
+            f"try --head {count - 1}",
+            about="head",
+        )
 
 
 def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
@@ -37,7 +84,9 @@ def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
 def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
     name = ALIASES.get(wanted, wanted)
     exact = [each for each in sections if name in (each.number, each.name)]
-    ends = [] if exact else _ends(sections, wanted)
+    places = {each.name: _order(each.number) for each in sections}
+    places |= {alias: places[name] for alias, name in ALIASES.items() if name in places}
+    ends = [] if exact else _ends(places, wanted)
     if ends:
         within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
         if not within:
@@ -56,10 +105,8 @@ def _missing(sections: Sequence[Section], wanted: str) -> AttnvizError:
     return unknown("step", wanted, [each.name for each in sections])
 
 
-def _ends(sections: Sequence[Section], wanted: str) -> list[Number]:
+def _ends(places: Mapping[str, Number], wanted: str) -> list[Number]:
     """The first and the last of a range, of numbers or of names (`5-8`, `scores-softmax`, `5-`)."""
-    places = {each.name: _order(each.number) for each in sections}
-    places |= {alias: places[name] for alias, name in ALIASES.items() if name in places}
     for dash in re.finditer("[-–]", wanted):
         first, last = wanted[: dash.start()].strip(), wanted[dash.end() :].strip()
         ends = [_end(first, places, BEFORE_ALL), _end(last, places, AFTER_ALL)]

@@ -20,6 +20,7 @@ from attnviz.traces.weights import Stage
 from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
+from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
@@ -220,22 +221,9 @@ class Scene:
 
 def scene(trace: Trace, asked: StepSettings) -> Scene:
     """The attention of the layer that is asked for."""
-    count = len(trace.layers)
-    if not 0 <= asked.layer < count:
-        raise AttnvizError(
-            f"there is no layer {asked.layer}: layers count from 0, and there "
-            f"{'is 1' if count == 1 else f'are {count}'}",
-            f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
-            about="layer",
-        )
+    refuse_missing_layer(asked.layer, len(trace.layers))
     layer = trace.layers[asked.layer]
-    if asked.head is not None and not 0 <= asked.head < layer.heads:
-        raise AttnvizError(
-            f"there is no head {asked.head}: heads count from 0, and there "
-            f"{'is 1' if layer.heads == 1 else f'are {layer.heads}'}",
-            f"try --head {layer.heads - 1}",
-            about="head",
-        )
+    refuse_missing_head(asked.head, layer.heads)
     return Scene(trace, layer, asked)
 
 
