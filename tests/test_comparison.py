@@ -22,8 +22,9 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.layout import natural, settled
+from attnviz.renderers.picture.layout import natural
 from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.panel_rows import settled
 from attnviz.renderers.picture.ticks import style_of
 from attnviz.traces.from_text import trace
 from attnviz.views.conclusions.conclusion import conclusion

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 from attnviz.renderers.picture.charts import chart, chart_ticks
 from attnviz.renderers.picture.labels import labels_at, marks_at
-from attnviz.renderers.picture.layout import CHART_HEIGHT
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.panel_rows import CHART_HEIGHT
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import panel_titles
 from attnviz.renderers.picture.ticks import (
