@@ -555,6 +555,16 @@ def test_nothing_is_noted_where_everything_has_room() -> None:
         layout_of(view_named(name), Look(size=SIZES["16:9"]))
 
 
+def test_titles_of_scores_beside_weights_keep_away_from_each_other() -> None:
+    view = trace(TEXT, variant="multi-head").view(show=["scores", "weights"])
+    words = layout_of(view, Look(size=SIZES["16:9"])).words
+    one, other = (word for word in words if word.text.startswith("scores scaled, masked · head"))
+    (scale,) = (word for word in words if word.text == "score")
+
+    assert corners(other)[:, 0].min() - corners(one)[:, 0].max() >= 0.2
+    assert corners(scale)[:, 0].min() - corners(other)[:, 0].max() >= 0.2
+
+
 def test_ids_of_tokens_are_large_enough_or_left_out() -> None:
     for size in SIZES:
         layout = laid_out("all", size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from attnviz.renderers.picture import keys, paragraph, ranking
 from attnviz.renderers.picture.keys import Key
@@ -75,7 +76,7 @@ def natural_height(
 def place(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their letters be largest; below them what they mean."""
     above = _above(drawn, room, letters)
-    panels, across = _best(drawn, in_a_layer, above, letters)
+    panels, across = _best(tuple(drawn), in_a_layer, above, letters)
     boxes = panes(len(drawn), across, above, GAP)
     placed = [_panel(*pair, letters) for pair in zip(panels, boxes, strict=True)]
     return joined([*placed, keys.drawn(_keys(drawn), room, letters.axis)])
@@ -83,13 +84,13 @@ def place(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Letter
 
 def legible(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> int:
     """The more, the earlier a wish is granted."""
-    panels, _ = _best(drawn, in_a_layer, _above(drawn, room, letters), letters)
+    panels, _ = _best(tuple(drawn), in_a_layer, _above(drawn, room, letters), letters)
     return len(WISHES) - max(panel.wish for panel in panels)
 
 
 def crowded(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> str:
     """Whether few of the bars are shown, of which there would be more on a page for each head."""
-    panels, _ = _best(drawn, in_a_layer, _above(drawn, room, letters), letters)
+    panels, _ = _best(tuple(drawn), in_a_layer, _above(drawn, room, letters), letters)
     few = any(len(p.bars.shown) < min(FEW_BARS, len(p.sentence.most_read)) for p in panels)
     alone = legible(drawn[:1], 0, room, letters)
     return "all bars" if few and alone > legible(drawn, in_a_layer, room, letters) else ""
@@ -102,8 +103,9 @@ def _above(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Box:
     return left, bottom + foot, width, height - foot
 
 
+@lru_cache(maxsize=4)  # asked for again: what is legible, what has no room, and where all stands
 def _best(
-    drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering
+    drawn: tuple[Sentence, ...], in_a_layer: int, room: Box, letters: Lettering
 ) -> tuple[list[Panel], int]:
     """A row for each layer, unless that leaves far smaller letters, or no bars."""
     choices = [_panels(drawn, across, room, letters) for across in range(1, len(drawn) + 1)]
