@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import render, trace
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, pages
 from attnviz.renderers.picture.arcs import MOST, MOST_LINES
 from attnviz.renderers.picture.lettering import lettering
@@ -27,12 +27,16 @@ from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlap, overlapping
 
+pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
+
 TEXT = "I am learning this"
 LONGER = "We rested the sled dog before crossing the lake because it was so tired."
+STREET = "The animal didn't cross the street because it was too tired"
 LIST = "Before the storm:\n1. Bring in the chairs.\n2. Tie up the boat.\n3. Fill the lamps.\n"
 BYTES = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfschifffahrtsgesellschaft" * 2
 PRODUCT = ["queries", "keys", "scores"]
 OF_CONTEXT = ["weights", "values", "context"]
+ALL = ["tokens", "embeddings", *PRODUCT, "scaled", *OF_CONTEXT]
 
 VIEWS: dict[str, Any] = {
     "a query of one token": lambda: trace("Hello").view(query=1),
@@ -58,6 +62,10 @@ VIEWS: dict[str, Any] = {
     "Q Kᵀ of a long text": lambda: trace(LONGER * 3).view(show=PRODUCT),
     "Q Kᵀ of a wide head": lambda: trace(TEXT, dim=64).view(show=PRODUCT),
     "Q Kᵀ of twelve heads": lambda: trace(TEXT, heads=12, dim=48).view(show=PRODUCT),
+    "all": lambda: trace(TEXT).view(show=ALL),
+    "all of two heads": lambda: trace(TEXT, variant="multi-head").view(show=ALL),
+    "a query of three layers": lambda: trace(TEXT, layers=3, heads=4).view(query="am"),
+    "arcs of three layers": lambda: trace(TEXT, layers=3, heads=4).view(as_="arcs"),
     "W V": lambda: trace(TEXT, variant="causal").view(show=OF_CONTEXT),
     "W V of two heads": lambda: trace(TEXT, variant="multi-head").view(show=OF_CONTEXT),
     "both products": lambda: trace(TEXT, variant="multi-head").view(
@@ -489,6 +497,94 @@ def test_what_cannot_be_drawn_so_is_refused_in_two_lines(
     error, advice = done.err.splitlines()
     assert problem in error
     assert hint in advice
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("choices", [{"as_": "arcs"}, {"query": "am"}])
+def test_layers_are_rows_and_heads_are_columns(choices: dict[str, Any], layers: int) -> None:
+    heads = {2: 2, 3: 4}[layers]
+    view = trace(TEXT, layers=layers, heads=heads).view(**choices)
+    layout = layout_of(view, Look(size=SIZES["16:9"]))
+    places = {word.text: (word.x, word.y) for word in layout.words if re.match("L.H.", word.text)}
+
+    assert len(places) == layers * heads
+    for layer in range(layers):
+        assert len({places[f"L{layer}H{head}"][1] for head in range(heads)}) == 1
+    for head in range(heads):
+        assert len({places[f"L{layer}H{head}"][0] for layer in range(layers)}) == 1
+
+
+def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
+    view = trace(STREET, heads=12, dim=48).view(as_="arcs")
+    divided = pages(view, Look(size=SIZES["16:9"]))
+
+    for one in divided:
+        layout = layout_of(one, Look(size=SIZES["16:9"]))
+        heads = len(one.picture.panels)
+        assert heads <= 4
+        assert [word.text for word in layout.words].count("because") == 2 * heads
+        assert not any("…" in word.text for word in layout.words)
+        lines = [arc.points[3][0] - arc.points[0][0] for arc in layout.arcs]
+        assert min(lines) >= 0.25 * layout.size[0] / (heads + 1)
+
+
+@pytest.mark.parametrize(
+    ("choices", "lost"),
+    [
+        ({"as_": "arcs"}, "all words"),
+        ({"query": "it"}, "all bars"),
+        ({"show": PRODUCT}, "numbers and labels that can be read"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_has_no_room_on_one_page_is_noted_and_has_room_on_several(
+    choices: dict[str, Any], lost: str
+) -> None:
+    view = trace(STREET, variant="causal", heads=12, dim=48).view(**choices)
+    look = Look(size=SIZES["16:9"])
+
+    with pytest.warns(Note, match=f"{lost}: -o heads-{{page}}.png"):
+        layout_of(view, look)
+    for one in pages(view, look):
+        layout_of(one, look)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_noted_where_everything_has_room() -> None:
+    for name in ("a query of four", "arcs of two heads", "Q Kᵀ", "W V of two heads"):
+        layout_of(view_named(name), Look(size=SIZES["16:9"]))
+
+
+def test_titles_of_scores_beside_weights_keep_away_from_each_other() -> None:
+    view = trace(TEXT, variant="multi-head").view(show=["scores", "weights"])
+    words = layout_of(view, Look(size=SIZES["16:9"])).words
+    one, other = (word for word in words if word.text.startswith("scores scaled, masked · head"))
+    (scale,) = (word for word in words if word.text == "score")
+
+    assert corners(other)[:, 0].min() - corners(one)[:, 0].max() >= 0.2
+    assert corners(scale)[:, 0].min() - corners(other)[:, 0].max() >= 0.2
+
+
+def test_ids_of_tokens_are_large_enough_or_left_out() -> None:
+    for size in SIZES:
+        layout = laid_out("all", size)
+        (ids,) = (panel for panel in layout.panels if panel.grid.title == "tokens")
+        least = lettering(layout.size).smallest
+        assert ids.number_size == 0 or ids.number_size >= least - 1e-6
+
+
+def test_everything_on_several_pages_can_be_read() -> None:
+    view = view_named("all")
+    divided = pages(view, Look(size=SIZES["16:9"]))
+
+    assert 1 < len(divided) < 5
+    for one in divided:
+        layout = layout_of(one, Look(size=SIZES["16:9"]))
+        assert min(panel.number_size for panel in layout.panels) >= 10
+        assert min(word.size for word in layout.words) >= 10
+        assert "random vectors" in one.picture.caption
+    titles = [word.text for word in laid_out("all", "16:9").words]
+    assert {"Q  queries", "Kᵀ  keys", "S  scores"} <= set(titles)
 
 
 def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Trace
@@ -27,16 +28,18 @@ def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
             yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
 
 
-def sentences(trace: Trace, query: int) -> Group:
-    """The sentence as one token reads it, once for each head."""
+def sentences(trace: Trace, query: int) -> list[Group]:
+    """The sentence as one token reads it, once for each head; a group for each layer."""
     own, *crossed = readings(trace, query)
-    panels = [
+    rows = [
         *(Sentence(row, query) for row in _heads(own)),
         *(Sentence(row, None) for grid in crossed for row in _heads(grid)),
     ]
-    if len(panels) == 1:
-        panels = [replace(each, grid=replace(each.grid, title="")) for each in panels]
-    return Group("readings", tuple(panels))
+    if len(rows) == 1:
+        rows = [replace(each, grid=replace(each.grid, title="")) for each in rows]
+    left = iter(rows)
+    layers = [*trace.layers, *(layer.cross for layer in trace.layers if layer.cross)]
+    return [Group(f"readings {layer.name}", tuple(islice(left, layer.heads))) for layer in layers]
 
 
 def untitled(rows: Sequence[Grid]) -> Group:

@@ -98,7 +98,7 @@ def _shown(
     if way == "heatmap" and query is not None and not show:
         picture = [untitled(readings(trace, query))]
     if way == "sentence" and query is not None:
-        picture = [sentences(trace, query)]
+        picture = sentences(trace, query)
     if way == "arcs":
         picture = arcs_of(groups(trace, IN_A_PICTURE), query)
     line = settings_line(trace)

@@ -30,7 +30,7 @@ from attnviz.renderers.picture.placed import (
     joined,
 )
 from attnviz.renderers.picture.texts import fitted, without_what_all_say
-from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, text_width
+from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, shortened, text_width
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import same_scale
 from attnviz.views.grids.pooling import block_size, pool
@@ -42,7 +42,9 @@ MOST_LINES = 1000  # in a panel: those of the largest weights
 WIDEST, TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
 LARGEST_PITCH = 30.0  # points: of a longer way no more is taken for lines
 THINNEST = 0.5  # points: the thinnest that a line of the largest weight can be
-LABELS_SHARE = 0.38  # of the width of a panel, at most, for the words on one side
+LINES_SHARE = 0.27  # of the width of a panel, at least, for the lines between the words
+CUT = 0.1  # is what words are worth that lose their ends
+MUCH_SMALLER = 0.6  # times the worth: panels are too small then for layers to be rows
 BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
 BEND = 0.45  # of the way across, from where a line turns
 HEADING = 1.7  # the height of a heading, in sizes of its letters
@@ -90,6 +92,16 @@ class Panel:
         return x + left, y, max(width - left - right, 0.1), height
 
     @property
+    def whole(self) -> bool:
+        """Whether no word has lost its end for want of room."""
+        sides = (self.drawn.grid.rows, self.left), (self.drawn.grid.columns, self.right)
+        return all(
+            label in (shortened(axis.labels[place]), shortened(axis.names[place]))
+            for axis, side in sides
+            for place, label in zip(side.places, side.labels, strict=True)
+        )
+
+    @property
     def pitch(self) -> float:
         return self.box[3] / max(self.left.count, self.right.count)
 
@@ -105,10 +117,12 @@ def natural_width(drawn: Sequence[Arcs]) -> float:
     return min(across * NATURAL_WIDTH[len(drawn) > 1] + (across - 1) * GAP, SLIDE[0])
 
 
-def natural_height(drawn: Sequence[Arcs], letters: Lettering, width: float) -> float:
+def natural_height(
+    drawn: Sequence[Arcs], in_a_layer: int, letters: Lettering, width: float
+) -> float:
     """As high as lets all words be read."""
     fitting = _of_fewer(drawn)
-    across = _naturally_across(fitting)
+    across = in_a_layer or _naturally_across(fitting)
     count = max(max(each.grid.cells.shape) for each in fitting)
     size = letters.smallest if count * len(fitting) > MANY_WORDS else letters.label
     high = max(count * PITCH * size * POINT, width / across * LOWEST)
@@ -122,28 +136,38 @@ def _naturally_across(drawn: Sequence[Arcs]) -> int:
     return min(len(drawn), math.ceil(math.sqrt(len(drawn) * 1.6)))
 
 
-def place(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> Layout:
+def place(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their words be largest; below them what lines mean."""
     fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
-    boxes = _boxes(fitting, room, letters)
+    boxes = _boxes(fitting, in_a_layer, room, letters)
     placed = [_panel(*pair, headed, letters) for pair in zip(fitting, boxes, strict=True)]
     return joined([*placed, keys.drawn(_keys(fitting), room, letters.axis)])
 
 
-def legible(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> int:
-    """How many words of a side are written, at least."""
+def legible(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> int:
+    """How many words of a side are written, at least, and that they are whole."""
     fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
-    boxes = map(headed.below, _boxes(fitting, room, letters))
+    boxes = map(headed.below, _boxes(fitting, in_a_layer, room, letters))
     panels = [_sides(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
-    return min(len(side.places) for panel in panels for side in (panel.left, panel.right))
+    written = min(len(side.places) for panel in panels for side in (panel.left, panel.right))
+    return 2 * written + all(panel.whole for panel in panels)
 
 
-def _boxes(fitting: Sequence[Arcs], room: Box, letters: Lettering) -> list[Box]:
+def crowded(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> str:
+    """Whether words are left out or cut, which would be whole on a page for each head."""
+    alone = legible(drawn[:1], 0, room, letters)
+    return "all words" if legible(drawn, in_a_layer, room, letters) < alone else ""
+
+
+def _boxes(fitting: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> list[Box]:
+    """A row for each layer, unless that makes them far too small."""
     left, bottom, width, height = room
     foot = keys.height(_keys(fitting), width, letters.axis)
     above = (left, bottom + foot, width, height - foot)
-    possible = range(1, len(fitting) + 1)
-    across = max(possible, key=lambda count: _worth(fitting, count, above, letters))
+    worth = {n: _worth(fitting, n, above, letters) for n in range(1, len(fitting) + 1)}
+    across = max(worth, key=worth.__getitem__)
+    if in_a_layer and worth[in_a_layer][0] >= MUCH_SMALLER * worth[across][0]:
+        across = in_a_layer
     return panes(len(fitting), across, above, GAP)
 
 
@@ -181,7 +205,8 @@ def _worth(
     shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
     wide = min(panel.lines[2] for panel in panels)
     enough = min(wide / 1.2, 1.0)  # lines that are too short tell nothing
-    return min(sizes) * shown * enough, wide
+    whole = 1.0 if all(panel.whole for panel in panels) else CUT
+    return min(sizes) * shown * enough * whole, wide
 
 
 def _headed(drawn: Sequence[Arcs], letters: Lettering) -> Headed:
@@ -199,9 +224,8 @@ def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
     """The words of both sides, as large as their distance lets them be."""
     grid, (_, _, width, height) = drawn.grid, box
     pitch = height / max(grid.cells.shape)
-    style = PanelStyle(
-        label=letters.headline, smallest=letters.smallest, widest_label=width * LABELS_SHARE
-    )
+    widest = max((width * (1 - LINES_SHARE) - 4 * BESIDE) / 2, MARK)
+    style = PanelStyle(label=letters.headline, smallest=letters.smallest, widest_label=widest)
     left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
     size = min(left.size, right.size)
     return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))

@@ -30,11 +30,10 @@ def pages(view: View, look: Look) -> list[View]:
         return [_page(view, [each], place, len(groups)) for place, each in enumerate(groups, 1)]
     if len(panels) == 1 or sections:
         return [view]
-    alone = _labels(next(_divided(view.picture.groups, 1)), view, look)
     count = len(_units(view.picture.groups))
-    for number in range(1, count + 1):
-        divided = list(_divided(view.picture.groups, -(-count // number)))
-        if all(_labels(groups, view, look) >= alone for groups in divided):
+    for most in dict.fromkeys(-(-count // number) for number in range(1, count + 1)):
+        divided = list(_divided(view.picture.groups, most))
+        if all(_as_on_its_own(groups, view, look) for groups in divided):
             break
     if len(divided) == 1:
         return [view]
@@ -66,6 +65,13 @@ def _parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[
     most = max(sums_at_once(section, replace(look, size=look.size or SLIDE), captions), 1)
     for start in range(0, max(len(left), 1), most):
         yield Group("steps", (replace(section, sums=left[start : start + most]),))
+
+
+def _as_on_its_own(groups: Sequence[Group], view: View, look: Look) -> bool:
+    """Whether a page is as legible as its first equation, or panel, would be alone."""
+    units = [unit for _, unit in _units(groups)]
+    first = next((unit for unit in units if unit.kind == "product"), units[0])
+    return len(units) == 1 or _labels(groups, view, look) >= _labels([first], view, look)
 
 
 def _labels(groups: Sequence[Group], view: View, look: Look) -> int:

@@ -21,26 +21,29 @@ class Drawing:
     height: Callable[[Lettering, float], float]  # in some letters, in a room of some width
     place: Callable[[Box, Lettering], Layout]
     legible: Callable[[Box, Lettering], int]  # how much can be read there: labels, numbers
+    crowded: Callable[[Box, Lettering], str]  # what has no room there, but would on several pages
 
 
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     """The way of its own that all of these are drawn in, if there is one."""
-    panels = [panel for group in groups for panel in group.panels]
+    panels, layer = [panel for group in groups for panel in group.panels], in_a_layer(groups)
     lines = [panel for panel in panels if isinstance(panel, Arcs)]
     if lines and len(lines) == len(panels):
         return Drawing(
             arcs.natural_width(lines),
-            partial(arcs.natural_height, lines),
-            partial(arcs.place, lines),
-            partial(arcs.legible, lines),
+            partial(arcs.natural_height, lines, layer),
+            partial(arcs.place, lines, layer),
+            partial(arcs.legible, lines, layer),
+            partial(arcs.crowded, lines, layer),
         )
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
         return Drawing(
             sentences.natural_width(read),
-            partial(sentences.natural_height, read),
-            partial(sentences.place, read),
-            partial(sentences.legible, read),
+            partial(sentences.natural_height, read, layer),
+            partial(sentences.place, read, layer),
+            partial(sentences.legible, read, layer),
+            partial(sentences.crowded, read, layer),
         )
     if any(group.kind == "product" for group in groups):
         shown = [group for group in groups if group.panels]
@@ -49,5 +52,12 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
             partial(equations.natural_height, shown),
             partial(equations.place, shown),
             partial(equations.legible, shown),
+            partial(equations.crowded, shown),
         )
     return None
+
+
+def in_a_layer(groups: Sequence[Group]) -> int:
+    """How many panels each layer has, where there are several with as many each; else 0."""
+    counts = {len(group.panels) for group in groups}
+    return min(counts) if len(groups) > 1 and len(counts) == 1 else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 from attnviz.renderers.picture import keys
@@ -43,12 +44,14 @@ FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without 
 SHAPE, SHAPED = 0.8, 0.75  # of a title's letters are shapes, and of its size it keeps beside them
 SMALLER = 0.7  # times as large as one are the titles of many panels
 LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
+HIGHEST_SIGN = 1.2  # times as high as the panel before it: less of it is ink
 SIGN_SHARE = 0.6  # of its equation's
 AIR = 0.1  # between a title and the next one
 NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER = 0.6  # is what such an arrangement is worth, beside one in which all are alike
 FLATTEST, TALLEST = 0.5, 1.6  # times as high as wide may a cell be
 LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
+LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
 NUMBER_SHARE = 0.92  # of the width of a cell, at most, for its number
 UNTITLED = 0.95  # is what is worth an arrangement that does not say what rows and columns are
 FILLING, HIGH = 0.35, 0.25  # the powers of labels, and of the area of a cell, in what it is worth
@@ -160,6 +163,12 @@ class Arrangement:
         return len(self.equations) <= FEW
 
     @property
+    def number(self) -> float:
+        """How large all numbers can be; what has no colours has room for its own."""
+        terms = [term for each in self.equations for term in each.terms]
+        return min(term.number for term in terms if term.grid.scale.kind != "none")
+
+    @property
     def gap(self) -> float:
         """Between two rows."""
         return GAP if self.few else GAP / 2
@@ -171,8 +180,9 @@ class Arrangement:
 
     @property
     def width(self) -> float:
-        widest = max(each.width for each in self.equations)
-        return widest * self.across + GAP * (self.across - 1)
+        """Of the widest row."""
+        rows = ([each.width for each in row] for row in self.rows)
+        return max(sum(widths) + GAP * (len(widths) - 1) for widths in rows)
 
     @property
     def height(self) -> float:
@@ -203,18 +213,27 @@ def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
     """In cells as large as the room lets them be; below them what colours mean."""
     groups = _briefly(groups)
     above = _above(groups, room, letters)
-    placed = _placed(_best(groups, above, letters), above, letters)
+    placed = _placed(_best(tuple(groups), above, letters), above, letters)
     return joined([*placed, keys.drawn(_keys(groups), room, letters.axis)])
 
 
 def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:
-    """How many labels a side has, at least; and any number of them is less than all numbers."""
+    """How many labels of a hundred a side has, at least; fewer than all numbers are worth."""
     groups = _briefly(groups)
-    found = _best(groups, _above(groups, room, letters), letters)
+    found = _best(tuple(groups), _above(groups, room, letters), letters)
     terms = [term for each in found.equations for term in each.terms]
-    labels = min(len(side.places) for term in terms for side in (term.rows, term.columns)
-                 if side.places)  # fmt: skip
+    sides = [side for term in terms for side in (term.rows, term.columns) if side.places]
+    labels = min(100 * len(side.places) // side.count for side in sides)
     return labels + (NUMBERS if _number_size(found, letters) else 0)
+
+
+def crowded(groups: Sequence[Group], room: Box, letters: Lettering) -> str:
+    """Whether there are no numbers, or not all labels, which there would be on several pages."""
+    if len(groups) == 1:
+        return ""
+    first = next(group for group in groups if group.kind == "product")
+    alone, together = (legible(each, room, letters) for each in ([first], groups))
+    return "numbers and labels that can be read" if together < alone else ""
 
 
 def _above(groups: Sequence[Group], room: Box, letters: Lettering) -> Box:
@@ -226,7 +245,7 @@ def _above(groups: Sequence[Group], room: Box, letters: Lettering) -> Box:
 
 def _briefly(groups: Sequence[Group]) -> list[Group]:
     """Of many equations each says once of which head it is, and has letters for names."""
-    if len(groups) <= MOST_WHOLE:
+    if sum(group.kind == "product" for group in groups) <= MOST_WHOLE:
         return [*groups]
     return [
         replace(group, panels=tuple(_brief(group))) if group.kind == "product" else group
@@ -241,7 +260,8 @@ def _brief(group: Group) -> Iterator[Grid]:
         yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
 
 
-def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Arrangement:
+@lru_cache(maxsize=4)  # asked for twice: what is legible, and where all stands
+def _best(groups: tuple[Group, ...], room: Box, letters: Lettering) -> Arrangement:
     """In cells of one width, if their numbers can be read; else with narrower dimensions."""
     alike = _of_shapes(groups, NARROW[:1], room, letters)
     if _number_size(alike, letters):
@@ -255,8 +275,14 @@ def _of_shapes(
 ) -> Arrangement:
     """The best of all that have cells of these shapes."""
     largest = LARGEST * letters.number * POINT
-    titled = (True, False) if len(groups) <= FEW else (False,)
-    shapes = product(narrow, titled, LABELS, LABELS)
+    few = len(groups) <= FEW and len(narrow) == 1
+    labels = (
+        product(LABELS_OF_ROWS, LABELS) if few else zip(LABELS_OF_MANY, LABELS_OF_MANY, strict=True)
+    )
+    shapes = (
+        (thin, titled, *pair)
+        for thin, titled, pair in product(narrow, (True, False) if few else (False,), labels)
+    )
     choices = (
         _largest(groups, Form(across, *shape), room, letters, largest)
         for across, shape in product(_possible(len(groups)), [*shapes])
@@ -272,7 +298,7 @@ def _possible(count: int) -> list[int]:
 def _worth(found: Arrangement, letters: Lettering) -> tuple[bool, float]:
     """Numbers that can be read, and large ones; then large labels and cells."""
     cell, terms = found.cell, [term for each in found.equations for term in each.terms]
-    size = min(term.number for term in terms)
+    size = found.number
     rows, columns = ([term.rows for term in terms], [term.columns for term in terms])
     labels = (_smallest_label(rows) * _smallest_label(columns)) ** FILLING
     titled = 1.0 if found.titled else UNTITLED
@@ -456,12 +482,14 @@ class Placed:
 def _places(found: Arrangement, room: Box) -> Iterator[Placed]:
     left, bottom, width, height = room
     spare = max(height - found.height, 0.0) / len(found.rows)
-    wide = (width - GAP * (found.across - 1)) / found.across
+    wider = max(width - found.width, 0.0) / found.across
     top = bottom + height
     for row in found.rows:
         middle = top - spare / 2 - max(each.over for each in row)
-        for place, equation in enumerate(row):
-            yield from _terms(equation, left + place * (wide + GAP), middle, wide)
+        start = left
+        for equation in row:
+            yield from _terms(equation, start, middle, equation.width + wider)
+            start += equation.width + wider + GAP
         top = middle - max(each.under for each in row) - spare / 2 - found.gap
 
 
@@ -479,14 +507,17 @@ def _terms(equation: Equation, left: float, middle: float, width: float) -> Iter
 
 def _number_size(found: Arrangement, letters: Lettering) -> float:
     """All numbers are of one size where all can be read; 0 where they cannot."""
-    size = min(term.number for each in found.equations for term in each.terms)
+    size = found.number
     return min(size, letters.number) if size >= letters.smallest else 0.0
 
 
 def _panel(placed: Placed, number: float, letters: Lettering) -> Layout:
     term = placed.term
     panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
-    if number:
+    if term.grid.scale.kind == "none":
+        fitting = min(term.number, term.style.label)
+        panel = replace(panel, fitting=fitting, smallest=letters.smallest)
+    elif number:
         panel = replace(panel, fitting=number)
     words = labels_at(term.rows, term.columns, placed.box, term.style)
     return replace(
@@ -530,6 +561,7 @@ def _around(placed: Placed, size: float, letters: Lettering, *, shapes: bool) ->
         words.append(Words(_shape(placed), beside, y, size * SHAPE, faint=True))
     if placed.sign:
         points = placed.equation.sign * LARGER_SIGNS.get(placed.sign, 1.0)
+        points = min(points, HIGHEST_SIGN * height / POINT)
         x, foot = left + width + placed.gap / 2, placed.middle - MIDDLE * points * POINT
         words.append(Words(placed.sign, x, foot, points, across="center"))
     return replace(empty_layout(), words=tuple(words))

@@ -40,6 +40,10 @@ TOO_FULL = (
     "so many steps have no room for their arithmetic on one page: -o steps-{page}.png makes as "
     "many pages as they need"
 )
+CROWDED = (
+    "so much on one page leaves no room for {lost}: -o heads-{{page}}.png makes as many pages as "
+    "they need"
+)
 
 
 def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
@@ -65,6 +69,8 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
         size = drawing.width, HIGHEST - room[3] + drawing.height(letters, room[2])
     frame = framed(captions, size, letters)
     layout = drawing.place(frame.room, letters)
+    if lost := drawing.crowded(frame.room, letters):
+        warnings.warn(Note(CROWDED.format(lost=lost)), stacklevel=2)
     return replace(layout, size=size, words=(*layout.words, *frame.words()))
 
 

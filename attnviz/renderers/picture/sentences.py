@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from attnviz.renderers.picture import keys, paragraph, ranking
 from attnviz.renderers.picture.keys import Key
@@ -20,10 +21,13 @@ LARGEST = 2.0  # times the letters of a text, that a short sentence is written i
 SMALLER = 0.93  # from one size that is tried to the next
 HEADING = 1.7  # the height of a heading, in sizes of its letters
 WORDS_SHARE = 0.65  # of the height, for the words of a sentence that does not fit
-GAP = 0.3  # between two panels, and above the bars
+MUCH_SMALLER = 0.6  # times as large letters are too small for layers to be rows
+GAP = 0.3  # between two panels, and above the bars, at most:
+FEW_BARS = 3
+ABOVE_BARS = 1.0  # so many sizes of the letters
 # How many bars there must be room for, and how small letters may become for them, as a share of
 # those of a text: many bars in large letters, else fewer, else smaller letters, else none.
-WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (0, 0.0))
+WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (1, 0.0), (0, 0.0))
 NATURAL_WIDTH = 10.0  # of a page with one sentence or two
 AIR = 1.2  # times as high as it must be is a panel of its own size
 LARGER = 1.33  # times as large as labels are the words beside few bars
@@ -44,7 +48,7 @@ class Panel:
 
     @property
     def height(self) -> float:
-        gap = GAP if self.bars.rows else 0.0
+        gap = _above_bars(self.words) if self.bars.rows else 0.0
         return self.heading + self.words.height + gap + self.bars.height
 
     @property
@@ -57,9 +61,11 @@ def natural_width(drawn: Sequence[Sentence]) -> float:
     return NATURAL_WIDTH if len(drawn) <= 2 else SLIDE[0]
 
 
-def natural_height(drawn: Sequence[Sentence], letters: Lettering, width: float) -> float:
-    """As high as its panels need to be, two of them side by side."""
-    across = min(len(drawn), 2)
+def natural_height(
+    drawn: Sequence[Sentence], in_a_layer: int, letters: Lettering, width: float
+) -> float:
+    """As high as its panels need to be, two of them side by side, or all of a layer."""
+    across = in_a_layer if in_a_layer in range(1, 5) else min(len(drawn), 2)
     wide = (width - (across - 1) * GAP) / across
     high = max(_in_letters(each, wide, letters.text, letters).height for each in drawn)
     rows = math.ceil(len(drawn) / across)
@@ -67,19 +73,27 @@ def natural_height(drawn: Sequence[Sentence], letters: Lettering, width: float) 
     return rows * high * AIR + (rows - 1) * GAP + foot
 
 
-def place(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Layout:
+def place(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> Layout:
     """As many panels side by side as let their letters be largest; below them what they mean."""
     above = _above(drawn, room, letters)
-    panels, across = _best(drawn, above, letters)
+    panels, across = _best(tuple(drawn), in_a_layer, above, letters)
     boxes = panes(len(drawn), across, above, GAP)
     placed = [_panel(*pair, letters) for pair in zip(panels, boxes, strict=True)]
     return joined([*placed, keys.drawn(_keys(drawn), room, letters.axis)])
 
 
-def legible(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> int:
+def legible(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> int:
     """The more, the earlier a wish is granted."""
-    panels, _ = _best(drawn, _above(drawn, room, letters), letters)
+    panels, _ = _best(tuple(drawn), in_a_layer, _above(drawn, room, letters), letters)
     return len(WISHES) - max(panel.wish for panel in panels)
+
+
+def crowded(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> str:
+    """Whether few of the bars are shown, of which there would be more on a page for each head."""
+    panels, _ = _best(tuple(drawn), in_a_layer, _above(drawn, room, letters), letters)
+    few = any(len(p.bars.shown) < min(FEW_BARS, len(p.sentence.most_read)) for p in panels)
+    alone = legible(drawn[:1], 0, room, letters)
+    return "all bars" if few and alone > legible(drawn, in_a_layer, room, letters) else ""
 
 
 def _above(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Box:
@@ -89,9 +103,19 @@ def _above(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> Box:
     return left, bottom + foot, width, height - foot
 
 
-def _best(drawn: Sequence[Sentence], room: Box, letters: Lettering) -> tuple[list[Panel], int]:
+@lru_cache(maxsize=4)  # asked for again: what is legible, what has no room, and where all stands
+def _best(
+    drawn: tuple[Sentence, ...], in_a_layer: int, room: Box, letters: Lettering
+) -> tuple[list[Panel], int]:
+    """A row for each layer, unless that leaves far smaller letters, or no bars."""
     choices = [_panels(drawn, across, room, letters) for across in range(1, len(drawn) + 1)]
-    return max(choices, key=lambda choice: min(each.worth for each in choice[0]))
+    best = max(choices, key=lambda choice: min(each.worth for each in choice[0]))
+    if not in_a_layer:
+        return best
+    layers = choices[in_a_layer - 1]
+    large = layers[0][0].words.size >= MUCH_SMALLER * best[0][0].words.size
+    bars = all(each.bars.shown for each in layers[0]) or not best[0][0].bars.shown
+    return layers if large and bars else best
 
 
 def _panels(
@@ -138,7 +162,8 @@ def _in_letters(
     """A panel in letters of a size, with as many bars as there is room for."""
     words = paragraph.paragraph(sentence, size, width)
     heading = min(size, letters.title) * POINT * HEADING if sentence.grid.title else 0.0
-    left = min(height - heading - words.height - GAP, HIGHEST_LIST * letters.label * POINT)
+    spare = height - heading - words.height - _above_bars(words)
+    left = min(spare, HIGHEST_LIST * letters.label * POINT)
     for most in (letters.label * LARGER, letters.label):
         small = max(min(size, most), letters.smallest)
         bars = ranking.ranking(sentence, small, width, left)
@@ -154,9 +179,13 @@ def _shortened(panel: Panel, height: float) -> Panel:
     words, room = panel.words, height - panel.heading
     line = words.height / words.lines
     fewer = paragraph.around_the_query(words, max(int(room * WORDS_SHARE / line), 1))
-    left = room - fewer.height - GAP
+    left = room - fewer.height - _above_bars(fewer)
     bars = ranking.ranking(panel.sentence, panel.bars.size, panel.bars.wide, left)
     return replace(panel, words=fewer, bars=bars)
+
+
+def _above_bars(words: Paragraph) -> float:
+    return min(GAP, ABOVE_BARS * words.unit)
 
 
 def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
@@ -170,7 +199,7 @@ def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
     heading = [*_heading(panel, left, top, width)]
     words_top = top - panel.heading
     words = paragraph.drawn(panel.words, left, words_top, arch)
-    under = words_top - panel.words.height - (arch - panel.words.unit) - GAP
+    under = words_top - panel.words.height - (arch - panel.words.unit) - _above_bars(panel.words)
     bars = ranking.drawn(panel.bars, left, under, under - bottom)
     return joined([replace(empty_layout(), words=tuple(heading)), words, bars])
 
