@@ -109,4 +109,6 @@ def _together(units: Sequence[Group]) -> Group:
 def _page(view: View, groups: Sequence[Group], number: int, count: int) -> View:
     """One of several pages, which says so."""
     headline = f"{view.headline} ({number} of {count})"
-    return replace(view, picture=page_of(groups, view.settings), headline=headline)
+    return replace(
+        view, picture=page_of(groups, view.settings, view.picture.caveat), headline=headline
+    )

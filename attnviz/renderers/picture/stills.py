@@ -63,7 +63,7 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
 
     Letters larger than usual leave it to sums as well.
     """
-    for text_size in _text_sizes(look.text_size):
+    for text_size in text_sizes(look.text_size):
         smaller, usual = replace(look, text_size=text_size), text_size <= 1
         pages = _set(sections, smaller, captions)
         label = _page(sections, smaller, captions)[1].label
@@ -73,7 +73,7 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
     return pages
 
 
-def _text_sizes(wanted: float) -> list[float]:
+def text_sizes(wanted: float) -> list[float]:
     """Sizes of letters down from the one that is wanted; the usual one is among them."""
     sizes = {wanted * share for share in SMALLER_LETTERS}
     return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < wanted)}, reverse=True)
