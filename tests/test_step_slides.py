@@ -303,6 +303,28 @@ def test_heads_are_joined_and_mixed_by_the_last_matrix() -> None:
     assert (texts(layout).count("·"), texts(layout).count("=")) == (3, 3)
 
 
+def test_each_head_has_a_row_of_its_own_with_numbers() -> None:
+    layout = dict(slides("two heads", "16:9"))["10 context vectors"]
+    first, second, third = (layout.panels[start : start + 3] for start in (0, 3, 6))
+    lowest = min(panel.box[1] for panel in first)
+
+    assert all(panel.box[1] + panel.box[3] < lowest for panel in second)
+    assert all(panel.box[1] < min(each.box[1] for each in second) for panel in third)
+    assert all(panel.number_size >= 10 for panel in (*first, *second))
+    assert {"head 0: weights", "head 1: weights"} <= set(texts(layout))
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "two heads"])
+def test_the_tables_of_a_step_fill_its_slide(name: str) -> None:
+    """They reach to its right end, and from below the words to the foot of the page."""
+    for heading, layout in slides(name, "16:9"):
+        if layout.panels:
+            boxes = np.array([panel.box for panel in layout.panels])
+            foot = max(word.y for word in layout.words if "random vectors" in word.text)
+            assert (boxes[:, 0] + boxes[:, 2]).max() > 0.8 * layout.size[0], heading
+            assert boxes[:, 1].min() - foot < 0.22 * layout.size[1], heading
+
+
 def test_many_heads_are_joined_without_their_attention() -> None:
     layout = dict(slides("eight heads", "16:9"))["10 context vectors"]
 
