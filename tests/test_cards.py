@@ -16,7 +16,6 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.card_tables import (
     LONGEST_SIDE,
     MOST_NUMBERED,
-    ON_CARDS,
     bodies,
     body,
 )
@@ -34,6 +33,7 @@ from attnviz.renderers.picture.cards import (
     foot,
     head,
     least_width,
+    thin,
 )
 from attnviz.renderers.picture.flow import (
     CARD_GAP,
@@ -45,7 +45,9 @@ from attnviz.renderers.picture.flow import (
     flow,
 )
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.pages import GROWN, LARGER, PAGES, page
+from attnviz.renderers.picture.layout import FEW_STRETCH
+from attnviz.renderers.picture.lettering import SLIDE
+from attnviz.renderers.picture.pages import GROWN, LARGER, page
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
@@ -94,7 +96,7 @@ def boxes_of(layout: Layout) -> list[Box]:
 
 def drawn(card: Card, width: float) -> Layout:
     """A card by itself, its tables in one row."""
-    return draw_card(card, bodies(card.drawn, 1.0)[-1], 0.0, 5.0, width)
+    return draw_card(card, bodies(card.drawn, (1.0, 1.0))[-1], 0.0, 5.0, width)
 
 
 def test_a_table_alone_on_its_card_has_no_title() -> None:
@@ -197,7 +199,7 @@ def test_a_long_sentence_and_a_long_formula_are_left_out_beside_tables() -> None
 
 def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
     card = card_of(section(about=f"{LONG} {LONG}"))
-    (only,) = bodies(card.drawn, 1.0)
+    (only,) = bodies(card.drawn, (1.0, 1.0))
     layout = draw_card(card, only, 0.0, 5.0, 2.0)
 
     assert (only.width, only.height, least_width(card)) == (0.0, 0.0, WORDS_ALONE)
@@ -208,7 +210,7 @@ def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
 
 def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
     for card in cards(6):
-        for made in bodies(card.drawn, 1.0):
+        for made in bodies(card.drawn, (1.0, 1.0)):
             width = max(made.width, least_width(card))
             layout = draw_card(card, made, 0.0, 0.0, width)
             boxes = boxes_of(layout)
@@ -227,7 +229,7 @@ def test_tables_beside_and_below_each_other_share_their_labels() -> None:
 
 
 def test_heads_stand_below_each_other() -> None:
-    three = bodies(card_of(section(*heads(3, "scores", "weights"))).drawn, 1.0)
+    three = bodies(card_of(section(*heads(3, "scores", "weights"))).drawn, (1.0, 1.0))
 
     assert [made.across for made in three] == [1, 3, 6]
     assert [len(made.rows) for made in three] == [6, 2, 1]
@@ -235,7 +237,8 @@ def test_heads_stand_below_each_other() -> None:
 
 def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
     three, five = (
-        bodies(card_of(section(*(vectors() for _ in range(count)))).drawn, 1.0) for count in (3, 5)
+        bodies(card_of(section(*(vectors() for _ in range(count)))).drawn, (1.0, 1.0))
+        for count in (3, 5)
     )
 
     assert [made.across for made in three] == [1, 3]
@@ -252,9 +255,9 @@ def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> Non
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
     card = card_of(section(causal_weights()))
-    wide = body(card.drawn, 1, (1.0, 3.0)).tables[0]
+    wide = body(card.drawn, 1, (1.0, 9.0)).tables[0]
 
-    assert wide.width == pytest.approx(wide.height * ON_CARDS.stretch)
+    assert wide.width == pytest.approx(wide.height * FEW_STRETCH)
 
 
 @pytest.mark.parametrize("width", [12.36, 18.76, 40.0])
@@ -308,7 +311,7 @@ def test_no_card_lies_on_another() -> None:
 
 
 def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
-    made = flow([card_of(section(title="words")) for _ in range(9)], 5.0, 1.0)
+    made = flow([card_of(section(title="words")) for _ in range(9)], 4.5, 1.0)
 
     assert gaps(made, 0.0) == pytest.approx([ROW_GAP] * 4)
     assert gaps(made, 0.5) == pytest.approx([ROW_GAP + 0.1] * 4)
@@ -340,7 +343,7 @@ def cell_among(count: int) -> float:
     steps = tuple(step() for _ in range(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
-        layout = page([Group("steps", steps)], Look(size=PAGES[0]), Captions("a title"))
+        layout = page([Group("steps", steps)], Look(size=SLIDE), Captions("a title"))
     for panel in layout.panels:
         left, bottom, width, height = panel.box
         assert min(left, bottom) > 0
@@ -381,9 +384,16 @@ def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
     assert -row[0].height <= min(word.y for word in sums)
 
 
+def test_the_tables_of_a_thin_card_have_short_titles() -> None:
+    of_one, of_two = (thin(card_of(section(*heads(2, *names)))) for names in (["q"], ["q", "k"]))
+
+    assert [each.title for each in of_one.drawn] == ["head 0", "head 1"]
+    assert [each.title for each in of_two.drawn] == ["q 0", "1", "k 0", "1"]
+
+
 def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
     card = card_of(section(vectors(4, 8)))
-    fine = replace(card, fine=True)
+    fine = thin(card)
     usual, small = (flow([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
 
     assert small.body.tables[0].width < usual.body.tables[0].width / 2

@@ -22,8 +22,8 @@ from attnviz.cells import unmasked
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.lettering import Size
-from attnviz.renderers.picture.pages import PAGES, page
+from attnviz.renderers.picture.lettering import SLIDE, Size
+from attnviz.renderers.picture.pages import page
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.picture.ticks import text_width
@@ -346,7 +346,7 @@ def test_no_words_leave_the_page(size: Size | None) -> None:
 def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
     layout = page_of(path())
 
-    assert layout.size == PAGES[0]
+    assert layout.size == SLIDE
     assert all(panel.number_size for panel in layout.panels)
 
 
@@ -355,7 +355,7 @@ def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
     drawn = Image.open(io.BytesIO(render(view, ".png", dpi=50)))
     asked = Image.open(io.BytesIO(render(view, ".png", dpi=100, size=(9, 6))))
 
-    assert drawn.size == (640, 360)
+    assert drawn.size == (666, 375)
     assert asked.size == (900, 600)
 
 

@@ -145,6 +145,46 @@ def is_cut(layout: Layout) -> bool:
     return any(text.startswith("…") for text in texts(layout))
 
 
+FOUR: dict[str, Any] = {"step": "scores,scaling,mask,softmax", "variant": "causal"}
+FEW_STEPS: dict[str, Any] = {
+    "four tables": FOUR,
+    "four tables, followed": {**FOUR, "query": "learning"},
+    "four tables of all tokens": {"step": "5-8", "query": "learning"},
+    "two tables": {"step": "6,7"},
+    "two tables, causal": {"step": "6,7", "variant": "causal"},
+}
+
+
+@pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
+@pytest.mark.parametrize("name", FEW_STEPS)
+def test_a_few_steps_fill_their_page_with_numbers_and_all_of_their_sums(
+    name: str, size: str
+) -> None:
+    view = steps(TEXT, **FEW_STEPS[name]).view()
+    layout = layout_of(view, Look(size=SIZES[size]))
+    foot = max(word.y for word in layout.words if "random vectors" in word.text)
+    drawn = [corners(word)[:, 1].min() for word in layout.words if word.y > foot + 0.3]
+    written = {number for panel in layout.panels for number in panel.numbers.flat}
+
+    refuse_what_cannot_be_read(layout)
+    assert min(sizes(layout)) >= 10 - 1e-6
+    assert all(panel.number_size for panel in layout.panels)
+    assert ("−∞" in written) == ("variant" in FEW_STEPS[name])
+    assert not is_cut(layout)
+    assert min(drawn) - foot < 0.2 * layout.size[1]
+    assert max(corners(word)[:, 0].max() for word in layout.words) > 0.9 * layout.size[0]
+
+
+@pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
+@pytest.mark.parametrize("name", ["plain", "causal", "two heads", "causal, followed"])
+def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, size: str) -> None:
+    layout = together(name, size)
+
+    assert min(sizes(layout)) * 13.333 / layout.size[0] >= 10 - 1e-6
+    if size == "natural":
+        assert all(panel.number_size for panel in layout.panels)
+
+
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
     for heading, layout in slides("causal, followed", "16:9"):
         (title,) = (word for word in layout.words if word.text == heading)
@@ -211,6 +251,7 @@ def test_pages_have_every_step_and_every_sum_in_letters_that_can_be_read(name: s
         assert tuple(line for part in parts for line in part.sums) == section.sums
     for number, each in enumerate(divided, start=1):
         assert each.headline.endswith(f"({number} of {len(divided)})")
+        assert each.picture.caveat == view.picture.caveat != ""
         assert min(sizes(layout_of(each, look))) >= 10 - 1e-6
 
 
@@ -236,7 +277,7 @@ def test_a_page_without_a_size_has_all_steps_with_their_arithmetic() -> None:
     written = " ".join(texts(together("causal, followed", "natural")))
 
     assert "score(learning, I) = " in written
-    assert "context(learning) = " in written
+    assert "context(learning)" in written
 
 
 def test_heads_are_drawn_as_the_columns_that_they_are_cut_from() -> None:
@@ -260,6 +301,28 @@ def test_heads_are_joined_and_mixed_by_the_last_matrix() -> None:
 
     assert shapes == [(4, 4)] * 6 + [(4, 8), (8, 8), (4, 8)]
     assert (texts(layout).count("·"), texts(layout).count("=")) == (3, 3)
+
+
+def test_each_head_has_a_row_of_its_own_with_numbers() -> None:
+    layout = dict(slides("two heads", "16:9"))["10 context vectors"]
+    first, second, third = (layout.panels[start : start + 3] for start in (0, 3, 6))
+    lowest = min(panel.box[1] for panel in first)
+
+    assert all(panel.box[1] + panel.box[3] < lowest for panel in second)
+    assert all(panel.box[1] < min(each.box[1] for each in second) for panel in third)
+    assert all(panel.number_size >= 10 for panel in (*first, *second))
+    assert {"head 0: weights", "head 1: weights"} <= set(texts(layout))
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "two heads"])
+def test_the_tables_of_a_step_fill_its_slide(name: str) -> None:
+    """They reach to its right end, and from below the words to the foot of the page."""
+    for heading, layout in slides(name, "16:9"):
+        if layout.panels:
+            boxes = np.array([panel.box for panel in layout.panels])
+            foot = max(word.y for word in layout.words if "random vectors" in word.text)
+            assert (boxes[:, 0] + boxes[:, 2]).max() > 0.8 * layout.size[0], heading
+            assert boxes[:, 1].min() - foot < 0.22 * layout.size[1], heading
 
 
 def test_many_heads_are_joined_without_their_attention() -> None:

@@ -22,7 +22,7 @@ from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.lettering import Size
-from attnviz.renderers.picture.pages import PAGES, page
+from attnviz.renderers.picture.pages import page
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import only_new, with_patches
@@ -34,6 +34,7 @@ from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
+FRAME = (12.8, 7.2)  # inches
 LONGEST_SIDE = 1920  # pixels
 # Of the time for a step, which has a paragraph to read:
 OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
@@ -86,10 +87,7 @@ def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
 def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator[Frame]:
     panels = [panel for group in groups for panel in group.all]
     moving = [each for each in panels if isinstance(each, Section)]
-    if moving:
-        whole = _on_a_slide(groups, look, captions, alone=len(panels) == 1)
-    else:
-        whole = page(groups, look, captions)
+    whole = _on_a_slide(groups, look, captions) if moving else page(groups, look, captions)
     if len(panels) > 1 or any(each.moments for each in moving):
         for each in panels:
             yield _step(each, look, whole.size)
@@ -98,16 +96,11 @@ def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator
     yield Frame(whole, look.seconds * LAST_SHARE)
 
 
-def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions, *, alone: bool) -> Layout:
-    """All steps on one page, which never grows larger than a slide: every frame has its pixels."""
-    if alone:
-        return page(groups, replace(look, size=look.size or PAGES[0]), captions)
+def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """All steps on one page, as large as every frame."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that it is full: what it leaves out has been shown
-        layout = page(groups, look, captions)
-        if look.size or layout.size in PAGES:
-            return layout
-        return page(groups, replace(look, size=PAGES[-1]), captions)
+        return page(groups, replace(look, size=look.size or FRAME), captions)
 
 
 def _step(each: Drawable, look: Look, size: Size) -> Frame:

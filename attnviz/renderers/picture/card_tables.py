@@ -12,7 +12,7 @@ from attnviz.renderers.picture.charts import chart, chart_ticks
 from attnviz.renderers.picture.labels import labels_at, marks_at
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
-from attnviz.renderers.picture.panel_rows import CHART_HEIGHT
+from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import panel_titles
 from attnviz.renderers.picture.ticks import (
@@ -28,19 +28,25 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 
 SMALLEST = 8.0  # points: with nothing smaller a page can be enlarged until all can be read
-ON_CARDS = PanelStyle(title=8.5, axis=8.0, label=9.0, smallest=SMALLEST, number=12.0, stretch=1.6)
+ON_CARDS = PanelStyle(title=8.5, axis=8.0, label=8.5, smallest=SMALLEST, number=12.0, stretch=2.4)
 SMALLEST_TITLE = SMALLEST
 POINTS = SMALLEST  # of the numbers in cells that have not grown
 CELL_HEIGHT = 0.19  # that such a number wants
+USUAL_NUMBER = "−0.00"
 MOST_NUMBERED = 24  # cells on a side: of more the numbers are left out
-FINE_CELL, FINE_ROW = 0.11, 0.15  # such cells are so large, those of words so high,
+FINE_CELL, FINE_MATRIX, FINE_ROW = (
+    0.122,
+    0.1,
+    0.15,
+)  # such cells are so large, those of words so high,
+TALLEST = 1.1  # times as high as wide a cell can be
 LONGEST_SIDE = 8.0  # and smaller if there are very many
 ID_HEIGHT, LONGEST_IDS = 0.13, 15.0  # ids are nothing but numbers, so that these must be read
 CHART_WIDTH = 2.6
 RAGGED = 4  # so many tables stand in rows that are all full
-TABLE_GAP, LINE_GAP = 0.22, 0.1  # between two tables
+TABLE_GAP, LINE_GAP = 0.12, 0.1  # between two tables
 
-OF_A_HEAD = re.compile(r"head \d+$")
+OF_A_HEAD = re.compile(r"(?:^|head | )(\d+)$")
 
 Drawn = tuple[Grid | Curves, ...]
 Larger = tuple[float, float]  # how many times as large cells are, and how many times as wide then
@@ -72,7 +78,7 @@ class Body:
 
     tables: tuple[CardTable, ...]
     across: int
-    grown: float
+    larger: Larger
     aligned: bool = True  # else each row goes its own way
 
     @property
@@ -119,7 +125,7 @@ def body(drawn: Drawn, across: int, larger: Larger, fine: bool = False) -> Body:
     sizes = [size_of(each, *larger, fine=fine) for each in drawn]
     shown = tuple(map(_words_alone, drawn)) if fine else drawn
     tables = (_table(shown, place, across, sizes[place]) for place in range(len(drawn)))
-    return Body(tuple(tables), across, larger[0], _aligned(drawn, across))
+    return Body(tuple(tables), across, larger, _aligned(drawn, across))
 
 
 def _words_alone(each: Grid | Curves) -> Grid | Curves:
@@ -136,10 +142,10 @@ def _words_alone(each: Grid | Curves) -> Grid | Curves:
     return replace(each, rows=rows, columns=columns)
 
 
-def bodies(drawn: Drawn, grown: float, fine: bool = False) -> list[Body]:
-    """In one row, in two, and so on to one column; as long as heads stand below each other."""
-    several = [body(drawn, across, (grown, 1.0), fine) for across in _arrangements(drawn)]
-    return several or [Body((), 1, grown)]
+def bodies(drawn: Drawn, larger: Larger, fine: bool = False) -> list[Body]:
+    """In one column, in two, and so on to one row; as long as heads stand below each other."""
+    several = [body(drawn, across, larger, fine) for across in _arrangements(drawn)]
+    return several or [Body((), 1, larger)]
 
 
 def _arrangements(drawn: Sequence[Grid | Curves]) -> list[int]:
@@ -154,7 +160,7 @@ def _arrangements(drawn: Sequence[Grid | Curves]) -> list[int]:
 def _heads(drawn: Sequence[Grid | Curves]) -> int:
     """How many heads there are, if each table belongs to one."""
     found = [OF_A_HEAD.search(each.title) for each in drawn]
-    return len({match[0] for match in found if match}) if all(found) else 0
+    return len({match[1] for match in found if match}) if all(found) else 0
 
 
 def _table(
@@ -218,21 +224,26 @@ def size_of(
     most = 0 if fine else MOST_NUMBERED
     wide, high = _cell(each, rows, columns, most)
     if max(rows, columns) > most:
-        wider = 1.0
+        wider = min(wider, 1.0)
     if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
-        wider = max(min(wider, ON_CARDS.stretch * high / wide), 1.0)
-    return wide * grown * wider * columns, high * grown * rows
+        wider = max(min(wider, FEW_STRETCH * high / wide), 1.0)
+    width = wide * grown * wider
+    return width * columns, max(min(high * grown, TALLEST * width), high) * rows
 
 
 def _cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]:
     """A cell that just holds its number; where there are very many, a small one without it."""
-    number = longest_number(grid) * POINTS / 10 / NUMBER_SHARE
+    number = longest_number(grid) * POINTS / 10 / NUMBER_SHARE + 1e-6
     if grid.scale.kind == "none":
         return number, CELL_HEIGHT if rows <= MOST_NUMBERED else min(ID_HEIGHT, LONGEST_IDS / rows)
-    square = grid.rows.counts == grid.columns.counts and rows > 1
+    alike = grid.rows.counts == grid.columns.counts
+    square = alike and rows > 1
+    if alike:  # weights stand beside scores, and should be as large
+        number = max(number, text_width(USUAL_NUMBER, POINTS) / NUMBER_SHARE)
     if max(rows, columns) <= most:
         return number, max(CELL_HEIGHT, number / ON_CARDS.stretch) if square else CELL_HEIGHT
-    wide, high = (min(FINE_CELL, LONGEST_SIDE / count) for count in (columns, rows))
+    fine = FINE_CELL if most or any(grid.rows.labels) else FINE_MATRIX
+    wide, high = (min(fine, LONGEST_SIDE / count) for count in (columns, rows))
     if square:
         return min(wide, high), min(wide, high)
     # A few rows or columns beside very many can be a little larger.

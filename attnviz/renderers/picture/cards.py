@@ -36,12 +36,13 @@ SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
 NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
 WIDEST_HEADING = 3.6  # a longer one is cut
 WORDS_ALONE = 1.5  # the width of a panel of words alone
+NARROWEST_SUMS, LONG = 3.0, 80  # inches; letters
 SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
 MOST_LINES = 2  # that a sentence may take in the small print
 OUTSIDE_BRACKETS = re.compile(r" (?![^\[]*\])")  # so that `[4 × 3]` stays together
 RULE = 0.07  # from a rule to the heading below it
 KEY = (0.45, 0.075)  # a colour bar that lies beside a heading
-LEADING = 1.45  # from one line to the next
+LEADING, LEADING_OF_SUMS = 1.45, 1.3  # from one line to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,8 @@ class Card:
     drawn: Drawn
     sums: tuple[str, ...] = ()
     most: int = 0  # lines of sums
-    fine: bool = False  # whether cells are small, and colours take the place of numbers
+    plain: bool = False  # whether it goes without its small print,
+    fine: bool = False  # and has small cells, whose colours take the place of numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +108,38 @@ def _short_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
         yield replace(grid, title=end) if alike and wide and len(grids) > 1 else grid
 
 
+def thin(card: Card) -> Card:
+    """As small as a card can be that has its tables, in colours without numbers."""
+    parts = [grid.title.rpartition(" · ") for grid in card.drawn]
+    starts = {start for start, _, _ in parts if start}
+    titles = [end for _, _, end in parts]
+    if len(starts) > 1:
+        before = ["", *(start for start, _, _ in parts)]
+        short = [end.removeprefix("head ") for end in titles]
+        titles = [
+            end if start == said else f"{start} {end}".strip()
+            for said, (start, _, _), end in zip(before, parts, short, strict=False)
+        ]
+    drawn = (replace(grid, title=title) for grid, title in zip(card.drawn, titles, strict=True))
+    return replace(card, drawn=tuple(drawn), plain=True, fine=True)
+
+
 def least_width(card: Card) -> float:
     """What its words need, whatever its tables do."""
     heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
-    keys = max((_key_width(scale) for scale in scales_of(card.drawn)), default=0.0)
-    return max(heading + keys, 0.0 if card.drawn else WORDS_ALONE)
+    scales = () if card.fine else scales_of(card.drawn)
+    keys = max((_key_width(scale) for scale in scales), default=0.0)
+    return max(heading + keys, _least_of_sums(card), 0.0 if card.drawn else WORDS_ALONE)
+
+
+def _least_of_sums(card: Card) -> float:
+    """So much that they are not broken all the time."""
+    if not card.most:
+        return 0.0
+    if any(len(each) > LONG for each in card.sums):  # to measure them would take long
+        return NARROWEST_SUMS
+    longest = max((text_width(each, SUM) for each in card.sums), default=0.0)
+    return min(longest / SLACK, NARROWEST_SUMS)
 
 
 @lru_cache(maxsize=4096)
@@ -125,7 +154,7 @@ def head(card: Card, width: float) -> Head:
         scales.append(scale)
     left = width - sum(map(_key_width, scales))
     heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD + 1e-6)
-    lines = () if card.fine and card.drawn else tuple(_small_print(card, width))
+    lines = () if card.plain and card.drawn else tuple(_small_print(card, width))
     return Head(heading, size, tuple(scales), lines)
 
 
@@ -164,7 +193,7 @@ def _fits(line: str, width: float) -> bool:
 
 def height_of_foot(card: Card, width: float) -> float:
     lines = foot(card, width)
-    return len(lines) * SUM * POINT * LEADING + (ABOVE_SUMS if lines else 0.0)
+    return len(lines) * SUM * POINT * LEADING_OF_SUMS + (ABOVE_SUMS if lines else 0.0)
 
 
 def draw_card(card: Card, tables: Body, left: float, top: float, width: float) -> Layout:
@@ -193,7 +222,7 @@ def _heading(above: Head, left: float, top: float) -> Iterator[Words]:
 def _sums(card: Card, width: float, left: float, top: float) -> Iterator[Words]:
     """Below the tables."""
     for line in foot(card, width):
-        top -= SUM * POINT * LEADING
+        top -= SUM * POINT * LEADING_OF_SUMS
         yield Words(line, left, top + 0.3 * SUM * POINT, SUM)
 
 

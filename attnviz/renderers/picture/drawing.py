@@ -20,6 +20,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
+from attnviz.renderers.picture.subscripts import in_pieces
 from attnviz.views.grids.grid import Grid
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
@@ -285,7 +286,7 @@ def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Everything that is written, and the marks that tie thinned labels to their places."""
     (width, height), colors = layout.size, theme(look.theme)
-    for text in layout.words:
+    for text in (piece for words in layout.words for piece in in_pieces(words)):
         figure.text(
             text.x / width,
             text.y / height,

@@ -11,10 +11,12 @@ from attnviz.renderers.picture.card_tables import Body, bodies, body
 from attnviz.renderers.picture.cards import Card, draw_card, head, height_of_foot, least_width
 from attnviz.renderers.picture.placed import Box, Layout, joined
 
-CARD_GAP, ROW_GAP = 0.28, 0.12  # between two cards
+MOST_BESIDE = 100  # cards in a row
+CARD_GAP, ROW_GAP = 0.18, 0.12  # between two cards
 WIDEST_ROW_GAP = 0.4  # where there is room to spare
-WIDTHS_OF_SUMS = (0.3, 0.45, 0.6)  # of the page: cards with sums may be so wide
-WIDER = 1.4  # times, that cells become so as to fill a row
+WIDTHS_OF_SUMS = (0.22, 0.26, 0.3, 0.36, 0.45, 0.6)  # of the page: so wide may cards with sums be
+WIDER = 4.0  # times, at most, that cells become so as to fill a row;
+UPRIGHT = 1.6  # so many give labels room beside each other, which makes cards lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +56,18 @@ class Flow:
         return max(_width(row) for row in self.rows)
 
 
-def flow(cards: Sequence[Card], width: float, grown: float) -> Flow:
-    """The lowest of all ways to set the cards in rows."""
+def flow(cards: Sequence[Card], width: float, grown: float, beside: int = MOST_BESIDE) -> Flow:
+    """The lowest of all ways to set the cards in rows, at most so many beside each other."""
     choices = [_choice(card, width, grown) for card in cards]
-    return _filled(_lowest(choices, width), width)
+    return _filled(_lowest(choices, width, beside), width)
 
 
-def _lowest(choices: Sequence[Choice], width: float) -> list[Row]:
+def _lowest(choices: Sequence[Choice], width: float, beside: int) -> list[Row]:
     """For each number of cards from the first on the lowest rows, made from those of fewer."""
     best: list[tuple[float, list[Row]]] = [(0.0, [])]
     for stop in range(1, len(choices) + 1):
         ways = []
-        for start in reversed(range(stop)):
+        for start in reversed(range(max(stop - beside, 0), stop)):
             row = _row(choices[start:stop], width)
             if start < stop - 1 and _width(row) > width + 1e-6:
                 break
@@ -87,12 +89,22 @@ def _row(choices: Sequence[Choice], width: float) -> Row:
 
 def _choice(card: Card, width: float, grown: float) -> list[Piece]:
     """With its tables beside or below each other; and wider, if sums would be broken often."""
-    made = [_piece(card, each) for each in bodies(card.drawn, grown, card.fine)]
+    narrow, wide, large = (
+        [_piece(card, each) for each in bodies(card.drawn, (grown, wider), card.fine)]
+        for wider in (1 / grown, UPRIGHT / grown, 1.0)
+    )
+    lower = [
+        piece for piece, other in zip(wide, narrow, strict=True) if piece.height < other.height
+    ]
+    made = [*narrow, *lower, *(large if grown > 1 else ())]
     if not (card.sums and card.most):
         return made
-    wider = (each * width for each in WIDTHS_OF_SUMS)
+    widths = [_rounded_up(each * width) for each in WIDTHS_OF_SUMS]
     return made + [
-        replace(made[-1], width=_rounded_up(wide)) for wide in wider if wide > made[-1].width
+        replace(piece, width=each)
+        for piece in (narrow[-1], *lower[-1:])
+        for each in widths
+        if each > piece.width
     ]
 
 
@@ -120,25 +132,25 @@ def _width(row: Sequence[Piece]) -> float:
 
 
 def _filled(rows: Sequence[Sequence[Piece]], width: float) -> Flow:
-    """Rows made as wide as the page, each card by the same share."""
+    """Rows made as wide as the page, each card by as much, but for those of words alone."""
     filled = []
     for row in rows:
-        gaps = CARD_GAP * (len(row) - 1)
-        share = max((width - gaps) / (_width(row) - gaps), 1.0)
-        filled.append(tuple(_widened(piece, share) for piece in row))
+        growing = [piece for piece in row if piece.body.tables] or row
+        more = max((width - _width(row)) / len(growing), 0.0)
+        filled.append(tuple([_widened(piece, more if piece in growing else 0.0) for piece in row]))
     return Flow(tuple(filled))
 
 
-def _widened(piece: Piece, share: float) -> Piece:
+def _widened(piece: Piece, more: float) -> Piece:
     """A card with more room; it goes to the cells, as long as they do not become too wide."""
-    width = math.floor(piece.width * share * 100 + 1e-6) / 100
+    width = math.floor((piece.width + more) * 100 + 1e-6) / 100
     if not piece.body.tables:
         return Piece(piece.card, piece.body, width)
     spare = width - piece.body.width
-    wider = math.floor(min(1 + spare / piece.body.cells, WIDER) * 10) / 10
-    first = piece.body
-    if wider > 1:
-        larger = body(piece.card.drawn, first.across, (first.grown, wider), piece.card.fine)
+    first, (grown, before) = piece.body, piece.body.larger
+    wider = math.floor(min(before * (1 + spare / first.cells), WIDER) * 10) / 10
+    if wider > before:
+        larger = body(piece.card.drawn, first.across, (grown, wider), piece.card.fine)
         if larger.width <= width:
             return Piece(piece.card, larger, width)
     return Piece(piece.card, first, width)

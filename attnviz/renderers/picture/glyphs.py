@@ -12,7 +12,7 @@ import matplotlib
 
 from attnviz.renderers.picture import fonts
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.typesetting import typeset
+from attnviz.renderers.picture.typesetting import typeset, with_names
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
@@ -73,7 +73,7 @@ def with_glyphs(each: Drawable) -> Drawable:
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
     rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
-    return replace(grid, title=_set(grid.title), rows=rows, columns=columns)
+    return replace(grid, title=_named(grid.title), rows=rows, columns=columns)
 
 
 def _curves_with_glyphs(curves: Curves) -> Curves:
@@ -86,6 +86,11 @@ def _set(text: str) -> str:
     return fonts.drawable(typeset(text))
 
 
+def _named(text: str) -> str:
+    """Words that name matrices, and no token."""
+    return with_names(_set(text))
+
+
 def _axis_with_glyphs(axis: Axis) -> Axis:
     return replace(axis, labels=tuple(map(fonts.drawable, axis.labels)))
 
@@ -95,8 +100,8 @@ def _section_with_glyphs(section: Section) -> Section:
         section,
         title=_set(section.title),
         about=_set(section.about),
-        shapes=_set(section.shapes),
-        formula=_set(section.formula),
+        shapes=_named(section.shapes),
+        formula=_named(section.formula),
         sums=tuple(map(_sum_with_glyphs, section.sums)),
         grids=tuple(map(_grid_with_glyphs, section.grids)),
         beyond=tuple(map(_grid_with_glyphs, section.beyond)),

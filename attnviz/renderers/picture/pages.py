@@ -9,33 +9,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.card_tables import SMALLEST
-from attnviz.renderers.picture.cards import RULE, Card, card_of
+from attnviz.renderers.picture.cards import RULE, Card, card_of, thin
 from attnviz.renderers.picture.drawings import Drawing, drawing_of
 from attnviz.renderers.picture.flow import Flow, draw_flow, flow
 from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.lettering import SLIDE, Lettering, Size, lettering
+from attnviz.renderers.picture.lettering import SLIDE, Size, lettering
 from attnviz.renderers.picture.placed import Box, Layout, scaled_down
-from attnviz.renderers.picture.stills import stills
+from attnviz.renderers.picture.stills import stills, text_sizes
 from attnviz.renderers.picture.texts import without_what_all_say
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
 
-PAGES = ((12.8, 7.2), (16.0, 9.0), (19.2, 10.8))  # the first on which everything fits
-WIDTHS, HIGHEST = (16.0, 19.2, 24.0), 40.0  # of a page that grows
-UPRIGHT = 1.25  # times as high as wide it may be, before it becomes wider
-STEP = 1.1  # by which a page grows until everything fits
-GROWN = (1.1, 1.2, 1.3, 1.45, 1.6, 1.8)  # times as large as they must be cells become
-
-NATURAL = Lettering().scaled(0.72)  # letters around cards on a page that has no size given
-SUMS = (24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
-LARGER = (1.4, 1.25, 1.1, 1.0)  # times as large as they must be letters are, if there is room
+HIGHEST = 40.0  # of a page that grows
+UPRIGHT = 1.6  # times as high as wide it may be, before it shows less
+STEP = 1.1  # by which letters shrink until everything fits
+FEW = 6  # cards, of which as few as possible stand beside each other
+GROWN = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5)  # times as large as they must be: cells
+LARGER = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: letters
+LARGER_ON_PAGES = 1.4  # there can be more pages
+SUMS = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
 TOO_FULL = (
     "so many steps have no room for their arithmetic on one page: -o steps-{page}.png makes as "
     "many pages as they need"
@@ -91,69 +91,82 @@ def _named(groups: Sequence[Group]) -> list[Group]:
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
-    """On a slide where the cards fit on one, else on a page as large as they need."""
-    if look.size:
-        frame = framed(captions, look.size, lettering(look.size, look.text_size))
-        return _readable(cards, frame, SUMS) or _thinned(cards, frame)
-    letters = NATURAL.scaled(look.text_size)
-    for size in PAGES:
-        frame = framed(captions, size, letters)
-        for most in SUMS:
-            if filled := _filled(_with_sums(cards, most), frame, look.text_size):
-                return filled
-    return _grown(_with_sums(cards, SUMS[-2]), captions, letters, look.text_size)
+    """On a slide where the cards fit on one, else on a page that is higher."""
+    size = look.size or SLIDE
+    frames = [_framed(captions, size, each) for each in text_sizes(look.text_size)]
+    if look.size is None:
+        readable = _readable(cards, frames[0], SUMS[:-1])
+        return readable or _grown(cards, frames[0], captions)
+    return next(filter(None, (_readable(cards, each, SUMS) for each in frames)), None) or (
+        _thinned(cards, frames)
+    )
+
+
+def _framed(captions: Captions, size: Size, text_size: float) -> Frame:
+    """Where letters of cards are larger than they must be, if those around them are."""
+    letters = lettering(size, text_size)
+    least = letters.smallest * max(text_size, 1.0)
+    return framed(captions, size, replace(letters, smallest=least))
 
 
 def can_be_read(sections: Sequence[Section], size: Size, look: Look, captions: Captions) -> bool:
     """Whether sections have room together on a page of this size, in letters that can be read."""
-    frame = framed(captions, size, lettering(size, look.text_size))
-    return _readable([card_of(each) for each in sections], frame, SUMS[:-1]) is not None
+    cards = _with([card_of(each) for each in sections], SUMS[0], plain=True)
+    frame = _framed(captions, size, look.text_size)
+    return _have_room(cards, frame, LARGER_ON_PAGES * frame.letters.smallest / SMALLEST)
 
 
 def _readable(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
     """In letters that can be read, large ones if they have room; rather with more of the sums."""
     least = frame.letters.smallest / SMALLEST
-    for most in sums:
-        for larger in LARGER:
-            if filled := _filled(_with_sums(cards, most), frame, least * larger):
-                return filled
-    return None
+    ways = [_with(cards, most, plain=plain) for most, plain in product(sums, (False, True))]
+    if not _have_room(ways[-1], frame, least):
+        return None
+    best = next(each for each in ways if _have_room(each, frame, least))
+    # Small cells become larger before letters do.
+    factors = (least * larger for larger in (LARGER[-1:] if best[0].fine else LARGER))
+    return _filled(best, frame, next(each for each in factors if _have_room(best, frame, each)))
 
 
-def _thinned(cards: Sequence[Card], frame: Frame) -> Layout:
+def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
+    """Whether all of them stand on the page, everything being so many times as large."""
+    room = _room(frame, factor)
+    return _fits(flow(cards, room[2], 1.0), room)
+
+
+def _thinned(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
     """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
     warnings.warn(Note(TOO_FULL), stacklevel=2)
-    thin = [replace(card, fine=True) for card in cards]
-    return (
-        _readable(cards, frame, [0])
-        or _readable(thin, frame, [0])
-        or _smaller(_with_sums(thin, 0), frame)
-    )
+    without_numbers = [thin(card) for card in cards]
+    ways = ((each, frame) for each in (cards, without_numbers) for frame in frames)
+    readable = (_readable(each, frame, [0]) for each, frame in ways)
+    return next(filter(None, readable), None) or _smaller(_with(without_numbers, 0), frames[-1])
 
 
 def _smaller(cards: Sequence[Card], frame: Frame) -> Layout:
     """In the largest letters that let everything stand on the page."""
     factor = frame.letters.smallest / SMALLEST
-    while not (layout := _filled(cards, frame, factor)):
+    while not _have_room(cards, frame, factor):
         factor /= STEP
-    return layout
+    return _filled(cards, frame, factor)
 
 
-def _with_sums(cards: Sequence[Card], most: int) -> list[Card]:
-    return [replace(card, most=most) for card in cards]
+def _with(cards: Sequence[Card], most: int, *, plain: bool = False) -> list[Card]:
+    """With so many lines of sums on each; plain ones have no small print."""
+    return [replace(card, most=most, plain=plain or card.fine) for card in cards]
 
 
-def _filled(cards: Sequence[Card], frame: Frame, factor: float) -> Layout | None:
-    """The cards, with everything so many times as large and cells larger where they can be."""
-    room = _room(frame, factor)
-    if not _fits(flowing := flow(cards, room[2], 1.0), room):
-        return None
-    for times in GROWN:
-        larger = flow(cards, room[2], times)
-        if not _fits(larger, room):
-            break
-        flowing = larger
-    return _around(scaled_down(draw_flow(flowing, room), 1 / factor), frame)
+def _filled(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
+    """The cards, with everything so many times as large and cells larger where they can be.
+
+    As few of them as possible stand beside each other, if there are few: that makes them wide.
+    """
+    room, count = _room(frame, factor), len(cards)
+    numbers = range(1 if count <= FEW else count, count + 1)
+    beside = next(each for each in numbers if _fits(flow(cards, room[2], 1.0, each), room))
+    larger = (flow(cards, room[2], times, beside) for times in GROWN)
+    *_, best = (each for each in larger if _fits(each, room))
+    return _around(scaled_down(draw_flow(best, room), 1 / factor), frame)
 
 
 def _room(frame: Frame, factor: float) -> Box:
@@ -166,19 +179,17 @@ def _fits(flowing: Flow, room: Box) -> bool:
     return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
 
 
-def _grown(cards: Sequence[Card], captions: Captions, letters: Lettering, factor: float) -> Layout:
-    """As high as is needed, on the first width on which that is not much higher than wide."""
-    for width in WIDTHS:
-        flowing = flow(cards, (width - 2 * letters.margin) / factor, 1.0)
-        around = HIGHEST - factor * _room(framed(captions, (width, HIGHEST), letters), factor)[3]
-        size = width, flowing.height * factor + around
-        if size[1] <= width * UPRIGHT:
+def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
+    """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
+    width, factor = frame.size[0], frame.letters.smallest / SMALLEST
+    around = HIGHEST - _room(framed(captions, (width, HIGHEST), frame.letters), factor)[3] * factor
+    for most, plain in ((SUMS[-2], False), (SUMS[-2], True), (0, True)):
+        made = _with(cards, most, plain=plain)
+        height = flow(made, _room(frame, factor)[2], 1.0).height * factor + around
+        if height <= width * UPRIGHT:
             break
-    frame = framed(captions, (width, min(size[1], HIGHEST)), letters)
-    room = _room(frame, factor)
-    if size[1] > HIGHEST or not _fits(flowing, room):
-        return _smaller(cards, frame)
-    return _around(scaled_down(draw_flow(flowing, room), 1 / factor), frame)
+    higher = framed(captions, (width, min(height, HIGHEST)), frame.letters)
+    return _filled(made, higher, factor) if height <= HIGHEST else _thinned(cards, [higher])
 
 
 def _around(layout: Layout, frame: Frame) -> Layout:

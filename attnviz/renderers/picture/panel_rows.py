@@ -203,7 +203,7 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     numbers = longest_number(each) * style.numbers / 10 / NUMBER_SHARE if style.numbers else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
-    return min(width, widest), min(height, max(wide * 1.2, LOWEST_ROW) * rows)
+    return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
 
 
 def columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:

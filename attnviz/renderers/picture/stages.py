@@ -1,6 +1,6 @@
 """Tables in lines, with signs between them: how some become others. All lengths are inches.
 
-The cells of all of them have one size, so that tables that are cut, or joined, can be recognised.
+The cells of a line have one width, so that tables that are cut, or joined, can be recognised.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ START = "start"  # of a line: there is no sign before its first table
 BETWEEN = 0.8  # on each side of a sign, and between parts, in letters of the labels
 BELOW = 0.6  # from one line to the next, in letters of the labels
 STRETCH, SQUEEZE = 2.6, 1.2  # times as wide as high, and as high as wide, cells may be
-MANY_ROWS = 10  # tables with more of them are no higher
-LOWEST_SHARE = 0.25  # of the height of a line each of its tables may have, at least
+MANY_ROWS = 5  # tables with more of them are little higher
+LOWEST_SHARE = 0.8  # of the height of a line, at most, to which rows of one of its tables grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,23 +129,30 @@ class _Setting:
         return BELOW * self.letters.label * POINT
 
     @cached_property
-    def wide(self) -> float:
-        """How wide a cell is: labels take width, and have their size from how high rows are."""
-        wide = self.room[2] / max(line.columns for line in self.lines)
+    def wide(self) -> list[float]:
+        """How wide a cell of each line is: labels take width, and have their size from the rows."""
+        return [
+            self._wide(line, share) for line, share in zip(self.lines, self.shares, strict=True)
+        ]
+
+    def _wide(self, line: StageLine, share: float) -> float:
+        wide = self.room[2] / line.columns
         for _ in range(3):
+            left = self.room[2] - line.fixed(self._cell(line.pieces[0].grid, line, wide))
             wide = min(
-                (self.room[2] - line.fixed(self._cell(line.pieces[0].grid, line, wide)))
-                / line.columns
-                for line in self.lines
+                max(left / line.columns, 0.01), STRETCH * share * line.rows / self._few(line)
             )
-            wide = min(max(wide, 0.01), STRETCH * max(self.shares))
         return wide
+
+    def _few(self, line: StageLine) -> int:
+        """So many rows of the usual height are as high as all of a line."""
+        return min(line.rows, MANY_ROWS)
 
     @cached_property
     def shares(self) -> list[float]:
         """How high a cell of each line can be: one of very many rows takes less for each."""
         taken = len(self.lines) * self.title + (len(self.lines) - 1) * self.gap
-        parts = [min(line.rows, MANY_ROWS) for line in self.lines]
+        parts = [self._few(line) for line in self.lines]
         unit = max((self.room[3] - taken) / sum(parts), 0.02)
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
 
@@ -155,32 +162,34 @@ class _Setting:
         return min(share, max(SQUEEZE * wide, LOWEST_ROW))
 
     def _cell(self, grid: Grid, line: StageLine, wide: float) -> float:
-        """As high as all in its line; but a table beside one of very many rows is no thread."""
+        """As high as all in its line; higher beside one of many rows, which are less high."""
         high, most = self._high(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
-        return max(high, min(LOWEST_SHARE * line.rows * high / len(grid.rows), most))
+        tall = line.rows * high
+        return max(high, min(LOWEST_SHARE * tall / len(grid.rows), tall / self._few(line), most))
 
     def layout(self) -> tuple[Layout, float]:
         _, bottom, _, height = self.room
-        tall = [line.rows * self._high(line, self.wide) for line in self.lines]
+        pairs = list(zip(self.lines, self.wide, strict=True))
+        tall = [line.rows * self._high(line, wide) for line, wide in pairs]
         gaps = len(self.lines) - 1
         taken = sum(tall) + len(self.lines) * self.title + gaps * self.gap
         spare = max((height - taken) / (gaps + 1), 0.0) if gaps else 0.0
         top, drawn = bottom + height, []
-        for line, high in zip(self.lines, tall, strict=True):
+        for (line, wide), high in zip(pairs, tall, strict=True):
             top -= self.title
-            drawn.append(self._line(line, top - high / 2))
+            drawn.append(self._line(line, wide, top - high / 2))
             top -= high + self.gap + spare
         whole = joined(drawn)
         return whole, max(panel.box[0] + panel.box[2] for panel in whole.panels)
 
-    def _line(self, line: StageLine, middle: float) -> Layout:
-        ticks = line.ticks(self._cell(line.pieces[0].grid, line, self.wide))
+    def _line(self, line: StageLine, wide: float, middle: float) -> Layout:
+        ticks = line.ticks(self._cell(line.pieces[0].grid, line, wide))
         x, drawn = self.room[0] + ticks.extent, []
         for piece in line.pieces:
             sign = _width_of_sign(piece.sign, line.style)
             rows, columns = piece.grid.cells.shape
-            tall = rows * self._cell(piece.grid, line, self.wide)
-            box = (x + sign, middle - tall / 2, columns * self.wide, tall)
+            tall = rows * self._cell(piece.grid, line, wide)
+            box = (x + sign, middle - tall / 2, columns * wide, tall)
             words = [*_sign(piece, x + sign / 2, middle, line.style)]
             marks: list[Mark] = []
             if piece is line.pieces[0]:
@@ -189,7 +198,7 @@ class _Setting:
                 marks += marks_at(ticks, none, box)
             panel = panel_of(piece.grid, box, self.letters.number, self.letters.smallest)
             drawn.append(Layout((0.0, 0.0), (panel,), (), (), tuple(words), tuple(marks)))
-            x += sign + columns * self.wide
+            x += sign + columns * wide
         return joined([*drawn, self._titles(line, [each.panels[0].box for each in drawn])])
 
     def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Layout:

@@ -21,7 +21,6 @@ from attnviz.renderers.picture.frame import Captions, Line, framed, headline, st
 from attnviz.renderers.picture.layout import (
     NATURAL_SHARE,
     SMALLER_LETTERS,
-    SQUEEZE,
     STRETCH,
     natural,
     place,
@@ -48,6 +47,7 @@ SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
 SUMS_SIDES = (0.38, 0.42, 0.46, 0.5)  # of the width: the first at which all of them can be read
 UPRIGHT, SLANTED, HIGH_ROW = 5.2, 7.8, 1.8  # around tables, and their rows, in letters of labels
 UPRIGHT_SHARE = 0.65  # of the width, that labels may take to stand upright
+FORM, ONE_COLUMN = (STRETCH, 2.2), (20.0, 1.3)  # times as wide, and as high, cells may be
 AIR = 0.7  # above and below the tables, in letters of the text
 READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
 STILL_READABLE = (0.8, 0.72)  # rather than without some of them
@@ -63,7 +63,7 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
 
     Letters larger than usual leave it to sums as well.
     """
-    for text_size in _text_sizes(look.text_size):
+    for text_size in text_sizes(look.text_size):
         smaller, usual = replace(look, text_size=text_size), text_size <= 1
         pages = _set(sections, smaller, captions)
         label = _page(sections, smaller, captions)[1].label
@@ -73,7 +73,7 @@ def stills(sections: Sequence[Section], look: Look, captions: Captions) -> list[
     return pages
 
 
-def _text_sizes(wanted: float) -> list[float]:
+def text_sizes(wanted: float) -> list[float]:
     """Sizes of letters down from the one that is wanted; the usual one is among them."""
     sizes = {wanted * share for share in SMALLER_LETTERS}
     return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < wanted)}, reverse=True)
@@ -217,7 +217,8 @@ def _head(section: Section, captions: Captions, letters: Lettering, room: Size) 
     alone = not (section.grids or section.planes)
     size = letters.title * 1.3 if alone else letters.text
     about = tuple(Line(line, size) for line in wrapped(section.about.split(), " ", size, room[0]))
-    parts = [part for part in (section.formula, section.shapes) if part]
+    # Tables with signs between them are a formula.
+    parts = [part for part in (section.formula, section.shapes) if part and not section.stages]
     formulas = tuple(
         Line(*fitted(line, letters.axis, letters.smallest, room[0]), faint=True)
         for line in wrapped(parts, "     ", letters.axis, room[0])
@@ -338,7 +339,8 @@ def _drawn(section: Section, room: Box, letters: Lettering) -> Layout:
     scales = scales_of(grids)
     left, bottom, width, height = room
     beside = (left, bottom, width - bar_space(scales, letters), height)
-    style = style_of(letters, (width, height), STRETCH, SQUEEZE)
+    form = ONE_COLUMN if all(len(each.columns) == 1 for each in grids) else FORM
+    style = style_of(letters, (width, height), *form)
     if section.stages:
         placed, right = place_stages(grids, section.stages, beside, style, letters)
     else:

@@ -273,8 +273,7 @@ def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int
         return ()
     lines = [(*parted(range(apart), APART), "→", joined)] if joins else []
     if last and _attention_of_each_head(here):
-        each = [(beyond + head, "·", beyond + apart + head, "=", head) for head in range(apart)]
-        lines = [tuple(part for one in each for part in (APART, *one))[1:]]
+        lines = [(beyond + head, "·", beyond + apart + head, "=", head) for head in range(apart)]
     if last:
         signs = ("·", "+")
         made = [each for place in enumerate(signs[: len(last)], joined + 1) for each in place[::-1]]
