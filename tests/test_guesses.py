@@ -93,6 +93,44 @@ def test_the_name_of_a_file_is_shown_as_words_and_asked_about(
     assert attnviz("run", "I am", "-t", "words").err == without.err == ""
 
 
+def test_two_words_may_be_meant_as_one_sentence_and_are_compared(attnviz: Attnviz) -> None:
+    result = attnviz("compare", "I", "am", "-t", "words")
+
+    assert result.status == 0
+    assert 'did you mean one sentence, in quotes? attnviz compare "I am"' in result.err
+    assert attnviz("compare", "I", "am", "-t", "words", "-q").err == ""
+    assert attnviz("compare", "I am", "we are", "-t", "words").err == ""
+
+
+def test_names_of_two_files_are_not_what_they_hold(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        Path(name).write_text("I am")
+
+    result = attnviz("compare", "a.txt", "b.txt", "-t", "words")
+    assert result.err == (
+        "note: the words a.txt and b.txt are compared, not what is in files of that name: "
+        'did you mean "$(cat a.txt)" "$(cat b.txt)"?\n'
+    )
+    assert 'did you mean "$(cat a.txt)" word?' in attnviz("compare", "a.txt", "word").err
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "steps"])
+def test_without_a_text_a_hint_names_the_command_that_wants_one(
+    attnviz: Attnviz, command: str
+) -> None:
+    result = attnviz(command, "--causal", stdin=b"")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: there is no text\n"
+        f' hint: give a sentence, such as: attnviz {command} "I am learning this"\n'
+    )
+    assert "the text is empty" in attnviz(command, "-", stdin=b"").err
+
+
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
     own = guesses.OTHER_NAMES[name]

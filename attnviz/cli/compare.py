@@ -163,8 +163,8 @@ def compare(
     settings = settings_of(text, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        source.ask_about_a_file(text.text, quiet=wanted.quiet)
-        words = source.read_or_given(text, matrices.given)
+        source.ask_about_two(text.text, chosen.other, quiet=wanted.quiet)
+        words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
