@@ -47,6 +47,7 @@ EXAMPLE_COMMANDS = {
         "Recompute worked examples, and hold them against the printed digits.",
     ),
 }
+WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -67,6 +68,7 @@ class Commands(Parsing, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """With the usual command before options that are its own, and before a bare dash."""
+        ctx.meta[WORDS] = tuple(args)
         if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
             return super().parse_args(ctx, [self.usual, *args])
         return super().parse_args(ctx, args)
@@ -145,14 +147,22 @@ def _version(context: typer.Context, wanted: bool) -> None:
 
 def _install_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        typer.echo(f"wrote {completion.install()}; it takes effect in the next shell")
+        written = completion.install(_shell_after(context, "--install-completion"))
+        typer.echo(f"wrote {written}; it takes effect in the next shell")
         raise typer.Exit
 
 
 def _show_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        typer.echo(completion.script())
+        typer.echo(completion.script(_shell_after(context, "--show-completion")))
         raise typer.Exit
+
+
+def _shell_after(context: typer.Context, option: str) -> str | None:
+    """The shell that is named after an option, which may as well find out itself."""
+    words = context.meta[WORDS]
+    following = words[words.index(option) + 1 :] if option in words else ()
+    return next((word for word in following[:1] if not word.startswith("-")), None)
 
 
 _SHELLS = ", ".join(completion.SHELLS)
