@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -172,6 +174,30 @@ def test_words_are_written_downwards_over_their_columns() -> None:
         "                   h   a   t  日   o",
         "                   e   t   e\u0301  本   …   a   b   c",
     ]
+
+
+def heads_of(count: int, tokens: int, screen: Screen) -> list[str]:
+    each = many_words(tokens)
+    heads = [replace(each, title=f"weights · head {head}") for head in range(count)]
+    return [line.plain for line in lines(heads, screen)]
+
+
+def test_heads_of_halves_name_their_words_in_a_line_and_stand_equally_far_apart() -> None:
+    made = heads_of(12, 12, on_a_terminal())
+    row = next(line for line in made if line.startswith("1–2"))
+
+    assert "1 word0 · 2 word1 · 3 word2" in " ".join(made)
+    assert len({len(gap) for gap in re.findall(r"(?<=[▀▄·]) {2,}(?=[▀▄·])", row)}) == 1
+
+
+@pytest.mark.parametrize("tokens", [150, 300])
+def test_blocks_of_tokens_are_numbered_evenly_and_apart_from_the_title(tokens: int) -> None:
+    made = drawn(many_words(tokens), on_a_terminal())
+    ticks = [int(number) for number in made[1].split()]
+
+    assert made[0] == "weights"
+    assert len({second - first for first, second in pairwise(ticks)}) == 1
+    assert ticks[0] == 1
 
 
 @pytest.mark.parametrize("tokens", [21, 30, 40])
