@@ -335,6 +335,13 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     assert "2 tokens hidden by the mask" in text
 
 
+def test_a_word_that_is_longer_than_the_screen_is_cut_with_a_sign_of_it() -> None:
+    (grid,) = readings(trace(f"I {'a' * 90} am", tokenizer="words"), 0)
+    sentence = [line.plain for line in reading(grid, Screen(80))][3:6]
+
+    assert sentence[1].rstrip(RAMP) == "a" * 78 + "…"
+
+
 @pytest.mark.parametrize(
     ("heads", "told"), [(1, "the weights sum to 1"), (2, "the weights of each head sum to 1")]
 )

@@ -7,7 +7,9 @@ import os
 import pkgutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -48,6 +50,11 @@ EXAMPLE_COMMANDS = {
     ),
 }
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
+SHORTEST_LINE = 20  # columns, in which words are still worth keeping whole
+ELSEWHERE = {  # words that people expect to be commands
+    "list": "attnviz example list?",
+    "show": "attnviz example show? attnviz example list names what there is",
+}
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -83,6 +90,8 @@ class Commands(Parsing, TyperGroup):
 
     def refuse_misspelt(self, ctx: Any, word: str) -> None:
         """A sentence is a text, and so is a word that is like no command."""
+        if word in ELSEWHERE:
+            raise AttnvizError(f"there is no command '{word}'", f"did you mean {ELSEWHERE[word]}")
         if guesses.resembles(word, self.table):
             raise unknown("command", word, self.table)
 
@@ -252,6 +261,16 @@ def _refuse(problem: str, hint: str) -> int:
     """Two lines on standard error: what is wrong, and what to try."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     typer.secho("error: ", err=True, nl=False, fg="red" if colored else None, color=colored)
-    typer.echo(printable(problem), err=True)
-    typer.echo(f" hint: {printable(hint)}", err=True)
+    typer.echo(_broken(problem), err=True)
+    typer.echo(f" hint: {_broken(hint)}", err=True)
     return 2
+
+
+def _broken(told: str) -> str:
+    """Where somebody looks at it, in lines that end between words, below each other."""
+    text, start = printable(told), len("error: ")
+    room = get_terminal_size().columns - start
+    if not sys.stderr.isatty() or room < SHORTEST_LINE or len(text) <= room:
+        return text
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * start).join(lines)
