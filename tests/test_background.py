@@ -19,30 +19,32 @@ WHITE, BLACK = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:0000/0000/0000
 # What it is found to be; how it is left; and what is left in its input.
 SCRIPT = """
 import os, select, sys, termios, time
-from attnviz.cli.background import theme_of_terminal
+from attnviz.cli.background import settle, theme_of_terminal
 before = termios.tcgetattr(0)
 start = time.monotonic()
 theme = theme_of_terminal()
 took = time.monotonic() - start
+settle()
+settled = time.monotonic() - start
 same = termios.tcgetattr(0) == before
 quiet = termios.tcgetattr(0)
 quiet[3] &= ~(termios.ECHO | termios.ICANON)
 termios.tcsetattr(0, termios.TCSANOW, quiet)
 left = os.read(0, 100) if select.select([0], [], [], 0.1)[0] else b""
-print(f"<{theme} {'as before' if same else 'changed'} left {left!r} {took:.2f}>")
+print(f"<{theme} {'as before' if same else 'changed'} left {left!r} {took:.2f} {settled:.2f}>")
 """
 
 
 def found(reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **more: str) -> list[str]:
-    """theme, how it is left, what is left, seconds."""
+    """theme, how it is left, what is left, seconds, and seconds until all is answered."""
     answers = once(reply, ASKED, after) if reply else lambda shown: b""
     text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], more, answers, typed=typed)
     theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
     state, _, rest = rest.partition(" left ")
-    left, seconds = rest.rsplit(" ", 1)
+    left, seconds, settled = rest.rsplit(" ", 2)
     # Whatever else there is to see was never sent back to the screen.
     assert "rgb" not in text
-    return [theme, state, left, seconds]
+    return [theme, state, left, seconds, settled]
 
 
 @pytest.mark.terminal
@@ -55,7 +57,7 @@ def test_a_terminal_is_asked_for_its_background(answer: bytes, theme: str) -> No
 
 @pytest.mark.terminal
 def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_waits() -> None:
-    theme, state, left, seconds = found(LAST, COLORFGBG="0;15")
+    theme, state, left, seconds, _ = found(LAST, COLORFGBG="0;15")
 
     assert [theme, state, left] == ["light", "as before", "b''"]
     assert float(seconds) < background.PATIENCE
@@ -64,15 +66,31 @@ def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_wa
 @pytest.mark.terminal
 @pytest.mark.parametrize("reply", [b"", b"\x1b]11;nonsense\x1b\\", b"\x1b]11;rgb:ff"])
 def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) -> None:
-    theme, state, left, seconds = found(reply)
+    theme, state, left, seconds, settled = found(reply)
 
     assert [theme, state, left] == ["dark", "as before", "b''"]
-    assert float(seconds) < 2 * (background.PATIENCE + background.LINGERING)
+    assert float(seconds) < 2 * background.PATIENCE
+    assert float(settled) < 1.2 * (background.PATIENCE + background.LINGERING)
 
 
 @pytest.mark.terminal
-def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away() -> None:
-    assert found(WHITE + LAST, after=0.1)[:3] == ["dark", "as before", "b''"]
+@pytest.mark.parametrize("after", [0.1, 0.4])
+def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: float) -> None:
+    theme, state, left, seconds, settled = found(WHITE + LAST, after=after)
+
+    assert [theme, state, left] == ["dark", "as before", "b''"]
+    assert float(seconds) < 2 * background.PATIENCE
+    assert after - 0.1 < float(settled) < background.LINGERING
+
+
+@pytest.mark.terminal
+def test_a_whole_command_leaves_no_late_answer_behind() -> None:
+    after = "import os, select; print([select.select([0], [], [], 0.5)[0]])"
+    line = f"{sys.executable} -m attnviz 'I am' -t words; {sys.executable} -c '{after}'"
+    text, _ = shown_on_terminal(["sh", "-c", line], {}, once(WHITE + LAST, ASKED, 0.4))
+
+    assert "rgb" not in text
+    assert text.rstrip().endswith("[[]]")
 
 
 @pytest.mark.terminal

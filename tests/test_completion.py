@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import completion
-from attnviz.cli.app import COMMANDS
+from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.examples.names import titles
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.views.steps.choosing import NEEDS, OF_ATTENTION
 from tests.conftest import ROOT, Attnviz
 
 LOADED = "import sys; from attnviz.__main__ import _status; _status()"
@@ -61,6 +63,13 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         ("attnviz hello --the", ["--theme"]),
         ("attnviz run a --nonsense --the", ["--theme"]),
         ("attnviz help ", [*COMMANDS]),
+        ("attnviz help example ", [*EXAMPLE_COMMANDS]),
+        ("attnviz help run ", []),
+        ("attnviz steps a --step ", [*OF_ATTENTION, *NEEDS]),
+        ("attnviz steps a --step scores,s", ["scores,scaling", "scores,softmax"]),
+        ("attnviz compare a --by mask --values ", [*ASPECTS["mask"].values()]),
+        ("attnviz compare a --by mask --values causal,wi", ["causal,window"]),
+        ("attnviz compare a --values ", ["unscaled", "scaled"]),
         ("attnviz run a --dim ", []),
     ],
 )
@@ -109,6 +118,10 @@ def test_the_lines_for_a_shell_are_printed_and_installed(
     assert (shown.status, shown.err) == (0, "")
     assert f"_ATTNVIZ_COMPLETE=complete_{shell}" in shown.out
 
+    monkeypatch.delenv("SHELL")
+    assert attnviz("--show-completion", shell) == shown
+
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     told = attnviz("--install-completion")
     assert (told.status, told.err) == (0, "")
     path = Path(told.out.removeprefix("wrote ").partition(";")[0])
@@ -129,6 +142,14 @@ def test_another_shell_is_refused(
     assert attnviz("--show-completion").err == (
         f"error: {problem}\n hint: call it from one of: bash, zsh, fish\n"
     )
+
+
+def test_a_shell_that_is_named_and_not_known_is_refused(attnviz: Attnviz) -> None:
+    for option in ("--show-completion", "--install-completion"):
+        assert attnviz(option, "tcsh").err == (
+            "error: there is no completion for the shell 'tcsh'\n"
+            " hint: did you mean 'zsh'? known: bash, zsh, fish\n"
+        )
 
 
 def test_lines_that_cannot_be_installed_can_be_printed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from PIL import Image
 
 from attnviz.cli import app, guesses
 from attnviz.traces.parts import SHOWN
+from attnviz.views.steps.choosing import OF_ATTENTION
 from tests.conftest import Attnviz
+from tests.terminals import shown_on_terminal
 
 LIBRARY = (  # words of the libraries that read a command line, which are no words of ours
     "Input should be",
@@ -93,6 +96,44 @@ def test_the_name_of_a_file_is_shown_as_words_and_asked_about(
     assert attnviz("run", "I am", "-t", "words").err == without.err == ""
 
 
+def test_two_words_may_be_meant_as_one_sentence_and_are_compared(attnviz: Attnviz) -> None:
+    result = attnviz("compare", "I", "am", "-t", "words")
+
+    assert result.status == 0
+    assert 'did you mean one sentence, in quotes? attnviz compare "I am"' in result.err
+    assert attnviz("compare", "I", "am", "-t", "words", "-q").err == ""
+    assert attnviz("compare", "I am", "we are", "-t", "words").err == ""
+
+
+def test_names_of_two_files_are_not_what_they_hold(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        Path(name).write_text("I am")
+
+    result = attnviz("compare", "a.txt", "b.txt", "-t", "words")
+    assert result.err == (
+        "note: the words a.txt and b.txt are compared, not what is in files of that name: "
+        'did you mean "$(cat a.txt)" "$(cat b.txt)"?\n'
+    )
+    assert 'did you mean "$(cat a.txt)" word?' in attnviz("compare", "a.txt", "word").err
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "steps"])
+def test_without_a_text_a_hint_names_the_command_that_wants_one(
+    attnviz: Attnviz, command: str
+) -> None:
+    result = attnviz(command, "--causal", stdin=b"")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: there is no text\n"
+        f' hint: give a sentence, such as: attnviz {command} "I am learning this"\n'
+    )
+    assert "the text is empty" in attnviz(command, "-", stdin=b"").err
+
+
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
     own = guesses.OTHER_NAMES[name]
@@ -124,6 +165,9 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("--emb", "did you mean --embeddings?"),
         ("--zzz", "attnviz run --help-all lists the options"),
         ("--step", "--step belongs to attnviz steps"),
+        ("--steps", "attnviz steps shows every number on the way"),
+        ("--compare", "attnviz compare shows ways of attending side by side"),
+        ("--full-help", "did you mean --help-all?"),
     ],
 )
 def test_options_are_suggested_by_their_meaning(attnviz: Attnviz, option: str, hint: str) -> None:
@@ -132,6 +176,39 @@ def test_options_are_suggested_by_their_meaning(attnviz: Attnviz, option: str, h
     assert attnviz("run", "a", option).err == (
         f"error: attnviz run has no option {name}\n hint: {hint}\n"
     )
+
+
+def test_steps_that_are_nearly_an_option_of_steps_are_that(attnviz: Attnviz) -> None:
+    assert "hint: did you mean --step?" in attnviz("steps", "a", "--steps").err
+
+
+@pytest.mark.parametrize("word", ["list", "show"])
+def test_words_that_people_expect_as_commands_name_the_one_that_there_is(
+    attnviz: Attnviz, word: str
+) -> None:
+    result = attnviz(word)
+
+    assert result.status == 2
+    assert result.err.startswith(f"error: there is no command '{word}'\n hint: did you mean ")
+    assert "attnviz example list" in result.err
+    assert attnviz("run", word, "-t", "words").status == 0
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("columns", [40, 80])
+def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
+    command = [sys.executable, "-m", "attnviz", "steps", "a", "--step", "skores"]
+    shown, status = shown_on_terminal(command, {"NO_COLOR": "1"}, size=(24, columns))
+    told = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
+
+    assert status == 2
+    assert told[0] == "error: there is no step 'skores'"
+    assert told[1].startswith(" hint: did you mean 'scores'? known:")
+    assert len(told) > 2
+    assert all(len(line) <= columns for line in told)
+    assert all(line.startswith(" " * 7) and line[7] != " " for line in told[2:])
+    words = " ".join(line[7:] for line in told[1:]).replace(",", "").split()
+    assert {*OF_ATTENTION} <= {*words}
 
 
 def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:

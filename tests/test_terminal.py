@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -174,6 +176,30 @@ def test_words_are_written_downwards_over_their_columns() -> None:
     ]
 
 
+def heads_of(count: int, tokens: int, screen: Screen) -> list[str]:
+    each = many_words(tokens)
+    heads = [replace(each, title=f"weights · head {head}") for head in range(count)]
+    return [line.plain for line in lines(heads, screen)]
+
+
+def test_heads_of_halves_name_their_words_in_a_line_and_stand_equally_far_apart() -> None:
+    made = heads_of(12, 12, on_a_terminal())
+    row = next(line for line in made if line.startswith("1–2"))
+
+    assert "1 word0 · 2 word1 · 3 word2" in " ".join(made)
+    assert len({len(gap) for gap in re.findall(r"(?<=[▀▄·]) {2,}(?=[▀▄·])", row)}) == 1
+
+
+@pytest.mark.parametrize("tokens", [150, 300])
+def test_blocks_of_tokens_are_numbered_evenly_and_apart_from_the_title(tokens: int) -> None:
+    made = drawn(many_words(tokens), on_a_terminal())
+    ticks = [int(number) for number in made[1].split()]
+
+    assert made[0] == "weights"
+    assert len({second - first for first, second in pairwise(ticks)}) == 1
+    assert ticks[0] == 1
+
+
 @pytest.mark.parametrize("tokens", [21, 30, 40])
 def test_without_colour_what_explains_a_long_table_is_seen_above_it(tokens: int) -> None:
     made = drawn(many_words(tokens), on_a_terminal(colors="none"))
@@ -307,6 +333,13 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     numbers = [float(line.split()[2]) for line in bars]
     assert numbers == sorted(numbers, reverse=True)
     assert "2 tokens hidden by the mask" in text
+
+
+def test_a_word_that_is_longer_than_the_screen_is_cut_with_a_sign_of_it() -> None:
+    (grid,) = readings(trace(f"I {'a' * 90} am", tokenizer="words"), 0)
+    sentence = [line.plain for line in reading(grid, Screen(80))][3:6]
+
+    assert sentence[1].rstrip(RAMP) == "a" * 78 + "…"
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,17 @@ def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_pat
     assert names == ["05-scores.txt", "06-scaling.txt", "07-mask.txt", "08-softmax.txt"]
 
 
+@pytest.mark.parametrize("suffix", [".md", ".txt"])
+def test_a_conclusion_stands_below_the_heading_of_a_text_and_is_said_once(suffix: str) -> None:
+    view = attnviz.compare(TEXT, by="mask").view(repeats=2)
+    lines = [line for line in view.render(suffix).decode().split("\n") if line]
+
+    assert lines[0].removeprefix("# ") == "compared by mask"
+    assert lines[1].split()[:4] == view.headline.split()[:4]
+    assert len([line for line in lines if line == lines[1]]) == 1
+    assert suffix == ".md" or "\n".join(lines).count("row = query") == 1
+
+
 def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
     from attnviz import AttnvizError, trace
 

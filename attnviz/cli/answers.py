@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
@@ -64,10 +64,11 @@ def version() -> None:
     typer.echo(f"attnviz {__version__}")
 
 
-def _commands() -> list[str]:
-    from attnviz.cli.app import COMMANDS  # which names this file
+def _commands(typed: Mapping[str, Any]) -> list[str]:
+    from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS  # which names this file
 
-    return [*COMMANDS]
+    words = [*(typed.get("words") or ())]
+    return [*COMMANDS] if not words else [*EXAMPLE_COMMANDS] if words == ["example"] else []
 
 
 def help_(
@@ -78,7 +79,7 @@ def help_(
             "Command",
             metavar="[COMMAND]",
             help="A command, such as run, or example show.  [default: all of them]",
-            among=_commands,
+            among_by=_commands,
         ),
     ] = None,
 ) -> None:

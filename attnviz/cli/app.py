@@ -7,7 +7,9 @@ import os
 import pkgutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -47,6 +49,12 @@ EXAMPLE_COMMANDS = {
         "Recompute worked examples, and hold them against the printed digits.",
     ),
 }
+WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
+SHORTEST_LINE = 20  # columns, in which words are still worth keeping whole
+ELSEWHERE = {  # words that people expect to be commands
+    "list": "attnviz example list?",
+    "show": "attnviz example show? attnviz example list names what there is",
+}
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -67,6 +75,7 @@ class Commands(Parsing, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """With the usual command before options that are its own, and before a bare dash."""
+        ctx.meta[WORDS] = tuple(args)
         if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
             return super().parse_args(ctx, [self.usual, *args])
         return super().parse_args(ctx, args)
@@ -81,6 +90,8 @@ class Commands(Parsing, TyperGroup):
 
     def refuse_misspelt(self, ctx: Any, word: str) -> None:
         """A sentence is a text, and so is a word that is like no command."""
+        if word in ELSEWHERE:
+            raise AttnvizError(f"there is no command '{word}'", f"did you mean {ELSEWHERE[word]}")
         if guesses.resembles(word, self.table):
             raise unknown("command", word, self.table)
 
@@ -145,14 +156,22 @@ def _version(context: typer.Context, wanted: bool) -> None:
 
 def _install_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        typer.echo(f"wrote {completion.install()}; it takes effect in the next shell")
+        written = completion.install(_shell_after(context, "--install-completion"))
+        typer.echo(f"wrote {written}; it takes effect in the next shell")
         raise typer.Exit
 
 
 def _show_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        typer.echo(completion.script())
+        typer.echo(completion.script(_shell_after(context, "--show-completion")))
         raise typer.Exit
+
+
+def _shell_after(context: typer.Context, option: str) -> str | None:
+    """The shell that is named after an option, which may as well find out itself."""
+    words = context.meta[WORDS]
+    following = words[words.index(option) + 1 :] if option in words else ()
+    return next((word for word in following[:1] if not word.startswith("-")), None)
 
 
 _SHELLS = ", ".join(completion.SHELLS)
@@ -242,6 +261,16 @@ def _refuse(problem: str, hint: str) -> int:
     """Two lines on standard error: what is wrong, and what to try."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     typer.secho("error: ", err=True, nl=False, fg="red" if colored else None, color=colored)
-    typer.echo(printable(problem), err=True)
-    typer.echo(f" hint: {printable(hint)}", err=True)
+    typer.echo(_broken(problem), err=True)
+    typer.echo(f" hint: {_broken(hint)}", err=True)
     return 2
+
+
+def _broken(told: str) -> str:
+    """Where somebody looks at it, in lines that end between words, below each other."""
+    text, start = printable(told), len("error: ")
+    room = get_terminal_size().columns - start
+    if not sys.stderr.isatty() or room < SHORTEST_LINE or len(text) <= room:
+        return text
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * start).join(lines)

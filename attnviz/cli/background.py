@@ -8,7 +8,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TextIO
 
 from attnviz.errors import AttnvizError, unknown
@@ -21,7 +21,8 @@ QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\x1b\\)")
 LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
 PATIENCE = 0.05  # seconds, after which nothing counts
-LINGERING = 0.2  # more, in which an answer that comes late is still taken away
+LINGERING = 1.0  # after which a late answer is no longer waited for, to be taken away
+_UNANSWERED = ExitStack()  # terminals that still owe an answer, and are silent until they gave it
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as eyes weigh them
 
 
@@ -89,16 +90,27 @@ def _asked(ours: int, theirs: int) -> bytes:
     """
     if os.tcgetpgrp(ours) != os.getpgrp():
         return b""
-    with _unheard(ours) as drop:
+    with ExitStack() as until:
+        drop = until.enter_context(_unheard(ours))
         if select.select([ours], [], [], 0)[0]:
             return b""  # typed ahead, and not for us to take
         os.write(theirs, QUESTION)
         answer = _read(ours, PATIENCE)
-        if LAST_ANSWER.search(answer):
-            return answer
-        _read(ours, LINGERING)
-        drop()
+        if not LAST_ANSWER.search(answer):
+            until.callback(_take_away, ours, time.monotonic() + LINGERING, drop)
+            _UNANSWERED.enter_context(until.pop_all())
         return answer
+
+
+def settle() -> None:
+    """Take away what a terminal answers too late, before anybody else reads what is typed."""
+    _UNANSWERED.close()
+
+
+def _take_away(terminal: int, until: float, drop: Callable[[], None]) -> None:
+    with suppress(OSError):  # it has gone
+        if not LAST_ANSWER.search(_read(terminal, until - time.monotonic())):
+            drop()
 
 
 @contextmanager

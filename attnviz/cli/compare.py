@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,6 +36,12 @@ PANEL = "Comparison"
 _LISTED = ", ".join(
     f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
 )
+
+
+def _values(typed: Mapping[str, Any]) -> Sequence[str]:
+    """What the values of --values may be, which nobody waits for torch to hear."""
+    by = typed.get("by") or "scale"
+    return () if by == "device" or by not in ASPECTS else ASPECTS[by].values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,8 @@ class ComparisonOptions:
             help="Its values, with commas; each has sensible ones.",
             short="Its values, if not the usual ones: --by dim --values 8,64",
             example="8,64",
+            among_by=_values,
+            several=True,
         ),
     ] = None
     reference: Annotated[
@@ -163,8 +171,8 @@ def compare(
     settings = settings_of(text, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        source.ask_about_a_file(text.text, quiet=wanted.quiet)
-        words = source.read_or_given(text, matrices.given)
+        source.ask_about_two(text.text, chosen.other, quiet=wanted.quiet)
+        words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)

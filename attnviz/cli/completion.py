@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from attnviz.errors import AttnvizError
+import typer
+
+from attnviz.errors import AttnvizError, unknown
 
 VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
 SHELLS = ("bash", "zsh", "fish")
@@ -38,6 +41,19 @@ def completing(among: Names, *, several: bool = False) -> Callable[[str], list[t
     return complete
 
 
+def completing_by(
+    among: Callable[[Mapping[str, Any]], Names], *, several: bool = False
+) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """The same, where the names depend on what was typed before."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        return completing(among(context.params), several=several)(incomplete)
+
+    # Which parameter is which, typer reads off annotations.
+    complete.__annotations__ = {"context": typer.Context, "incomplete": str}
+    return complete
+
+
 def prepare() -> None:
     """Tell typer's protocol which shells there are, where a shell is asking."""
     if VARIABLE in os.environ:
@@ -46,28 +62,36 @@ def prepare() -> None:
         completion_init()
 
 
-def script() -> str:
-    """The lines that make the shell of this terminal complete attnviz."""
+def script(shell: str | None = None) -> str:
+    """The lines that make a shell complete attnviz; that of this terminal, if none is named."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     text: str = get_completion_script(
-        prog_name="attnviz", complete_var=VARIABLE, shell=shell_here()
+        prog_name="attnviz", complete_var=VARIABLE, shell=_named(shell)
     )
     return text
 
 
-def install() -> Path:
-    """Write those lines where this shell finds them when it starts."""
+def install(shell: str | None = None) -> Path:
+    """Write those lines where the shell finds them when it starts."""
     from typer.completion import install as written  # type: ignore[attr-defined]
 
     try:
-        path: Path = written(shell=shell_here(), prog_name="attnviz", complete_var=VARIABLE)[1]
+        path: Path = written(shell=_named(shell), prog_name="attnviz", complete_var=VARIABLE)[1]
     except OSError as error:
         raise AttnvizError(
             f"'{error.filename}' cannot be written: {(error.strerror or str(error)).lower()}",
             "attnviz --show-completion prints the lines, to be put elsewhere",
         ) from None
     return path
+
+
+def _named(shell: str | None) -> str:
+    if shell is None:
+        return shell_here()
+    if shell not in SHELLS:
+        raise unknown("completion for the shell", shell, SHELLS)
+    return shell
 
 
 def shell_here() -> str:

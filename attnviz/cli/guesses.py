@@ -69,6 +69,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("decimals", "precision-digits", "round"): "did you mean --digits?",
     ("no-mask", "bidirectional"): "did you mean --no-causal?",
     ("unscaled", "raw"): "did you mean --no-scale?",
+    ("full-help", "all-help", "long-help", "help-full"): "did you mean --help-all?",
+    ("steps", "step-by-step", "walk"): "attnviz steps shows every number on the way",
+    ("compare", "comparison", "diff"): "attnviz compare shows ways of attending side by side",
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
 }
@@ -90,6 +93,8 @@ def no_option(name: str, whole: str, command: Any, ctx: Any) -> AttnvizError:
 
 def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
     told = _SENTENCES.get(name.lstrip("-").replace("_", "-"), "")
+    if ctx.command_path in told and (spelt := _near(name, known, 0.8)):
+        return f"did you mean {spelt[0]}?"
     named = re.findall(r"--[\w-]+", told)
     if told and ("attnviz " in told or all(each in known for each in named)):
         return told

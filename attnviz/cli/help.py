@@ -5,13 +5,13 @@ typer's own boxes cost more time than the rest of --help.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from attnviz.cli.completion import Names, completing
+from attnviz.cli.completion import Names, completing, completing_by
 from attnviz.cli.parsing import Parsing, refuse_more
 
 ALL = "--help-all"
@@ -40,25 +40,37 @@ def in_section(
     short: str = "",
     example: str = "",
     among: Names | None = None,
+    among_by: Callable[[Mapping[str, Any]], Names] | None = None,
     several: bool = False,
     **more: Any,
 ) -> Any:
     """An option that the help lists under a heading; `among` are the names that it chooses from.
 
+    `among_by` finds them by what else was typed.
     With a `short` sentence it is one of the options that matter, which --help shows.
     """
     place = Heading(heading, short, example)
     if among is not None:
         more["autocompletion"] = completing(among, several=several)
+    if among_by is not None:
+        more["autocompletion"] = completing_by(among_by, several=several)
     return typer.Option(*names, help=help, rich_help_panel=place, **more)
 
 
 def positional(
-    heading: str, *, help: str, short: str = "", among: Names | None = None, **more: Any
+    heading: str,
+    *,
+    help: str,
+    short: str = "",
+    among: Names | None = None,
+    among_by: Callable[[Mapping[str, Any]], Names] | None = None,
+    **more: Any,
 ) -> Any:
     """The same for a word that stands without an option."""
     if among is not None:
         more["autocompletion"] = completing(among)
+    if among_by is not None:
+        more["autocompletion"] = completing_by(among_by)
     return typer.Argument(help=help, rich_help_panel=Heading(heading, short), **more)
 
 

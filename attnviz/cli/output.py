@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from attnviz.cli import background
 from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
@@ -91,17 +92,21 @@ def print_tables(view: View, wanted: OutputOptions, pictures: PictureOptions) ->
     from attnviz.renderers.terminal.lines import heading, printed
 
     console = Console(highlight=False, markup=False, emoji=False)
-    screen = screen_of(console, wanted, pictures)
-    lines = printed(view, screen, quiet=wanted.quiet)
-    # The heading may leave the screen at its top, and nobody need turn a page for it.
-    above = 0 if wanted.quiet else len(list(heading(view, screen)))
-    if len(lines) - above <= screen.rows or wanted.no_pager or not _paged(console, lines):
-        _print(console, lines)
+    try:
+        screen = screen_of(console, wanted, pictures)
+        lines = printed(view, screen, quiet=wanted.quiet)
+        # The heading may leave the screen at its top, and nobody need turn a page for it.
+        above = 0 if wanted.quiet else len(list(heading(view, screen)))
+        if len(lines) - above <= screen.rows or wanted.no_pager or not _paged(console, lines):
+            _print(console, lines)
+    finally:
+        background.settle()
 
 
 def _paged(console: Console, lines: Iterable[Text]) -> bool:
     from attnviz.cli.pager import page
 
+    background.settle()  # or a late answer would be taken for keys
     with console.capture() as text:
         _print(console, lines)
     return page(text.get())

@@ -37,17 +37,18 @@ def page(text: str) -> bool:
     command = os.environ.get("PAGER", LESS).strip()
     if command in NO_PAGERS or (command == LESS and shutil.which("less") is None):
         return False
-    running = subprocess.Popen(
-        command,
-        shell=True,  # PAGER is a line for a shell, as everywhere
-        stdin=subprocess.PIPE,
-        env=_environment(),
-        encoding=sys.stdout.encoding,
-        errors="backslashreplace",
-    )
     # Ctrl-C is for the pager, which is still there: whoever left would take its terminal along.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What is ignored the pager would ignore, too; a function of ours it does not inherit.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
+        running = subprocess.Popen(
+            command,
+            shell=True,  # PAGER is a line for a shell, as everywhere
+            stdin=subprocess.PIPE,
+            env=_environment(),
+            encoding=sys.stdout.encoding,
+            errors="backslashreplace",
+        )
         running.communicate(text)  # a reader who quits early has had enough
     finally:
         signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,16 +12,17 @@ from attnviz import files
 from attnviz.cli.making import TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.tokens.labels import printable
+from attnviz.wording.words import listed
 
 
-def read_or_given(source: TextOptions, given: str | None) -> str | None:
+def read_or_given(source: TextOptions, given: str | None, command: str) -> str | None:
     """The text; None if there is none and a file of matrices can say what it is about."""
     if given is not None and source.text is None and source.file is None:
         return None
-    return read(source)
+    return read(source, command)
 
 
-def read(source: TextOptions) -> str:
+def read(source: TextOptions, command: str) -> str:
     """The text, without the line break that ends a file."""
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")
@@ -28,18 +30,44 @@ def read(source: TextOptions) -> str:
         return _without_last_break(files.decoded(files.read(source.file), f"'{source.file}'"))
     if source.text is not None and source.text != "-":
         return source.text
-    if source.text is None and sys.stdin.isatty():
+    written = b"" if source.text is None and sys.stdin.isatty() else sys.stdin.buffer.read()
+    if source.text is None and not written:
         raise AttnvizError(
-            "there is no text", 'give a sentence, such as: attnviz run "I am learning this"'
+            "there is no text", f'give a sentence, such as: {command} "I am learning this"'
         )
-    return _without_last_break(files.decoded(sys.stdin.buffer.read(), "standard input"))
+    return _without_last_break(files.decoded(written, "standard input"))
 
 
 def ask_about_a_file(text: str | None, *, quiet: bool) -> None:
     """A text that is the name of a file is shown as the words that it is, and asked about."""
-    if text is not None and not quiet and _is_file(text):
-        asked = f"note: there is a file of this name: did you mean --file {text}?"
-        typer.echo(printable(asked), err=True)
+    if text is not None and _is_file(text):
+        _note(f"there is a file of this name: did you mean --file {text}?", quiet)
+
+
+def ask_about_two(first: str | None, second: str | None, *, quiet: bool) -> None:
+    """The same of two sentences: both may be names of files, or words of one sentence."""
+    files = [each for each in (first, second) if each is not None and _is_file(each)]
+    if first is None or second is None:
+        ask_about_a_file(first, quiet=quiet)
+    elif files:
+        texts = [f'"$(cat {shlex.quote(each)})"' if each in files else shlex.quote(each)
+                 for each in (first, second)]  # fmt: skip
+        _note(
+            f"the words {listed(files)} are compared, not what is in files of that name: "
+            f"did you mean {' '.join(texts)}?",
+            quiet,
+        )
+    elif not any(" " in each.strip() for each in (first, second)):
+        _note(
+            f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as they '
+            "are, two sentences of one word are compared",
+            quiet,
+        )
+
+
+def _note(told: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(printable(f"note: {told}"), err=True)
 
 
 def _is_file(name: str) -> bool:

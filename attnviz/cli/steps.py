@@ -40,6 +40,8 @@ class StepOptions:
             "with commas.",
             short="Show part: a name (--step scores), a number (5), or a range (5-8).",
             example="scores",
+            among=[*choosing.OF_ATTENTION, *choosing.NEEDS],
+            several=True,
         ),
     ] = None
     key: Annotated[

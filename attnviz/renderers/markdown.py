@@ -26,11 +26,11 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
-    parts = [title, escaped(view.screen.caption)]
+    parts = [title, escaped(view.conclusion), escaped(view.screen.caption)]
     grids = [table_of(each) for each in view.screen.panels if not isinstance(each, Section)]
     for each in view.screen.panels:
         parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
-    parts += map(escaped, view.closing)
+    parts += [escaped(each) for each in view.closing if each != view.conclusion]
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
 

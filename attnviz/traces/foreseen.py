@@ -15,6 +15,7 @@ from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_odd_rotary
+from attnviz.wording.words import counted
 
 
 def refuse_text(
@@ -33,7 +34,8 @@ def refuse_other_text(first: Tokens, second: Tokens, tokenizer: str) -> None:
     """A second sentence that cannot be held against the first place by place."""
     if len(first) != len(second):
         raise AttnvizError(
-            f"the first sentence has {len(first)} tokens ({tokenizer}), the second {len(second)}: "
+            f"the first sentence has {counted(len(first), 'token')} ({tokenizer}), the second "
+            f"{len(second)}: "
             "place by place they cannot be compared",
             "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
         )

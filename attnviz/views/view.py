@@ -123,8 +123,15 @@ class View:
         return tuple(each for each in self.screen.panels if isinstance(each, Section))
 
     @property
+    def conclusion(self) -> str:
+        """The headline, where it is a sentence that is said in the end: too long for a heading."""
+        return self.headline if self.headline in self.closing else ""
+
+    @property
     def overhead(self) -> str:
         """The headline of a text, unless its only section says the same."""
+        if self.conclusion:
+            return self.title
         alone = [each.heading for each in self.sections] == [self.headline]
         return "" if alone else self.headline
 

@@ -40,7 +40,8 @@ def ruler(axis: Axis, width: int) -> list[str]:
     """Numbers over blocks, each beginning above its own, as many as find room."""
     line = ""
     step = max(APART, math.ceil((max(map(len, axis.numbers)) + 1) / width))
-    for place in (0, *range(step - 1, len(axis), step)):
+    pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
+    for place in (0, *range(step if pooled else step - 1, len(axis), step)):
         number = axis.numbers[place].split("–")[0]
         start = place * width
         if start >= len(line) + bool(line) and start + len(number) <= len(axis) * width:

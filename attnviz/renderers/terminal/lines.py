@@ -41,8 +41,10 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    heading = [Text(line) for line in (view.overhead, view.screen.caption) if line]
-    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.closing, screen)]
+    above = (view.overhead, view.conclusion, view.settings, view.screen.caveat)
+    heading = [Text(line) for line in above if line]
+    told = [each for each in view.closing if each != view.conclusion]
+    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(told, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
     return [f"{text.strip()}\n".encode()]
 

@@ -72,7 +72,7 @@ def _sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
 
 
 def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:
-    label = set_cell_size(label, screen.room - 1) if cell_len(label) >= screen.room else label
+    label = sized(label, screen.room - 1) if cell_len(label) >= screen.room else label
     if grid.hidden[row, column]:
         return Text(label if screen.colored else label + HIDDEN, DIM)
     values = grid.values[row, column : column + 1]

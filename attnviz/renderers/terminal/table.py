@@ -15,7 +15,7 @@ from rich.text import Text
 from attnviz.renderers.terminal import headings
 from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
 from attnviz.renderers.terminal.row_names import pair_names, range_names, row_names, width_of
-from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, PLAIN, Screen, sized
+from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, HIDDEN, PLAIN, Screen, sized
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_text
 
@@ -61,6 +61,11 @@ class Table:
         return bool(self._title_above) + len(self._headings) + len(self.names)
 
     @property
+    def beyond(self) -> int:
+        """How much wider it is than its names and cells: so wide is its title."""
+        return self.width - self.label_width - self.cells_width
+
+    @property
     def cells_width(self) -> int:
         return len(self.grid.columns) * self.form.width
 
@@ -91,7 +96,7 @@ class Table:
     @property
     def _title_in_corner(self) -> bool:
         """Where lines are dear, the title of a map that stands alone stands over its names."""
-        short = cell_len(self.grid.title) < self.label_width
+        short = cell_len(self.grid.title) + GAP <= self.label_width
         return self.alone and short and self.form.cells == "halves"
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -27,6 +27,8 @@ from attnviz.wording.words import counted
 
 ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
 LISTED = 40  # tokens that the columns stand for
+BETWEEN_TITLES = 2  # columns, of tables that are narrower than their titles
+MOST_LINES = 2  # that list the tokens of rows
 ABOVE = 5  # lines over the tables, which stay on the screen where words are written downwards
 LONGEST_ACROSS = 11  # letters of a word that stands over numbers
 FEW_ROWS = 2  # are drawn in full height
@@ -192,15 +194,22 @@ def _packed(made: Sequence[Table], screen: Screen) -> Rows:
 
 def _beside(tables: Sequence[Table]) -> Iterator[Text]:
     """The tables of one row, line by line; below a shorter one there is nothing."""
+    starts = _starts(tables)
     for parts in zip_longest(*(table.lines() for table in tables), fillvalue=Text(end="")):
         line = Text(end="")
-        for place, (table, part) in enumerate(zip(tables, parts, strict=True)):
-            if place:
-                line.append(" " * GAP)
+        for start, part in zip(starts, parts, strict=True):
+            line.append(" " * (start - line.cell_len))
             line.append_text(part)
-            if table is not tables[-1]:
-                line.append(" " * (table.width - part.cell_len))
         yield line
+
+
+def _starts(tables: Sequence[Table]) -> list[int]:
+    """Where each begins: as far from the cells before it as all others, if there is room."""
+    gap = max(GAP, max(table.beyond for table in tables) + BETWEEN_TITLES)
+    apart = [table.width - table.beyond + gap for table in tables]
+    close = [table.width + GAP for table in tables]
+    fits = sum(apart[:-1]) + tables[-1].width <= tables[0].screen.room
+    return [0, *accumulate((apart if fits else close)[:-1])]
 
 
 def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
@@ -210,6 +219,7 @@ def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
     yield from wrapped(grid.note, screen)
     if table.form.heading == "numbers":
         yield from wrapped(_other_tokens(grid), screen)
+        yield from _tokens_of_rows(table)
     yield from wrapped(table.grid.pooled, screen)
     if not numbers:
         yield from legend([each.grid for tables in rows for each in tables], screen)
@@ -229,6 +239,15 @@ def _other_tokens(grid: Grid) -> str:
     if set(grid.columns.names) <= set(grid.rows.names) or len(grid.columns) > LISTED:
         return ""
     return f"columns: {' · '.join(grid.columns.names)}"
+
+
+def _tokens_of_rows(table: Table) -> list[Text]:
+    """What the numbers beside halves stand for, where a line or two can say so."""
+    halves = table.form.cells == "halves" and not table.form.pairs
+    if not halves or table.grid.pooled or not any(table.grid.rows.labels):
+        return []
+    told = list(wrapped(" · ".join(table.grid.rows.names), table.screen))
+    return told if len(told) <= MOST_LINES else []
 
 
 def _missing(grid: Grid, table: Table) -> str:
