@@ -45,9 +45,9 @@ from attnviz.renderers.picture.flow import (
     flow,
 )
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.layout import FEW_STRETCH
 from attnviz.renderers.picture.lettering import SLIDE
 from attnviz.renderers.picture.pages import GROWN, LARGER, page
+from attnviz.renderers.picture.panel_rows import FEW_STRETCH
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
