@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -14,9 +14,10 @@ LONGEST_DOWN = 12  # letters of a word that is written downwards
 APART = 5  # columns of blocks from one number to the next, at least
 
 
-def across(axis: Axis, width: int) -> list[str]:
+def across(axis: Axis, widths: Sequence[int]) -> list[str]:
     """Words over numbers, where each has room."""
-    return ["".join(_on_the_right(isolated(label), width) for label in axis.labels)]
+    words = zip(axis.labels, widths, strict=True)
+    return ["".join(_on_the_right(isolated(label), width) for label, width in words)]
 
 
 def widest_word(axis: Axis) -> int:

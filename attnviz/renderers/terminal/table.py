@@ -35,6 +35,10 @@ class Form:
     width: int
     heading: Literal["across", "down", "numbers"] = "numbers"
     pairs: bool = False
+    widths: tuple[int, ...] = ()  # of columns that are as wide as their words
+
+    def width_of(self, column: int) -> int:
+        return self.widths[column] if self.widths else self.width
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,7 @@ class Table:
 
     @property
     def cells_width(self) -> int:
-        return len(self.grid.columns) * self.form.width
+        return sum(map(self.form.width_of, range(len(self.grid.columns))))
 
     @cached_property
     def label_width(self) -> int:
@@ -88,7 +92,7 @@ class Table:
     def _headings(self) -> list[str]:
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
         if self.form.heading == "across":
-            return headings.across(columns, width)
+            return headings.across(columns, [*map(self.form.width_of, range(len(columns)))])
         if self.form.heading == "down":
             return headings.down(columns, width, numbers=numbers)
         return (headings.numbered if numbers else headings.ruler)(columns, width)
@@ -139,8 +143,9 @@ class Table:
         values, hidden = self.grid.values[row], self.grid.hidden[row].tolist()
         width = self.form.width
         if self.form.cells == "numbers":
-            for value, masked in zip(values.tolist(), hidden, strict=True):
-                yield f"{cell_text(value, masked, self.write, HIDDEN):>{width}}"
+            for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
+                text = cell_text(value, masked, self.write, HIDDEN)
+                yield f"{text:>{self.form.width_of(column)}}"
             return
         shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
         for text, masked in zip(shown, hidden, strict=True):

@@ -30,6 +30,7 @@ LISTED = 40  # tokens that the columns stand for
 BETWEEN_TITLES = 2  # columns, of tables that are narrower than their titles
 MOST_LINES = 2  # that list the tokens of rows
 ABOVE = 5  # lines over the tables, which stay on the screen where words are written downwards
+LONGEST_FITTED = 16  # letters of a word, where each column is as wide as its own
 LONGEST_ACROSS = 11  # letters of a word that stands over numbers
 FEW_ROWS = 2  # are drawn in full height
 
@@ -96,6 +97,9 @@ def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
         width = max(_number_width(grid, alike, screen) for grid in alike)
         if 0 < words <= LONGEST_ACROSS:
             yield Form("numbers", max(width, words + 1), "across")
+        if 0 < words <= LONGEST_FITTED:
+            own = tuple(max(width, cell_len(label) + 1) for label in first.columns.labels)
+            yield Form("numbers", width, "across", widths=own)
         if downwards:
             yield Form("numbers", width, "down")
         yield Form("numbers", width)
