@@ -151,8 +151,8 @@ def test_who_wants_no_notes_gets_none(attnviz: Attnviz) -> None:
 
 
 def test_rows_after_dropout_are_not_said_to_sum_to_1(attnviz: Attnviz) -> None:
-    assert "sums to 1" in attnviz("run", "a b", "--query", "2").out
-    assert "sums to 1" not in attnviz("run", "a b", "--dropout", "0.5", "--query", "2").out
+    assert "the weights sum to 1" in attnviz("run", "a b", "--query", "2").out
+    assert "sum to 1" not in attnviz("run", "a b", "--dropout", "0.5", "--query", "2").out
 
 
 @pytest.mark.parametrize("name", [each for each in names() if each.startswith("mistake-")])

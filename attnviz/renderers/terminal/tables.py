@@ -209,11 +209,12 @@ def _beside(tables: Sequence[Table]) -> Iterator[Text]:
 
 def _starts(tables: Sequence[Table]) -> list[int]:
     """Where each begins: as far from the cells before it as all others, if there is room."""
-    gap = max(GAP, max(table.beyond for table in tables) + BETWEEN_TITLES)
-    apart = [table.width - table.beyond + gap for table in tables]
-    close = [table.width + GAP for table in tables]
-    fits = sum(apart[:-1]) + tables[-1].width <= tables[0].screen.room
-    return [0, *accumulate((apart if fits else close)[:-1])]
+    widest = max(table.beyond for table in tables)
+    for gap in (widest + GAP, max(GAP, widest + BETWEEN_TITLES)):
+        apart = [table.width - table.beyond + gap for table in tables]
+        if sum(apart[:-1]) + tables[-1].width <= tables[0].screen.room:
+            return [0, *accumulate(apart[:-1])]
+    return [0, *accumulate(table.width + GAP for table in tables[:-1])]
 
 
 def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
