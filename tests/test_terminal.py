@@ -104,7 +104,7 @@ def test_many_heads_stand_beside_each_other_and_stay_on_the_screen(heads: int) -
 def test_what_stands_beside_a_table_of_the_same_rows_does_not_name_them_again() -> None:
     text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(60))
 
-    assert "3 learning  .14 .29 .57   ·    .14 .29 .57   ·" in text
+    assert "3 learning  .14 .29      .57    ·    .14 .29      .57    ·" in text
     unlike = causal_weights("other", "we", "are", "here", "now")
     apart = drawn_together([causal_weights("one"), replace(unlike, columns=words(*LABELS))])
     assert [line for line in apart if "3 learning" in line and "3 here" in line]
@@ -210,14 +210,25 @@ def test_without_colour_what_explains_a_long_table_is_seen_above_it(tokens: int)
 
 
 @pytest.mark.parametrize("height", [None, 24])
-def test_words_stand_over_tables_of_few_rows_that_stand_side_by_side(height: int | None) -> None:
+def test_words_stand_over_columns_that_are_as_wide_as_they_are(height: int | None) -> None:
     text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(80, height))
+
+    assert text[1].split() == [*LABELS, *LABELS]
+    assert [line for line in text if "1 I" in line and line.count("1.0") == 2]
+    for column, word in enumerate(LABELS):
+        end = text[1].index(word) + len(word)
+        numbers = [line[:end].split()[-1] for line in text[2:6]]
+        assert all(number == "·" or number[0] in ".1" for number in numbers), column
+
+
+@pytest.mark.parametrize("height", [None, 24])
+def test_words_are_written_downwards_where_they_do_not_fit_across(height: int | None) -> None:
+    text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(48, height))
     above = text[1 : next(place for place, line in enumerate(text) if line.startswith("1 I"))]
     read = ["".join(line[column] for line in above if len(line) > column).strip()
             for column in (13, 17, 21, 25)]  # fmt: skip
 
     assert read == [*LABELS]
-    assert [line for line in text if "1 I" in line and line.count("1.0") == 2]
 
 
 def test_explicit_numbers_are_written_whatever_the_height() -> None:

@@ -21,7 +21,7 @@ QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\x1b\\)")
 LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
 PATIENCE = 0.05  # seconds, after which nothing counts
-LINGERING = 1.0  # after which a late answer is no longer waited for, to be taken away
+LINGERING = 0.5  # after which a late answer is no longer waited for, to be taken away
 _UNANSWERED = ExitStack()  # terminals that still owe an answer, and are silent until they gave it
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as eyes weigh them
 
