@@ -185,6 +185,12 @@ def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, 
         assert all(panel.number_size for panel in layout.panels)
 
 
+def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> None:
+    labels = {bar.scale.label for bar in together("plain", "16:9").bars}
+
+    assert {"value", "score", "weight", "weighted"} <= labels
+
+
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
     for heading, layout in slides("causal, followed", "16:9"):
         (title,) = (word for word in layout.words if word.text == heading)
