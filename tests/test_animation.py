@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.palettes import indexed
+from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import only_new
 from attnviz.renderers.picture.stills import stills
+from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
 from tests.test_sections import TOKENS, path, scores_section
@@ -105,6 +109,35 @@ def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
 
     assert apart.max() <= 40
     assert apart.mean() < 0.2
+
+
+def test_every_frame_says_what_is_random_and_what_made_it() -> None:
+    walk = steps("I am learning this", variant="causal", query="learning", step="5,6").view()
+    shown: list[list[str]] = []
+
+    def noted(layout: Layout, look: Look) -> Figure:
+        shown.append([word.text for word in layout.words])
+        return draw_layout(layout, look)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(animation, "draw_layout", noted)
+        patched.setattr(animation, "only_new", lambda before, layout: None)
+        count = len(frames(opened(walk)))
+
+    assert len(shown) == count == 2 + 4 + 1
+    assert all(walk.settings in texts for texts in shown)
+    assert all(any(walk.picture.caveat in text for text in texts) for texts in shown)
+
+
+def test_the_tables_of_a_moment_have_a_quarter_of_the_height_and_all_of_the_width() -> None:
+    walk = steps("I am learning this", variant="causal", query="learning").view()
+    for section in (each for each in walk.sections if each.moments):
+        layout = stills(section.moments, Look(size=animation.FRAME), Captions())[0]
+        boxes = [panel.box for panel in layout.panels]
+        top, foot = max(box[1] + box[3] for box in boxes), min(box[1] for box in boxes)
+
+        assert top - foot > 0.25 * layout.size[1], section.heading
+        assert max(box[0] + box[2] for box in boxes) > 0.75 * layout.size[0]
 
 
 def test_moments_of_a_step_do_not_jump() -> None:

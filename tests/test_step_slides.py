@@ -125,7 +125,7 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
         layout = layout_of(view.of_section(section), look)
         refuse_what_cannot_be_read(layout)
         for panel in layout.panels:
-            assert panel.box[3] / len(panel.grid.rows) >= 0.15, section.heading
+            assert panel.box[3] / min(len(panel.grid.rows), 5) >= 0.15, section.heading
         for start, stop in (stroke.points for stroke in layout.strokes if stroke.head):
             assert np.linalg.norm(np.array(stop) - np.array(start)) > 1, section.heading
 
@@ -183,6 +183,12 @@ def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, 
     assert min(sizes(layout)) * 13.333 / layout.size[0] >= 10 - 1e-6
     if size == "natural":
         assert all(panel.number_size for panel in layout.panels)
+
+
+def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> None:
+    labels = {bar.scale.label for bar in together("plain", "16:9").bars}
+
+    assert {"value", "score", "weight", "weighted"} <= labels
 
 
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:

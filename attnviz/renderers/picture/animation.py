@@ -57,7 +57,9 @@ def gif(view: View, look: Look) -> list[bytes]:
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         groups = _of_one_scale(pooled(groups_with_glyphs(view.picture.groups), look))
-        frames = list(_frames(groups, look, captions_with_glyphs(captions)))
+        below = replace(captions, title="", notes=view.picture.caveat)
+        around = captions_with_glyphs(captions), captions_with_glyphs(below)
+        frames = list(_frames(groups, look, *around))
         last = frames[-1].layout
         size = _pixels(last.size, look if asked else _coarser(look, last))
         pictures = _pictures([frame.layout for frame in frames], look, size)
@@ -84,15 +86,18 @@ def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
     return panel.scaled(scales) if isinstance(panel, Section) else panel
 
 
-def _frames(groups: Sequence[Group], look: Look, captions: Captions) -> Iterator[Frame]:
+def _frames(
+    groups: Sequence[Group], look: Look, captions: Captions, below: Captions
+) -> Iterator[Frame]:
+    """Every frame has the same small print: nothing may jump."""
     panels = [panel for group in groups for panel in group.all]
     moving = [each for each in panels if isinstance(each, Section)]
     whole = _on_a_slide(groups, look, captions) if moving else page(groups, look, captions)
     if len(panels) > 1 or any(each.moments for each in moving):
         for each in panels:
-            yield _step(each, look, whole.size)
+            yield _step(each, look, whole.size, below)
         for section in moving:
-            yield from _moments(section, look, whole.size)
+            yield from _moments(section, look, whole.size, below)
     yield Frame(whole, look.seconds * LAST_SHARE)
 
 
@@ -103,28 +108,28 @@ def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions) -> Layo
         return page(groups, replace(look, size=look.size or FRAME), captions)
 
 
-def _step(each: Drawable, look: Look, size: Size) -> Frame:
+def _step(each: Drawable, look: Look, size: Size, below: Captions) -> Frame:
     """A step on a page of its own."""
     if isinstance(each, Section):
-        return Frame(_alone([each], look, size)[0], look.seconds)
+        return Frame(_alone([each], look, size, below)[0], look.seconds)
     look = replace(look, size=size)
-    return Frame(page([Group("alone", (each,))], look, Captions()), look.seconds)
+    return Frame(page([Group("alone", (each,))], look, below), look.seconds)
 
 
-def _moments(section: Section, look: Look, size: Size) -> Iterator[Frame]:
+def _moments(section: Section, look: Look, size: Size, below: Captions) -> Iterator[Frame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
         told = ""
-        layouts = _alone(section.moments, look, size)
+        layouts = _alone(section.moments, look, size, below)
         for moment, layout in zip(section.moments, layouts, strict=True):
             share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
             yield Frame(layout, max(look.seconds * share, SHORTEST_MOMENT))
             told = moment.about
 
 
-def _alone(sections: Sequence[Section], look: Look, size: Size) -> list[Layout]:
+def _alone(sections: Sequence[Section], look: Look, size: Size, below: Captions) -> list[Layout]:
     """Each on a page of its own, whose letters are as large beside it as those of a slide."""
-    return stills(sections, replace(look, size=size), Captions())
+    return stills(sections, replace(look, size=size), below)
 
 
 def _pixels(size: tuple[float, float], look: Look) -> tuple[int, int]:

@@ -223,7 +223,7 @@ def size_of(
     rows, columns = each.values.shape
     most = 0 if fine else MOST_NUMBERED
     wide, high = _cell(each, rows, columns, most)
-    if max(rows, columns) > most:
+    if max(rows, columns) > MOST_NUMBERED:
         wider = min(wider, 1.0)
     if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
         wider = max(min(wider, FEW_STRETCH * high / wide), 1.0)

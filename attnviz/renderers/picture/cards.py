@@ -58,6 +58,7 @@ class Card:
     most: int = 0  # lines of sums
     plain: bool = False  # whether it goes without its small print,
     fine: bool = False  # and has small cells, whose colours take the place of numbers
+    keyed: bool = True  # whether it is always wide enough for a key to its colours
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def thin(card: Card) -> Card:
 def least_width(card: Card) -> float:
     """What its words need, whatever its tables do."""
     heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
-    scales = () if card.fine else scales_of(card.drawn)
+    scales = scales_of(card.drawn) if card.keyed else ()
     keys = max((_key_width(scale) for scale in scales), default=0.0)
     return max(heading + keys, _least_of_sums(card), 0.0 if card.drawn else WORDS_ALONE)
 

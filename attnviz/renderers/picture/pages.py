@@ -138,9 +138,10 @@ def _thinned(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
     """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
     warnings.warn(Note(TOO_FULL), stacklevel=2)
     without_numbers = [thin(card) for card in cards]
-    ways = ((each, frame) for each in (cards, without_numbers) for frame in frames)
+    without_keys = [replace(card, keyed=False) for card in without_numbers]
+    ways = product((cards, without_numbers, without_keys), frames)
     readable = (_readable(each, frame, [0]) for each, frame in ways)
-    return next(filter(None, readable), None) or _smaller(_with(without_numbers, 0), frames[-1])
+    return next(filter(None, readable), None) or _smaller(_with(without_keys, 0), frames[-1])
 
 
 def _smaller(cards: Sequence[Card], frame: Frame) -> Layout:
