@@ -8,8 +8,8 @@ for theme in light dark; do
   attnviz run "Your journey starts with one step" --variant causal --show weights --as terminal \
     --theme $theme -o terminal-$theme.svg -q
 done
-attnviz steps "$S" --step 5 --query learning --key this -o slide-1.png --size 16:9 --dpi 72 -q
-attnviz run "$S" --show queries,keys,scores -o slide-2.png --size 16:9 --dpi 72 -q
+attnviz steps "$S" --dim 4 --step 5 --query this --key am -o slide-1.png --size 16:9 --dpi 72 -q
+attnviz run "$S" --dim 4 --show queries,keys,scores -o slide-2.png --size 16:9 --dpi 72 -q
 attnviz compare "$S" -o slide-3.png --size 16:9 --dpi 72 -q
 attnviz steps "$S" --step softmax --query learning -o slide-4.png --size 16:9 --dpi 72 -q
 attnviz run "$T" --variant causal -o slide-5.png --size 16:9 --dpi 72 -q

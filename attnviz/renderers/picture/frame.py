@@ -13,7 +13,7 @@ from attnviz.renderers.picture.lettering import POINT, Lettering, Size
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 
-SMALLER = (1.0, 0.85, 0.72)  # headlines that need more lines are set in smaller letters
+SMALLER = ((1, 1.0), (2, 0.85), (2, 0.77), (3, 0.72))  # lines of a headline, and how large each is
 MOST_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 AIR = 0.55  # between the headline and the panels, in letters of the headline
@@ -84,12 +84,12 @@ def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
 def headline(text: str, size: float, width: float) -> Iterator[Line]:
     """One line of large letters, or a few that are smaller."""
     words = KEPT_TOGETHER.sub("\u00a0of\u00a0", text).split(" ")
-    for most, share in enumerate(SMALLER, start=1):
+    for most, share in SMALLER:
         lines = wrapped(words, " ", size * share * BOLD, width)
         if len(lines) <= most:
             break
     for line in lines:
-        fitting, points = fitted(line, size * share, size * SMALLER[-1] / 2, width / BOLD)
+        fitting, points = fitted(line, size * share, size * SMALLER[-1][1] / 2, width / BOLD)
         yield Line(fitting, points, bold=True)
 
 
