@@ -13,7 +13,7 @@ from attnviz.renderers.picture.lettering import POINT, Lettering, Size
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 
-SMALLER = ((1, 1.0), (2, 0.85), (2, 0.77), (3, 0.72))  # lines of a headline, and how large each is
+SMALLER = ((1, 1.0), (2, 0.85), (2, 0.7), (3, 0.7))  # lines of a headline, and how large each is
 MOST_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 AIR = 0.55  # between the headline and the panels, in letters of the headline
