@@ -10,8 +10,9 @@ READY  := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/attnviz run "I am learning this"
 
+# A file of tests goes to one worker: some of its tests share what takes long to make.
 test: $(READY)
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

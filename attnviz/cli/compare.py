@@ -171,7 +171,6 @@ def compare(
     settings = settings_of(text, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        source.ask_about_two(text.text, chosen.other, quiet=wanted.quiet)
         words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         foreseen.refuse_other(words, chosen.other, settings)
@@ -179,7 +178,9 @@ def compare(
         comparison = compared(words, settings, chosen, command)
     else:
         comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
-    output.deliver(viewed(comparison, chosen, wanted), wanted, pictures)
+    view = viewed(comparison, chosen, wanted)
+    source.ask_about_two(text.text, chosen.other, quiet=wanted.quiet)  # of what is not refused
+    output.deliver(view, wanted, pictures)
 
 
 def _of_a_file(

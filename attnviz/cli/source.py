@@ -57,7 +57,7 @@ def ask_about_two(first: str | None, second: str | None, *, quiet: bool) -> None
             f"did you mean {' '.join(texts)}?",
             quiet,
         )
-    elif not any(" " in each.strip() for each in (first, second)):
+    elif all(len(each.split()) == 1 for each in (first, second)):
         _note(
             f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as they '
             "are, two sentences of one word are compared",
