@@ -171,6 +171,7 @@ def compare(
     settings = settings_of(text, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
+        source.ask_about_files(text.text, chosen.other, quiet=wanted.quiet)
         words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         foreseen.refuse_other(words, chosen.other, settings)
@@ -179,7 +180,7 @@ def compare(
     else:
         comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
     view = viewed(comparison, chosen, wanted)
-    source.ask_about_two(text.text, chosen.other, quiet=wanted.quiet)  # of what is not refused
+    source.ask_about_words(text.text, chosen.other, quiet=wanted.quiet)
     output.deliver(view, wanted, pictures)
 
 

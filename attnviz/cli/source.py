@@ -44,8 +44,8 @@ def ask_about_a_file(text: str | None, *, quiet: bool) -> None:
         _note(f"there is a file of this name: did you mean --file {text}?", quiet)
 
 
-def ask_about_two(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """The same of two sentences: both may be names of files, or words of one sentence."""
+def ask_about_files(first: str | None, second: str | None, *, quiet: bool) -> None:
+    """The same of two sentences, of which either may be the name of a file."""
     files = [each for each in (first, second) if each is not None and _is_file(each)]
     if first is None or second is None:
         ask_about_a_file(first, quiet=quiet)
@@ -57,7 +57,12 @@ def ask_about_two(first: str | None, second: str | None, *, quiet: bool) -> None
             f"did you mean {' '.join(texts)}?",
             quiet,
         )
-    elif all(len(each.split()) == 1 for each in (first, second)):
+
+
+def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> None:
+    """Two single words, that are no names of files, may be meant as one sentence."""
+    words = [each for each in (first, second) if each and len(each.split()) == 1]
+    if len(words) == 2 and not any(map(_is_file, words)):
         _note(
             f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as they '
             "are, two sentences of one word are compared",
