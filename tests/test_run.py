@@ -179,12 +179,12 @@ def test_a_query_is_shown_with_all_that_it_reads(attnviz: Attnviz) -> None:
     assert "every row is shown" not in whole
 
 
-def test_heads_of_one_part_are_written_in_one_way(attnviz: Attnviz) -> None:
+def test_heads_of_one_part_are_written_in_one_way(attnviz: Attnviz, samples: Path) -> None:
     asked = ["run", "I am learning this", "-v", "multi-head", "--query", "learning"]
 
     for more in ([], ["-o", "a.md"]):
         result = attnviz(*asked, "--show", "masked", *more)
-        out = Path("a.md").read_text() if more else result.out
+        out = (samples / "a.md").read_text("utf-8") if more else result.out
         assert "-0.07" in out
         assert "e-02" not in out
 
