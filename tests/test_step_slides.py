@@ -110,7 +110,11 @@ def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
 
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> None:
-    refuse_what_cannot_be_read(together(name, size))
+    layout = together(name, size)
+
+    refuse_what_cannot_be_read(layout)
+    for section in walked(name).view().sections:
+        assert any(text.startswith(section.number) for text in texts(layout)), section.heading
 
 
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
