@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint format golden pictures bench clean
+.PHONY: demo test fuzz lint format golden pictures bench clean
 
 demo: $(READY)
 	$(BIN)/attnviz run "I am learning this"
@@ -13,6 +13,10 @@ demo: $(READY)
 # A file of tests goes to one worker: some of its tests share what takes long to make.
 test: $(READY)
 	$(BIN)/pytest -q -n auto --dist loadfile
+
+# Calls that nobody would make on purpose, seven times as many as the tests make.
+fuzz: $(READY)
+	$(BIN)/pytest -q -n auto --dist load tests/test_hostile.py --calls 20000
 
 lint: $(READY)
 	$(BIN)/ruff check .

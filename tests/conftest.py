@@ -57,6 +57,7 @@ Attnviz = Callable[..., Result]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+    parser.addoption("--calls", type=int, default=3000, help="how many calls test_hostile makes up")
 
 
 UNSET = (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME")

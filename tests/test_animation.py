@@ -13,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
-from attnviz.errors import Note
+from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
 from attnviz.renderers.picture.drawing import draw_layout
@@ -199,6 +199,13 @@ def test_every_frame_has_the_size_that_is_asked_for() -> None:
     made = opened(view_of(*path(moments=1)), size=(7.3, 5.0), dpi=90)
 
     assert {frame.shape for frame in frames(made)} == {(450, 657, 3)}
+
+
+def test_more_pixels_than_memory_holds_of_all_frames_are_refused() -> None:
+    with pytest.raises(AttnvizError, match="20,000 pixels, and at most 4,000") as refused:
+        render(view_of(*path(moments=1)), ".gif", size=(40, 40), dpi=500)
+
+    assert refused.value.hint == "try --dpi 100"
 
 
 def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from attnviz.errors import Note
+from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
@@ -35,7 +35,8 @@ from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
 FRAME = (12.8, 7.2)  # inches
-LONGEST_SIDE = 1920  # pixels
+LONGEST_SIDE = 1920  # pixels, unless somebody says how fine,
+LARGEST_SIDE = 4000  # and even then: every frame is kept until the last is drawn
 # Of the time for a step, which has a paragraph to read:
 OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
 MOMENT_SHARE = 0.16  # for one in which a cell is
@@ -132,8 +133,14 @@ def _alone(sections: Sequence[Section], look: Look, size: Size, below: Captions)
     return stills(sections, replace(look, size=size), below)
 
 
-def _pixels(size: tuple[float, float], look: Look) -> tuple[int, int]:
+def _pixels(size: Size, look: Look) -> tuple[int, int]:
     assert look.dpi is not None
+    if max(size) * look.dpi > LARGEST_SIDE:
+        raise AttnvizError(
+            f"{max(size):g} inches at {look.dpi} dpi are {max(size) * look.dpi:,.0f} pixels, and "
+            f"at most {LARGEST_SIDE:,} can be animated",
+            f"try --dpi {int(LARGEST_SIDE / max(size))}",
+        )
     return int(size[0] * look.dpi), int(size[1] * look.dpi)
 
 

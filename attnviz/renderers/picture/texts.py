@@ -15,6 +15,7 @@ from attnviz.views.grids.grid import Curve, Curves, Grid
 BOLD = 1.15  # bold letters are so much wider
 ABOVE_A_PANEL = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
+NARROWEST = 0.2  # of its size: no letter takes less
 SHORTENED = 0.95  # of its letters a line keeps each time that it is cut
 SHRINKING = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
 BROKEN = 0.3  # of the worth of titles that stand on one line
@@ -155,6 +156,9 @@ def panel_titles(
 
 def fitted(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
     """A line made smaller until it fits, and then shorter."""
+    most = int(room / (NARROWEST * smallest * POINT)) + 1
+    if len(text) > most:  # measuring what cannot fit would take long
+        text = f"{text[:most]}…"
     fitting = min(size, size * room / max(text_width(text, size), 1e-6))
     while fitting < smallest and len(text) > 1 and text_width(text, smallest) > room:
         text = text[: max(1, int(len(text) * SHORTENED) - 1)].rstrip("…") + "…"

@@ -1,0 +1,1 @@
+"""Calls that nobody would make on purpose, and what must never come of one."""

@@ -1,0 +1,204 @@
+"""Calls of the command line by chance, each from a seed of its own.
+
+Options and their names come from the commands themselves, so that a new option is tried as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any
+
+import typer
+
+from attnviz.cli.app import app
+from attnviz.renderers import suffixes
+from tests.hostile import contents, words
+
+SLOW = (".png", ".pdf", ".svg", ".gif")  # pictures, which are drawn now and then
+SCREENS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {"COLUMNS": "40"},
+    {"COLUMNS": "200", "FORCE_COLOR": "1"},
+    {"COLUMNS": "1"},
+    {"COLUMNS": "x", "LINES": "-1"},
+    {"ATTNVIZ_THEME": "nonsense", "PAGER": "nonsense"},
+    {"SOURCE_DATE_EPOCH": "x"},
+    {"TERM": "dumb", "NO_COLOR": "1"},
+)
+LEFT_ALONE = (
+    "--install-completion",
+    "--help-all",
+)  # what writes into somebody's home; what is long
+COMMANDS = ("run", "run", "run", "compare", "compare", "steps", "steps", "show", "check", "rest")
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is typed, and the files and the surroundings it is typed in."""
+
+    arguments: tuple[str, ...]
+    files: dict[str, bytes] = field(default_factory=dict)
+    stdin: bytes = b""
+    surroundings: dict[str, str] = field(default_factory=dict)
+
+
+@cache
+def _commands() -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Every command under its last word: the words that call it, and what typer made of it."""
+
+    def below(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+        for name in group.table:
+            command = group.get_command(None, name)
+            if hasattr(command, "table"):
+                yield from below(command, (*path, name))
+            else:
+                yield (*path, name), command
+
+    return {path[-1]: (path, command) for path, command in below(typer.main.get_command(app))}
+
+
+@cache
+def _names(command: str, option: str) -> tuple[str, ...]:
+    """What the Tab key offers for an option."""
+    _, made = _commands()[command]
+    context = typer.Context(made, info_name=command)
+    found = next(each for each in made.params if option in each.opts)
+    return tuple(item.value for item in found.shell_complete(context, ""))
+
+
+def invented(seed: int) -> Call:
+    """The call of a seed."""
+    return _Inventor(Random(seed)).call()
+
+
+class _Inventor:
+    """What is being made up: words of a command line, and the files that they name."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.files: dict[str, bytes] = {}
+
+    def call(self) -> Call:
+        kind = self.random.choice(COMMANDS)
+        rest = [name for name in _commands() if name not in COMMANDS]
+        command = self.random.choice(rest) if kind == "rest" else kind
+        path, made = _commands()[command]
+        options = [each for each in made.params if each.opts[0].startswith("-")]
+        chosen = self.random.sample(
+            options, min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
+        )
+        told = [word for each in chosen for word in self._option(command, each)]
+        arguments = (*path, *told, *self._arguments(command))
+        stdin = contents.text(self.random) if self.random.random() < 0.1 else b"typed"
+        return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
+
+    def _arguments(self, command: str) -> list[str]:
+        if command in ("show", "check"):
+            several = self.random.choice((1, 1, 2)) if command == "check" else 1
+            return ["--", *(self._lesson(command) for _ in range(several))]
+        if command in ("run", "steps", "compare"):
+            count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
+            return ["--", *(words.text(self.random) for _ in range(count))] if count else []
+        return [words.text(self.random)] if self.random.random() < 0.3 else []
+
+    def _lesson(self, command: str) -> str:
+        if self.random.random() < 0.2:
+            return self.random.choice(
+                (*_names(command, "name" if command == "show" else "names"), *words.ODD)
+            )
+        return self._file(("lesson", ".toml"), contents.lesson(self.random))
+
+    def _option(self, command: str, option: Any) -> list[str]:
+        name = self.random.choice([*option.opts, *option.secondary_opts])
+        if name in LEFT_ALONE:
+            return []
+        if option.is_flag:
+            return [name]
+        return (
+            [f"{name}={self._value(command, option)}"]
+            if name.startswith("--")
+            else [name, self._value(command, option)]
+        )
+
+    def _value(self, command: str, option: Any) -> str:
+        name = option.opts[0]
+        if self.random.random() < 0.03:
+            return self.random.choice(words.ODD)
+        if name in self._special:
+            return self._special[name](self)
+        known = _names(command, name)
+        if known and self.random.random() < 0.9:
+            return ",".join(
+                self.random.sample(known, min(len(known), self.random.choice((1, 1, 1, 2))))
+            )
+        kinds = {"N": words.number, "X": words.fraction, "P": words.fraction, "S": words.fraction}
+        return kinds.get(option.metavar, words.text)(self.random)
+
+    def _file(self, name: tuple[str, str], content: bytes) -> str:
+        stem, suffix = name
+        odd = self.random.random() < 0.05
+        path = (
+            self.random.choice(("caf\udce9", "a\x1b[31m", "日本", "x" * 251))
+            if odd
+            else f"{stem}{len(self.files)}"
+        ) + suffix
+        self.files[path] = content
+        return path
+
+    def _output(self) -> str:
+        if self.random.random() < 0.05:
+            return self.random.choice(
+                (
+                    "a",
+                    "a.xyz",
+                    ".png",
+                    "x" * 300 + ".csv",
+                    "folder/b.json",
+                    "/dev/null",
+                    ".",
+                    "in0.json/b.txt",
+                )
+            )
+        drawn = self.random.random() < 0.15
+        among = [each for each in suffixes() if (each in SLOW) == drawn]
+        marks = self.random.choice(("", "", "", "-{step}", "-{page}"))
+        return f"out{marks}{self.random.choice(among)}"
+
+    def _kinds_of_words(self) -> str:
+        some = (words.number, words.fraction, words.text)
+        chosen = [
+            self.random.choice(some)(self.random) for _ in range(self.random.choice((1, 2, 2, 3)))
+        ]
+        return ",".join(chosen)
+
+    def _given(self) -> str:
+        suffix, content = contents.matrices(self.random)
+        return self._file(("given", suffix), content)
+
+    def _embeddings(self) -> str:
+        suffix, content = contents.vectors(self.random)
+        return self._file(("vectors", suffix), content) + self.random.choice(
+            ("", "", "#table", "#x")
+        )
+
+    def _trace(self) -> str:
+        suffix, content = contents.saved(self.random)
+        return self._file(("trace", suffix), content)
+
+    _special: dict[str, Callable[[_Inventor], str]] = {
+        "--out": _output,
+        "--given": _given,
+        "--embeddings": _embeddings,
+        "--trace": _trace,
+        "--file": lambda self: self._file(("text", ".txt"), contents.text(self.random)),
+        "--size": lambda self: words.size(self.random),
+        "--query": lambda self: self.random.choice((words.number, words.text))(self.random),
+        "--key": lambda self: self.random.choice((words.number, words.text))(self.random),
+        "--values": _kinds_of_words,
+        "--reference": _kinds_of_words,
+        "--seed": lambda self: self.random.choice((words.number(self.random), "42,43", "1-5")),
+    }

@@ -1,0 +1,191 @@
+"""How a call ended: its status, what it said, what it left; and which of that must never be."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+from xml.etree import ElementTree
+
+import numpy as np
+from PIL import Image
+
+from attnviz.cli.app import main
+from tests.hostile.calls import Call
+
+SECONDS = 60  # longer than anything may take, on a machine that does much else
+COLORS = re.compile("\x1b\\[[0-9;]*m")  # ours to print; nothing else begins with an escape
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff\ud800-\udfff]"
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of a call."""
+
+    call: Call
+    status: int
+    out: str
+    err: str
+    files: dict[str, bytes]
+    seconds: float
+
+    @property
+    def faults(self) -> list[str]:
+        """What must never be, whatever was typed."""
+        checks = self.call.arguments[:2] == ("example", "check")
+        refused = self.status != 0
+        found = {
+            f"the status is {self.status}": self.status not in ((0, 1, 2) if checks else (0, 2)),
+            "an error is not two lines": self.status == 2 and not checks and not self._two_lines,
+            "there is a traceback": "Traceback" in self.err,
+            "a refused call left files": refused and bool(self.files),
+            "a temporary file is left": any(".attnviz-" in name for name in self.files),
+            "something unprintable is said": bool(
+                UNPRINTABLE.search(COLORS.sub("", self.out) + COLORS.sub("", self.err))
+            ),
+            f"it took {self.seconds:.0f} s": self.seconds > SECONDS,
+        }
+        told = [fault for fault, there in found.items() if there]
+        return told + [fault for file in self.files.items() for fault in _faults_of(*file)]
+
+    @property
+    def _two_lines(self) -> bool:
+        lines = self.err.splitlines()
+        return len(lines) == 2 and lines[0].startswith("error: ") and lines[1].startswith(" hint: ")
+
+
+def _faults_of(name: str, content: bytes) -> list[str]:
+    """What is wrong with a file that was written, by somebody else's reader."""
+    reader = READERS.get(Path(name).suffix)
+    try:
+        if reader:
+            reader(content)
+    except Exception as error:  # whatever a reader says of it
+        return [f"{name} is not what it says: {error!r}"]
+    return []
+
+
+def _read_json(content: bytes) -> None:
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    json.loads(content, parse_constant=refuse)
+
+
+def _read_arrays(content: bytes) -> None:
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        for name in held:
+            array = held[name]
+            if array.dtype.kind == "f" and not np.isfinite(array[~np.isneginf(array)]).all():
+                raise ValueError(f"{name} has NaN or infinity")
+
+
+def _read_rows(content: bytes) -> None:
+    rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError("rows of several lengths")
+
+
+def _read_words(content: bytes) -> None:
+    found = UNPRINTABLE.search(content.decode())
+    if found:
+        raise ValueError(f"{found[0]!r} stands in it")
+
+
+def _read_drawing(content: bytes) -> None:
+    ElementTree.fromstring(content)
+    _read_words(content)
+
+
+def _read_picture(content: bytes) -> None:
+    with Image.open(io.BytesIO(content)) as picture:
+        picture.load()
+
+
+def _read_document(content: bytes) -> None:
+    if not content.startswith(b"%PDF-") or not content.rstrip().endswith(b"%%EOF"):
+        raise ValueError("it is cut")
+
+
+READERS = {
+    ".json": _read_json,
+    ".npz": _read_arrays,
+    ".csv": _read_rows,
+    ".txt": _read_words,
+    ".md": _read_words,
+    ".svg": _read_drawing,
+    ".png": _read_picture,
+    ".gif": _read_picture,
+    ".pdf": _read_document,
+}
+
+
+def ended(call: Call) -> Ended:
+    """Make a call in a folder of its own, in this process."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        for name, content in call.files.items():
+            with contextlib.suppress(OSError):  # no file can have a name so long
+                Path(folder, name).write_bytes(content)
+        out = stack.enter_context(contextlib.redirect_stdout(_stream()))
+        err = stack.enter_context(contextlib.redirect_stderr(_stream()))
+        stack.enter_context(mock.patch.dict(os.environ, call.surroundings))
+        stack.enter_context(mock.patch("sys.stdin", _stream(call.stdin)))
+        stack.enter_context(_inside(folder))
+        start = time.monotonic()
+        status = _status(call)
+        seconds = time.monotonic() - start
+        return Ended(call, status, _text(out), _text(err), _written(call, Path(folder)), seconds)
+
+
+def _status(call: Call) -> int:
+    """What `python -m attnviz` would leave; a warning is one that nobody should see."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return main([*call.arguments])
+        except SystemExit as stopped:
+            return stopped.code if isinstance(stopped.code, int) else 1
+        except BaseException as error:
+            traceback.print_exc()
+            return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+@contextlib.contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _written(call: Call, folder: Path) -> dict[str, bytes]:
+    """The files that were not there before, or have changed."""
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    held = {name: path.read_bytes() for name, path in found.items()}
+    return {name: each for name, each in held.items() if call.files.get(name) != each}
+
+
+def _stream(content: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode(errors="replace")

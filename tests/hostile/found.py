@@ -1,0 +1,148 @@
+"""Calls that once ended badly, each by its smallest words: they stay, whatever chance makes up."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from tests.hostile.calls import Call
+
+LONG = "a" * 300
+DIGITS = "9" * 5000
+SQUARE = "tokens = ['a', 'b']\nembeddings = [[1, 0], [0, 1]]\n"
+
+
+def _nested(depth: int) -> str:
+    return f"scores = {'[' * depth}1{']' * depth}"
+
+
+def _given(content: str | bytes, *more: str, name: str = "g.toml", command: str = "run") -> Call:
+    """A call with a file of matrices."""
+    held = content.encode() if isinstance(content, str) else content
+    return Call((command, f"--given={name}", *more), {name: held})
+
+
+def _lesson(content: str, *more: str, command: str = "check") -> Call:
+    held = f"title = 't'\n{content}".encode()
+    return Call(("example", command, "l.toml", *more), {"l.toml": held})
+
+
+def _expecting(values: str) -> Call:
+    return _lesson(f"[given]\n{SQUARE}[[expect]]\nstep = 'embeddings'\nvalues = {values}\n")
+
+
+def _drawing(draws: str, given: str) -> Call:
+    return _lesson(f"[recipe]\ndraws = [{draws}]\n[given]\ntokens = ['a', 'b']\n{given}\n")
+
+
+def _arrays(**arrays: Any) -> bytes:
+    held = io.BytesIO()
+    np.savez(held, scores=np.ones((2, 2)), **arrays)
+    return held.getvalue()
+
+
+def _archive(member: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("scores.npy", member)
+    return held.getvalue()
+
+
+def _header(shape: str) -> bytes:
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def _marked(local: int, central: int, value: int) -> bytes:
+    """An archive with a byte that says of its member what is not so."""
+    held = bytearray(_archive(_header("(1, 1)") + bytes(8)))
+    held[local] = value
+    held[held.rfind(b"PK\x01\x02") + central] = value
+    return bytes(held)
+
+
+def _tensor(kind: str) -> bytes:
+    header = {"scores": {"dtype": kind, "shape": [2, 2], "data_offsets": [0, 2]}}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(2)
+
+
+COMPARISONS = (
+    Call(("compare", "a b", "--by=tokenizer", "--causal", "--query=1")),
+    Call(("compare", "I am", "--by=tokenizer", "--window=1")),
+    Call(("compare", "of", "--by=tokenizer", "--values=words,chars")),
+    Call(("compare", "tired I", "--by=tokenizer", "--values=spaces,bytes", "-o", "b.svg")),
+)
+WORDS = (
+    Call(("steps", "I am", "--size=2.5x40", "-o", "b.gif")),
+    Call(("run", "a b", "--window=99999999999999999999")),
+    Call(("run", "a b", f"--query={DIGITS}")),
+    Call(("run", "a", "-o", f"{LONG}.png")),
+    Call(("run", f"--given={LONG}.toml")),
+    Call(("run", "a", f"--embeddings={LONG}.txt")),
+    Call(("run", "a b", "-o", "x.png"), surroundings={"MPLBACKEND": "module://nowhere"}),
+    Call(("run", "a b", "-o", "x.pdf"), surroundings={"SOURCE_DATE_EPOCH": "x"}),
+    Call(("run", "a\ufffeb\uffff", "-o", "x.svg")),
+    Call(("steps", "--heads=3", "--", "../../etc/passwd")),
+    Call(("run", "--json", "--", "a\u202egnp.exe \uffff")),
+)
+GIVEN = (
+    _given("tokens = ['a', '']\nembeddings = [[1, 2], [3, 4]]"),
+    _given("scores = [[1, []], [2, 3]]"),
+    *(_given(_nested(depth)) for depth in (65, 900, 200_000)),
+    _given(f"scores = [[{DIGITS}]]"),
+    _given(f'{{"scores": [[{DIGITS}]]}}', name="g.json"),
+    _given(f'{{"scores": {"[" * 100_000}1{"]" * 100_000}}}', name="g.json"),
+    _given('{"tokens": ["a", "\\ud800"], "embeddings": [[1, 2], [3, 4]]}', "--json", name="g.json"),
+    _given("scores = [[[1, 2], [3, 4]], [[1, 2], [3, 4]]]", "--dim=1"),
+    _given("scores = [[[1, 2], [3, 4]]]", "--by=dim", "--values=1,8", command="compare"),
+    _given("scores = [[1]]\nb_out = [1, 2]", "--layers=1"),
+    *(
+        _given(_arrays(vocabulary=np.array(odd)), name="g.npz")
+        for odd in ([10], "x", float("nan"), float("inf"))
+    ),
+    *(
+        _given(content, name="g.npz")
+        for content in (
+            _archive(b"hello"),
+            _archive(_header("(99999999999999999999,)")),
+            _marked(6, 8, 1),  # encrypted
+            _marked(8, 10, 99),  # compressed in an unknown way
+            _arrays(values=np.array([1j, 2])),
+            _arrays(values=np.array(["2026-01-01"], dtype="datetime64[D]")),
+        )
+    ),
+    _given(_tensor("F4"), name="g.safetensors"),
+    *(
+        _given("scores = [[1, 2], [3, 4]]", *more, name="caf\udce9.toml")
+        for more in (("--json",), ("-o", "x.svg"), ("-o", "x.png"), ("-o", "x.md"))
+    ),
+    _given("scores = [[1, 2], [3, 4]]", name="a\x1b[31mQ.toml"),
+    Call(
+        ("run", "a b", "-t", "words", "--embeddings=w\udce9.txt", "--json"),
+        {"w\udce9.txt": b"a 1 2\nb 3 4\n"},
+    ),
+)
+LESSONS = (
+    *map(_expecting, ("[[1, 0], [[0], 1]]", "[[1e999, 0], [0, 1]]", f"[[{DIGITS}, 0], [0, 1]]")),
+    _drawing(
+        "{ name = 'x', rand = [10, 3] }, { name = 'i', randint = [2], low = 0, high = 900 }",
+        "embeddings = { rows = ['x', 'i'] }",
+    ),
+    _drawing(
+        "{ name = 'x', rand = [10, 3] }, { name = 'y', rand = [2, 4] }",
+        "embeddings = { product = ['x', 'y'] }",
+    ),
+    _drawing(
+        f"{{ name = 'x', randint = [2], low = -{'9' * 20}, high = {'9' * 20} }}",
+        "embeddings = [[1, 0], [0, 1]]",
+    ),
+    _lesson(f"source = 'a\\ufeff\\u001b[31m'\n[given]\n{SQUARE}", "-o", "z.pdf", command="show"),
+    Call(("example", "check", "d.toml"), {"d.toml": _nested(900).encode()}),
+)
+FOUND = (*COMPARISONS, *WORDS, *GIVEN, *LESSONS)
