@@ -59,9 +59,10 @@ class Pair:
 
     @property
     def alike(self) -> bool:
-        """Whether nobody would see a difference, in 8 of 10 seeds."""
+        """Whether nobody would see a difference, in 8 of 10 seeds and between the medians."""
         low, _, high = quantiles(self.after - self.before)
-        return max(abs(low), abs(high)) < ALIKE
+        before, after = self.medians
+        return max(abs(low), abs(high), abs(after - before)) < ALIKE
 
     @property
     def direction(self) -> int:
@@ -79,6 +80,11 @@ class Pair:
     @property
     def medians(self) -> tuple[float, float]:
         return quantiles(self.before)[1], quantiles(self.after)[1]
+
+    def apart(self, amount: Amount) -> bool:
+        """Whether one is more than the other, and reads as more."""
+        before, after = self.told(amount)
+        return bool(self.direction) and before != after
 
     def told(self, amount: Amount) -> tuple[str, str]:
         """Both medians, in digits that tell them apart."""
@@ -98,12 +104,12 @@ def _with_band(numbers: Seeds, amount: Amount, digits: int, unit: str, explained
     return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explained})")
 
 
-def widest_told_apart(ways: Sequence[Seeds]) -> tuple[int, int] | None:
+def widest_told_apart(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
     """The two that differ most of those whose order is the same in 8 of 10 seeds: lower, higher."""
     found = []
     for one, other in combinations(range(len(ways)), 2):
         pair = Pair(ways[one], ways[other])
-        if pair.direction and not pair.alike:
+        if pair.apart(amount) and not pair.alike:
             before, after = pair.medians
             ordered = (one, other) if pair.direction > 0 else (other, one)
             found.append((abs(after - before), ordered))
