@@ -9,7 +9,7 @@ from itertools import combinations
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.seeds import quantiles
+from attnviz.analysis.seeds import BAND, quantiles
 from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
 
 FEWEST_SEEDS = 10  # of fewer, most may agree by chance
@@ -100,8 +100,20 @@ class Pair:
 
 def _with_band(numbers: Seeds, amount: Amount, digits: int, unit: str, explained: str) -> str:
     """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
-    low, middle, high = (amount.write(each, digits) for each in quantiles(numbers))
+    low, high = (amount.write(each, digits) for each in _eight_of_ten(numbers))
+    middle = amount.write(quantiles(numbers)[1], digits)
     return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explained})")
+
+
+def _eight_of_ten(numbers: Seeds) -> tuple[float, float]:
+    """Between which numbers at least so many lie: of 12 seeds, quantiles may leave out 4."""
+    low, _, high = quantiles(numbers)
+    inside = (numbers >= low) & (numbers <= high)
+    if float(inside.double().mean()) >= BAND[1] - BAND[0]:
+        return low, high
+    out = int(BAND[0] * len(numbers))  # that may be left out at either end
+    ordered = numbers.double().sort().values
+    return float(ordered[out]), float(ordered[-1 - out])
 
 
 def widest_told_apart(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
