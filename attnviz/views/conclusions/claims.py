@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.seeds import BAND, quantiles
@@ -71,11 +71,16 @@ class Pair:
         The band of the differences has to lie on one side of 0, and the medians, which are
         printed, have to go the same way.
         """
-        low, _, high = quantiles(self.after - self.before)
-        before, after = self.medians
         if len(self.before) < FEWEST_SEEDS:
             return 0
-        return 1 if low > 0 and after > before else -1 if high < 0 and after < before else 0
+        (low, _, high), (before, after) = quantiles(self.after - self.before), self.medians
+        up, down = (float(each.double().mean()) >= BAND[1] for each in self._ways)
+        return 1 if up and low > 0 and after > before else -(down and high < 0 and after < before)
+
+    @property
+    def _ways(self) -> tuple[Bool[Tensor, "seed"], Bool[Tensor, "seed"]]:
+        """Which seeds go up, and which go down."""
+        return self.after > self.before, self.after < self.before
 
     @property
     def medians(self) -> tuple[float, float]:

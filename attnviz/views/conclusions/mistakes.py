@@ -16,7 +16,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Seeds
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import means_of
-from attnviz.wording.words import listed, sentence
+from attnviz.wording.words import listed
 
 VISIBLE = 1e-4  # what a mistake must change to be called one
 
@@ -102,11 +102,13 @@ def on_mistakes(comparison: Comparison, repeats: Repeats | None) -> str:
     alone = comparison.query is not None
     told = "; ".join(_told(flaws, alone=alone))
     row = f", in the row of {reader(comparison)}" if alone else ""
-    if enough is not None:
-        return f"Over {len(enough.seeds):,} seeds{row}, {told}."
-    if left_to_chance(comparison):
-        return f"{ONE_DRAW}{row}, {told}."
-    return sentence(f"{row.removeprefix(', ')}, {told}" if row else told)
+    return f"{_over(comparison, enough)}{row}, {told}."
+
+
+def _over(comparison: Comparison, repeats: Repeats | None) -> str:
+    if repeats is not None:
+        return f"Over {len(repeats.seeds):,} seeds"
+    return ONE_DRAW if left_to_chance(comparison) else "Here"
 
 
 def mistakes_told(comparison: Comparison) -> list[str]:
