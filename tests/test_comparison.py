@@ -242,7 +242,7 @@ def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None
     assert conclusion(whole) != conclusion(alone)
     out = attnviz("compare", TEXT, "--query", "1").out
     assert "measures of 1 I" in out
-    assert "largest change from unscaled to scaled: I → " in out
+    assert 'largest change of "I" (1) from unscaled to scaled: I → ' in out
 
 
 @pytest.mark.parametrize("by", [name for name in ASPECTS if name not in ("device", "text")])

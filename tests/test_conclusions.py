@@ -103,8 +103,8 @@ def test_what_is_claimed_is_true_of_most_seeds_and_of_the_medians(
 def test_of_several_ways_the_two_furthest_apart_are_told() -> None:
     ways = [torch.full((20,), number) for number in (2.0, 1.0, 3.0)]
 
-    assert widest_told_apart(ways) == (1, 2)
-    assert widest_told_apart([ways[0], ways[0]]) is None
+    assert widest_told_apart(ways, TOKENS) == (1, 2)
+    assert widest_told_apart([ways[0], ways[0]], TOKENS) is None
 
 
 @pytest.mark.parametrize(
@@ -255,12 +255,12 @@ def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
         (TEXT, {"dim": 1}, "Scaling changes nothing here: √1 is 1."),
         ("Hello", {}, "Scaling changes nothing here: a query sees one token, and reads it whole."),
         (TEXT, {"window": 1}, "a query sees one token, and reads it whole."),
-        (TEXT, {"temperature": 1e6}, "a query reads 4.0 tokens with it and without it."),
-        (TEXT, {"temperature": 1e-6}, "a query reads 1.0 tokens with it and without it."),
-        ("Hello", {"by": "dim"}, "A query sees one token and reads it whole, and d_k does not"),
-        (TEXT, {"by": "dim", "variant": "average"}, "all scores are 0, and d_k does not matter."),
+        (TEXT, {"temperature": 1e6}, "how much a query reads: 4.0 tokens with it and without it."),
+        (TEXT, {"temperature": 1e-6}, "how much a query reads: 1.0 tokens with it and without it."),
+        ("Hello", {"by": "dim"}, "A query sees one token and reads it whole, whatever d_k is."),
+        (TEXT, {"by": "dim", "variant": "average"}, "all scores are 0, whatever d_k is."),
         ("Hello", {"by": "tokenizer"}, "There is nothing to compare"),
-        ("Hello", {"by": "variant"}, "a query reads alike in all of them: 1.0 tokens."),
+        ("Hello", {"by": "variant"}, "a query reads as sharply in all of them: 1.0 tokens."),
         ("Hello", {"by": "dtype"}, "are those of float64, to the last digit."),
         (TEXT, {"by": "dim", "head_dim": 4}, "as dim goes from 2 to 512"),
     ],

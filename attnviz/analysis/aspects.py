@@ -18,7 +18,9 @@ DEFAULT_WINDOW = 2
 SCALES = ("unscaled", "scaled")
 TEXT = "text"  # two sentences, in one way of attending
 MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
-_VECTORS = "queries, keys, values"
+OF_VECTORS = "queries, keys, values"  # what all ways of attending may have in common
+OF_EMBEDDINGS = "embeddings"
+OF_TEXT = "the text"
 
 Choose = Callable[[Settings, str], Settings]
 
@@ -140,16 +142,16 @@ def _words(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: s
 ASPECTS = {
     aspect.name: aspect
     for aspect in (
-        Aspect("scale", lambda: SCALES, _scale, _VECTORS),
-        _words("variant", lambda: tuple(VARIANTS)[:4], "variants", "embeddings"),
-        Aspect("mask", lambda: (*MASKS, *MISTAKES), _mask, _VECTORS, about="with common mistakes"),
-        _numbers("dim", ("2", "8", "32", "128", "512"), int, "the text"),
-        _numbers("heads", ("1", "2", "4"), int, "embeddings"),
-        _numbers("temperature", ("0.25", "1", "4"), float, _VECTORS),
-        _words("positions", lambda: POSITIONS, "kinds of positions", "embeddings"),
+        Aspect("scale", lambda: SCALES, _scale, OF_VECTORS),
+        _words("variant", lambda: tuple(VARIANTS)[:4], "variants", OF_EMBEDDINGS),
         Aspect(
-            "seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), "the text"
+            "mask", lambda: (*MASKS, *MISTAKES), _mask, OF_VECTORS, about="with common mistakes"
         ),
+        _numbers("dim", ("2", "8", "32", "128", "512"), int, OF_TEXT),
+        _numbers("heads", ("1", "2", "4"), int, OF_EMBEDDINGS),
+        _numbers("temperature", ("0.25", "1", "4"), float, OF_VECTORS),
+        _words("positions", lambda: POSITIONS, "kinds of positions", OF_EMBEDDINGS),
+        Aspect("seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), OF_TEXT),
         _words(
             "dtype",
             lambda: ("float64", *(name for name in DTYPES if name != "float64")),
@@ -157,7 +159,7 @@ ASPECTS = {
             "the numbers, before rounding",
         ),
         _words("device", _devices, "devices", "the numbers"),
-        _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", "the text"),
+        _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", OF_TEXT),
         Aspect(
             TEXT,
             lambda: (),

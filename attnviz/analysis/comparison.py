@@ -61,12 +61,15 @@ class Alternative:
         leaks = (abs(values) > NEXT_TO_NOTHING) & bool(self.mistake)  # and is to be seen
         return Whole(values, masked & ~leaks)
 
-    def from_what_is_right(self, query: int | None) -> float:
-        """How far a mistake's weights are, at most, from the right ones of the same scores."""
+    @property
+    def right(self) -> Weights:
+        """Of a mistake: what the weights of the same scores should be."""
         assert self.layer is not None
-        right = arithmetic.attention_weights(self.layer.attended.logits, self.visible)
-        rows = slice(None) if query is None else slice(query, query + 1)
-        return float((self.weights - right)[:, rows].abs().max())
+        return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
+
+    def from_what_is_right(self, rows: slice) -> float:
+        """How far a mistake's weights are from those, at most; NaN where they are no numbers."""
+        return float((self.weights - self.right)[:, rows].abs().max())
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,11 @@ class Comparison(Showable):
     def base(self) -> Alternative:
         """The one that the others are held against."""
         return self.alternatives[self.reference]
+
+    @property
+    def rows(self) -> slice:
+        """The rows that are shown: all, or the one of the query that is shown alone."""
+        return slice(None) if self.query is None else slice(self.query, self.query + 1)
 
     @property
     def heads(self) -> int | None:
@@ -134,6 +142,7 @@ def compare(
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
     _refuse_blocks(source)
+    _refuse_what_is_given(source, aspect)
     alternatives = _alternatives(source, aspect, values, other, command)
     first = alternatives[0].trace
     names = [each.name for each in alternatives]
@@ -155,6 +164,27 @@ def _refuse_blocks(source: Source) -> None:
             "blocks cannot be compared: ways of attending are, in a single attention",
             "leave layers and memory out",
         )
+
+
+def _refuse_what_is_given(source: Source, by: str) -> None:
+    """What is given is the same in every way of attending, whatever that way is called."""
+    if by == "tokenizer" and source.text is None:
+        raise AttnvizError(
+            "there is no text for tokenizers to cut: the tokens are given",
+            "give a text, or compare by something else",
+        )
+    given = [
+        name for name in _NOT_COMPARED.get(by, ()) if getattr(source.matrices, name) is not None
+    ]
+    if given:
+        raise AttnvizError(
+            f"'{source.matrices.source}' gives '{given[0]}', and --by {by} would change nothing",
+            f"leave '{given[0]}' out, or compare by something else",
+            file=source.matrices.source,
+        )
+
+
+_NOT_COMPARED = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
 
 def compare_scores(
@@ -243,10 +273,23 @@ def _alternatives(
         both = (source, other_source(source, other))
         pairs = zip(both, names_of(*both), strict=True)
         return [alternative(each, by, name, command) for each, name in pairs]
-    names = chosen_values(by, values)
+    names = _with_a_scale(source, chosen_values(by, values), asked=values is not None)
     if "model-scale" in names:
         source = replace(source, settings=_with_a_narrow_head(source))
     return [alternative(source, by, name, command) for name in names]
+
+
+def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tuple[str, ...]:
+    """Where nothing is scaled, nothing can be scaled by mistake."""
+    settings = source.settings
+    if "model-scale" not in names or chosen_variant(settings).scaled:
+        return names
+    if asked:
+        raise AttnvizError(
+            "'model-scale' divides scores by the wrong number, and here nothing divides them",
+            "leave it out of --values, or give --scale",
+        )
+    return tuple(name for name in names if name != "model-scale")
 
 
 def _with_a_narrow_head(source: Source) -> Settings:
@@ -290,7 +333,8 @@ def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights 
 
 
 def _largest(difference: Weights, before: Weights, after: Weights) -> LargestChange:
-    head, row = divmod(int(difference.abs().argmax()), difference[0].numel())
+    sizes = difference.abs().nan_to_num(-1)  # a mistake may divide by 0
+    head, row = divmod(int(sizes.argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])
     cell = head, query, key
     return LargestChange(

@@ -82,11 +82,19 @@ def share_of_largest(bits: Rows, visible: Bool[Tensor, "*head query key"]) -> Ro
 
 
 def gradient(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """The Frobenius norm of diag(p) − p pᵀ, without forming it: √(Σp² − 2Σp³ + (Σp²)²)."""
-    squares = rows.square().sum(-1)
-    size = squares - 2 * rows.pow(3).sum(-1) + squares.square()
-    positive: Tensor = size.clamp_min(0)
-    return positive.sqrt()
+    """The Frobenius norm of diag(p) − p pᵀ, without forming it, and without a difference.
+
+    On the diagonal stands p times the sum of the others, off it the products of two: sums of
+    numbers that are not negative stay exact where a row has saturated and 1 − p is next to nothing.
+    """
+    squares, others = rows.square(), _before(rows) + _before(rows.flip(-1)).flip(-1)
+    size: Tensor = (squares * (others.square() + 2 * _before(squares))).sum(-1)
+    return size.sqrt()
+
+
+def _before(numbers: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
+    """The sum of all that stand before each."""
+    return torch.nn.functional.pad(numbers.cumsum(-1)[..., :-1], (1, 0))
 
 
 def divergence(

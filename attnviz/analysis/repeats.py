@@ -34,7 +34,8 @@ class Repeats:
     @property
     def finite(self) -> bool:
         """Whether no seed went beyond what numbers of this kind can hold."""
-        return not any(bool(each.isinf().any()) for each in self.measured.values())
+        beyond = any(bool(each.isinf().any()) for each in self.measured.values())
+        return not beyond and not bool(self.measured["row_sum"].isnan().any())
 
 
 def repeats_of(
@@ -72,7 +73,7 @@ def repeatable(comparison: Comparison) -> bool:
 def left_to_chance(comparison: Comparison) -> bool:
     """Whether the weights of any way were drawn."""
     traces = (each.trace for each in comparison.alternatives)
-    return any(drawn_for_weights(trace) for trace in traces if trace is not None)
+    return any(drawn_for_weights(trace, by_hand=False) for trace in traces if trace is not None)
 
 
 def _measured(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # The scores as they should be scaled, what is visible, and √(model width) over √(head width).
 Numbers = Callable[["Tensor", "Tensor", float], "Tensor"]
 Over = Literal["row", "column", "matrix"]
+# Hidden tokens get weight; rows do not sum to 1; they are more even than they should be.
+Symptom = Literal["leaks", "breaks", "flattens"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,18 @@ class Mistake:
     """A softmax of the wrong numbers, over the wrong ones of them, or spoiled afterwards."""
 
     name: str
-    about: str
+    cause: str
+    effect: str
+    shows: tuple[Symptom, ...]  # all of which the effect says
     numbers: Numbers  # what exp is taken of; -inf gets no weight
     over: Over = "row"  # what sums to 1
     masked: bool = True  # what is hidden is -inf before the softmax, as it should be
     zeroed: bool = False  # what is hidden is zeroed after it
+
+    @property
+    def about(self) -> str:
+        """What is done, and what comes of it where it shows."""
+        return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
         """The weights that the mistake gives."""
@@ -67,37 +76,49 @@ MISTAKES = {
     for mistake in (
         Mistake(
             "zero-scores",
-            "0 written into the scores instead of -inf: exp(0) is 1, so the future keeps weight",
+            "0 written into the scores instead of -inf",
+            "exp(0) is 1, so the future keeps weight",
+            ("leaks",),
             _with_zeros,
             masked=False,
         ),
         Mistake(
             "zero-weights",
-            "0 written into the weights after the softmax: rows no longer sum to 1",
+            "0 written into the weights after the softmax",
+            "rows no longer sum to 1",
+            ("breaks",),
             _unmasked,
             masked=False,
             zeroed=True,
         ),
         Mistake(
             "softmax-twice",
-            "softmax taken twice: the second one flattens the rows and revives what was hidden",
+            "softmax taken twice",
+            "the second one flattens the rows and revives what was hidden",
+            ("leaks", "flattens"),
             _weights,
         ),
         Mistake(
             "softmax-all",
-            "softmax over the whole matrix instead of each row: the matrix sums to 1, not the rows",
+            "softmax over the whole matrix instead of each row",
+            "the matrix sums to 1, not the rows",
+            ("breaks",),
             _right,
             over="matrix",
         ),
         Mistake(
             "softmax-columns",
-            "softmax over the wrong axis: columns sum to 1 instead of rows",
+            "softmax over the wrong axis",
+            "columns sum to 1 instead of rows",
+            ("breaks",),
             _right,
             over="column",
         ),
         Mistake(
             "model-scale",
-            "scores divided by √(model width) instead of √(head width): rows come out too flat",
+            "scores divided by √(model width) instead of √(head width)",
+            "rows come out too flat",
+            ("flattens",),
             _too_small,
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from attnviz.traces.origin import Drawn, FromExample
 from attnviz.traces.trace import Layer, Trace
@@ -11,12 +12,16 @@ VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
 BEFORE_WEIGHTS = ("queries", "keys", "scores", "scaled", "masked", "weights")  # as --show has them
 
 
-def drawn_for_weights(trace: Trace) -> tuple[str, ...]:
-    """What the weights were made of that was drawn: vectors, projections, positions."""
+def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
+    """What the weights were made of that was drawn: vectors, projections, positions.
+
+    Not `by_hand`: those of the softmax, also where others were given to take their place.
+    """
     if isinstance(trace.origin, FromExample):  # as a tutorial draws them: they are its numbers
         return ()
     first = trace.layers[0]
-    found = {*_of_queries_and_keys(trace, first)}
+    made = first.given if by_hand else first.given - {"weights"}
+    found = {*_of_queries_and_keys(trace, replace(first, given=made))}
     if len(trace.layers) > 1 or trace.memory is not None:  # they draw matrices of their own
         found.add(PROJECTIONS)
     if trace.memory is not None and trace.origin.vectors is None:

@@ -19,6 +19,12 @@ SHAPE_ALONE = "the shape is real, the meaning is not"
 BEFORE_ALL = ("tokens", "embeddings")
 
 
+def caveat_of_softmax(trace: Trace) -> str:
+    """Of its weights alone, before any that were given take their place."""
+    before = drawn_for_weights(trace, by_hand=False)
+    return f"{_kinds(before)}: {SHAPE_ALONE}" if before else ""
+
+
 def caveat(trace: Trace, shown: Collection[str]) -> str:
     """Of the parts that are shown; nothing where all that they are made of was given."""
     if all(name in BEFORE_ALL for name in shown):

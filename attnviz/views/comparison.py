@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnviz.analysis.aspects import ASPECTS, TEXT
-from attnviz.analysis.comparison import Alternative, Comparison, LargestChange, restricted
+from attnviz.analysis.aspects import ASPECTS, OF_EMBEDDINGS, OF_TEXT, OF_VECTORS, TEXT
+from attnviz.analysis.comparison import Alternative, Comparison, restricted
 from attnviz.analysis.repeats import repeats_of
 from attnviz.analysis.seeds import REPEATS, Track
 from attnviz.analysis.sweeps import Sweep, refuse_without_curves, sweep_of
@@ -15,9 +15,12 @@ from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.caveat import caveat
+from attnviz.traces.trace import Trace
+from attnviz.views.caveat import caveat_of_softmax
+from attnviz.views.conclusions.changes import changes_told
 from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.conclusions.course import in_short
+from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
@@ -28,7 +31,6 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import share_text, tiny_text
 
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
@@ -73,7 +75,7 @@ def view(
     line, concluded = _settings_line(comparison), conclusion(comparison, sweep, again)
     screen, picture = _tables(comparison, sweep, mean=mean, full=full) if not curves else ([], [])
     charts, random = _charts(sweep), _caveat(comparison)
-    told = (*mistakes(comparison), *changes_listed(comparison)) if not curves else ()
+    told = (*mistakes_told(comparison), *changes_told(comparison)) if not curves else ()
     return View(
         title=f"compared by {comparison.by}",
         headline=concluded if sweep is None else in_short(comparison, sweep),
@@ -130,7 +132,7 @@ def _charts(sweep: Sweep | None) -> Group:
 def _caveat(comparison: Comparison) -> str:
     """What of the weights that are shown is random, in any of the alternatives."""
     traces = (each.trace for each in comparison.alternatives)
-    found = (caveat(trace, ("weights",)) for trace in traces if trace is not None)
+    found = (caveat_of_softmax(trace) for trace in traces if trace is not None)
     return next((each for each in found if each), "")
 
 
@@ -192,39 +194,33 @@ def _of_one_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
     return [[next(drawn) for _ in grids] for grids in rows]
 
 
-def changes_listed(comparison: Comparison) -> list[str]:
-    """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
-    base = _called(comparison, comparison.base)
-    return [
-        f"largest change from {base} to {_called(comparison, each)}: "
-        f"{_change(comparison, each, change)}"
-        if change.before != change.after
-        else f"no weight changes from {base} to {_called(comparison, each)}"
-        for each, change in zip(comparison.alternatives, comparison.changes, strict=True)
-        if change
-    ]
-
-
-def _called(comparison: Comparison, alternative: Alternative) -> str:
-    """In a sentence another sentence stands in quotes."""
-    name = name_of(comparison, alternative)
-    return f"'{name}'" if comparison.by == TEXT else name
-
-
-def mistakes(comparison: Comparison) -> list[str]:
-    return [
-        f"✗ {each.name} is a mistake: {each.mistake}"
-        for each in comparison.alternatives
-        if each.mistake
-    ]
-
-
 def _settings_line(comparison: Comparison) -> str:
-    fixed = f"the same in all: {ASPECTS[comparison.by].fixed}"
-    traced = comparison.base.trace
-    if traced is None:
-        return fixed
-    return f"{fixed} · {settings_line(traced, without=VARYING[comparison.by])}"
+    """What all have in common; and which weights are compared, where there are others."""
+    trace = comparison.base.trace
+    if trace is None:
+        return "the same in all: the scores"
+    without = (*VARYING[comparison.by], "dropout")
+    parts = settings_line(trace, without=without), _before_what(trace)
+    fixed = _fixed(ASPECTS[comparison.by].fixed, trace)
+    return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)
+
+
+def _fixed(what: str, trace: Trace) -> str:
+    """In place of what is not there: scores that were given, or tokens that are no text."""
+    given = trace.layers[0].given
+    if "scores" in given and what in (OF_VECTORS, OF_EMBEDDINGS):
+        return "the scores"
+    return "the tokens" if what == OF_TEXT and trace.text is None else what
+
+
+def _before_what(trace: Trace) -> str:
+    """Ways of attending are compared by their softmax, whatever is done to its weights."""
+    mixed_by, dropout = trace.layers[0].attended.mixed_by, trace.variant.dropout
+    if mixed_by == "hand":
+        return "weights of the softmax, before the given ones"
+    if mixed_by == "mistake" or not (dropout or "kept" in trace.layers[0].given):
+        return ""
+    return f"weights before dropout {dropout:g}" if dropout else "weights before dropout"
 
 
 def _weights(comparison: Comparison, alternative: Alternative, head: int | None) -> Grid:
@@ -281,22 +277,3 @@ def _grid(
     )
     query = comparison.query
     return grid if query is None else grid.part(slice(query, query + 1))
-
-
-def _change(comparison: Comparison, alternative: Alternative, change: LargestChange) -> str:
-    tokens = tokens_of(comparison, alternative)
-    keys = tokens if alternative.keys is alternative.tokens else alternative.keys
-    cell = f"{_named(tokens, change.query)} → {_named(keys, change.key)}"
-    among = "" if change.head is None else f" in head {change.head}"
-    if len(alternative.weights) != len(comparison.base.weights):
-        among = " in the mean of heads"
-    before, after = share_text(change.before), share_text(change.after)
-    if before == after:
-        return f"{cell}{among}: by {tiny_text(change.after - change.before)}"
-    return f"{cell}{among}: {before} → {after}"
-
-
-def _named(tokens: Tokens, place: int) -> str:
-    """A token's label, with its number where the label stands more than once."""
-    label = tokens.labels[place]
-    return f"{place + 1} {label}" if tokens.labels.count(label) > 1 else label

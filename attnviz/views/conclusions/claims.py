@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.seeds import quantiles
+from attnviz.analysis.seeds import BAND, quantiles
 from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
 
 FEWEST_SEEDS = 10  # of fewer, most may agree by chance
@@ -59,9 +59,10 @@ class Pair:
 
     @property
     def alike(self) -> bool:
-        """Whether nobody would see a difference, in 8 of 10 seeds."""
+        """Whether nobody would see a difference, in 8 of 10 seeds and between the medians."""
         low, _, high = quantiles(self.after - self.before)
-        return max(abs(low), abs(high)) < ALIKE
+        before, after = self.medians
+        return max(abs(low), abs(high), abs(after - before)) < ALIKE
 
     @property
     def direction(self) -> int:
@@ -70,15 +71,25 @@ class Pair:
         The band of the differences has to lie on one side of 0, and the medians, which are
         printed, have to go the same way.
         """
-        low, _, high = quantiles(self.after - self.before)
-        before, after = self.medians
         if len(self.before) < FEWEST_SEEDS:
             return 0
-        return 1 if low > 0 and after > before else -1 if high < 0 and after < before else 0
+        (low, _, high), (before, after) = quantiles(self.after - self.before), self.medians
+        up, down = (float(each.double().mean()) >= BAND[1] for each in self._ways)
+        return 1 if up and low > 0 and after > before else -(down and high < 0 and after < before)
+
+    @property
+    def _ways(self) -> tuple[Bool[Tensor, "seed"], Bool[Tensor, "seed"]]:
+        """Which seeds go up, and which go down."""
+        return self.after > self.before, self.after < self.before
 
     @property
     def medians(self) -> tuple[float, float]:
         return quantiles(self.before)[1], quantiles(self.after)[1]
+
+    def apart(self, amount: Amount) -> bool:
+        """Whether one is more than the other, and reads as more."""
+        before, after = self.told(amount)
+        return bool(self.direction) and before != after
 
     def told(self, amount: Amount) -> tuple[str, str]:
         """Both medians, in digits that tell them apart."""
@@ -94,16 +105,28 @@ class Pair:
 
 def _with_band(numbers: Seeds, amount: Amount, digits: int, unit: str, explained: str) -> str:
     """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
-    low, middle, high = (amount.write(each, digits) for each in quantiles(numbers))
+    low, high = (amount.write(each, digits) for each in _eight_of_ten(numbers))
+    middle = amount.write(quantiles(numbers)[1], digits)
     return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explained})")
 
 
-def widest_told_apart(ways: Sequence[Seeds]) -> tuple[int, int] | None:
+def _eight_of_ten(numbers: Seeds) -> tuple[float, float]:
+    """Between which numbers at least so many lie: of 12 seeds, quantiles may leave out 4."""
+    low, _, high = quantiles(numbers)
+    inside = (numbers >= low) & (numbers <= high)
+    if float(inside.double().mean()) >= BAND[1] - BAND[0]:
+        return low, high
+    out = int(BAND[0] * len(numbers))  # that may be left out at either end
+    ordered = numbers.double().sort().values
+    return float(ordered[out]), float(ordered[-1 - out])
+
+
+def widest_told_apart(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
     """The two that differ most of those whose order is the same in 8 of 10 seeds: lower, higher."""
     found = []
     for one, other in combinations(range(len(ways)), 2):
         pair = Pair(ways[one], ways[other])
-        if pair.direction and not pair.alike:
+        if pair.apart(amount) and not pair.alike:
             before, after = pair.medians
             ordered = (one, other) if pair.direction > 0 else (other, one)
             found.append((abs(after - before), ordered))

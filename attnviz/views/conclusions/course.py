@@ -1,74 +1,121 @@
-"""What becomes of scores and weights along a number: one sentence of a Sweep."""
+"""What becomes of scores and weights along a number: tables of what can be found of a Sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from torch import Tensor
 
 from attnviz.analysis.comparison import Comparison
+from attnviz.analysis.seeds import quantiles
 from attnviz.analysis.sweeps import Sweep
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Amount, Pair
+from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.sweep import places
 from attnviz.wording.numbers import significant_text
 
 AMOUNTS = {"spread": Amount(significant_text, 2), "entropy": Amount(significant_text, 2, " bits")}
+LITTLE = 0.05  # of the way from one end to the other
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """What is known of the whole course."""
+
+    comparison: Comparison
+    sweep: Sweep
+
+    @cached_property
+    def order(self) -> list[int]:
+        return [int(place) for place in np.argsort(places(self.sweep)[0], kind="stable")]
+
+    @property
+    def noun(self) -> str:
+        return "the number of heads" if self.sweep.by == "heads" else places(self.sweep)[1]
+
+    @property
+    def start(self) -> str:
+        across, _ = places(self.sweep)
+        first, last = (_exactly(across[self.order[end]]) for end in (0, -1))
+        return f"{_over(self.sweep.repeats)}, as {self.noun} goes from {first} to {last}"
+
+    @property
+    def too_few(self) -> str:
+        seeds = self.sweep.repeats
+        return "" if seeds == 1 or seeds >= FEWEST_SEEDS else ": too few seeds to tell more"
+
+    @property
+    def sees_one(self) -> bool:
+        return int(self.comparison.base.visible.sum(-1).max()) == 1
+
+    @property
+    def compared(self) -> bool:
+        trace = self.comparison.base.trace
+        return trace is None or trace.variant.compared
+
+    @property
+    def biased(self) -> bool:
+        """Whether a distance adds to the scores."""
+        layer = self.comparison.base.layer
+        return layer is not None and layer.attended.bias is not None
+
+    def course(self, measure: str, series: str) -> str:
+        """From one end to the other."""
+        numbers: Tensor = self.sweep.curves[measure][series]
+        return said(OF_A_MEASURE, Course(numbers[self.order], AMOUNTS[measure]))
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One measure: a row for each value, in order, and a column for each seed."""
+
+    numbers: Tensor
+    amount: Amount
+
+    @cached_property
+    def pair(self) -> Pair:
+        return Pair(self.numbers[0], self.numbers[-1])
+
+    @property
+    def held(self) -> bool:
+        return bool(self.numbers.isfinite().all())
+
+    @cached_property
+    def medians(self) -> list[float]:
+        return [quantiles(each)[1] for each in self.numbers]
+
+    @cached_property
+    def told(self) -> tuple[str, str]:
+        return self.pair.told(self.amount)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the medians read the same all the way, and no direction can be told."""
+        sure = self.pair.apart(self.amount)
+        return not sure and all(self.amount.same(self.medians[0], each) for each in self.medians)
+
+    @property
+    def straight(self) -> bool:
+        """Whether the medians never leave what lies between their ends, by more than a little."""
+        low, high = sorted((self.medians[0], self.medians[-1]))
+        margin = LITTLE * (high - low)
+        return all(low - margin <= each <= high + margin for each in self.medians)
+
+    @property
+    def apart(self) -> bool:
+        return self.told[0] != self.told[1]
 
 
 def on_sweep(comparison: Comparison, sweep: Sweep) -> str:
     """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
-    course = _courses(sweep)
-    return _why_never(comparison, sweep) or (
-        f"{_start(sweep)}, the spread of unscaled scores {course('spread', 'unscaled')} and the "
-        f"entropy of a row {course('entropy', 'unscaled')}; scaled, the spread "
-        f"{course('spread', 'scaled')} and the entropy {course('entropy', 'scaled')}"
-        f"{_too_few(sweep.repeats)}."
-    )
+    return said(FINDINGS, Swept(comparison, sweep))
 
 
 def in_short(comparison: Comparison, sweep: Sweep) -> str:
     """The same in as few words as stand over a picture."""
-    course = _courses(sweep)
-    return _why_never(comparison, sweep) or (
-        f"{_start(sweep)}, the entropy of a row {course('entropy', 'unscaled')} unscaled; "
-        f"scaled, it {course('entropy', 'scaled')}{_too_few(sweep.repeats)}."
-    )
-
-
-def _courses(sweep: Sweep) -> Callable[[str, str], str]:
-    first, last = _ends(sweep)
-
-    def course(measure: str, series: str) -> str:
-        numbers: Tensor = sweep.curves[measure][series]
-        return _course(Pair(numbers[first], numbers[last]), AMOUNTS[measure])
-
-    return course
-
-
-def _ends(sweep: Sweep) -> tuple[int, int]:
-    order = np.argsort(places(sweep)[0])
-    return int(order[0]), int(order[-1])
-
-
-def _start(sweep: Sweep) -> str:
-    across, _ = places(sweep)
-    first, last = (across[place] for place in _ends(sweep))
-    return f"{_over(sweep.repeats)}, as {_noun(sweep)} goes from {first:g} to {last:g}"
-
-
-def _noun(sweep: Sweep) -> str:
-    return "the number of heads" if sweep.by == "heads" else places(sweep)[1]
-
-
-def _why_never(comparison: Comparison, sweep: Sweep) -> str:
-    """That there is nothing to see, whatever is drawn, and why."""
-    trace, rest = comparison.base.trace, f", and {_noun(sweep)} does not matter."
-    if trace is not None and not trace.variant.compared:
-        return f"Nothing is compared, so all scores are 0{rest}"
-    if int(comparison.base.visible.sum(-1).max()) == 1:
-        return f"A query sees one token and reads it whole{rest}"
-    return ""
+    return said(IN_SHORT, Swept(comparison, sweep))
 
 
 def _over(seeds: int) -> str:
@@ -77,19 +124,83 @@ def _over(seeds: int) -> str:
     return f"Over {seeds:,} seeds" if seeds >= FEWEST_SEEDS else f"In the median of {seeds} seeds"
 
 
-def _too_few(seeds: int) -> str:
-    return "" if seeds == 1 or seeds >= FEWEST_SEEDS else ": too few seeds to tell more"
+def _exactly(number: float) -> str:
+    """In as few digits as there can be, and no fewer."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
-def _course(pair: Pair, amount: Amount) -> str:
-    """Rising or falling where 8 of 10 seeds do so; else that it stays, or cannot be told."""
-    if not bool((pair.before + pair.after).isfinite().all()):
-        return "goes beyond what numbers can hold"
-    direction, (before, after) = pair.direction, pair.told(amount)
-    if before == after or (not direction and amount.same(*pair.medians)):
-        return f"stays at {amount(pair.medians[1])}"
-    if len(pair.before) < FEWEST_SEEDS:
-        return f"goes from {before} to {after}{amount.unit}"
-    if not direction:
-        return f"shows no clear change ({before} and {after}{amount.unit})"
-    return f"{'rises' if direction > 0 else 'falls'} from {before} to {after}{amount.unit}"
+def _in_full(facts: Swept) -> str:
+    unscaled, scaled = (
+        [facts.course(measure, series) for measure in ("spread", "entropy")]
+        for series in ("unscaled", "scaled")
+    )
+    return (
+        f"{facts.start}, the spread of unscaled scores {unscaled[0]} and the entropy of a row "
+        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy {scaled[1]}{facts.too_few}."
+    )
+
+
+def _in_short(facts: Swept) -> str:
+    unscaled, scaled = (facts.course("entropy", series) for series in ("unscaled", "scaled"))
+    start = f"{facts.start}, the entropy of a row {unscaled} unscaled"
+    return f"{start}; scaled, it {scaled}{facts.too_few}."
+
+
+def _changes(course: Course) -> str:
+    before, after = course.told
+    if not course.straight:
+        return f"goes from {before} to {after}{course.amount.unit}, and not straight"
+    verb = "rises" if course.pair.direction > 0 else "falls"
+    return f"{verb} from {before} to {after}{course.amount.unit}"
+
+
+def _unclear(course: Course) -> str:
+    before, after = course.told
+    if before == after:
+        return f"begins and ends at {before}{course.amount.unit}"
+    return f"shows no clear change ({before} and {after}{course.amount.unit})"
+
+
+OF_A_MEASURE: tuple[Finding[Course], ...] = (
+    Finding(
+        "beyond numbers",
+        lambda course: not course.held,
+        lambda _: "goes beyond what numbers can hold",
+    ),
+    Finding(
+        "stays",
+        lambda course: course.stays,
+        lambda course: f"stays at {course.amount(course.medians[-1])}",
+    ),
+    Finding(
+        "few seeds",
+        lambda course: len(course.pair.before) < FEWEST_SEEDS and course.apart,
+        lambda course: f"goes from {course.told[0]} to {course.told[1]}{course.amount.unit}",
+    ),
+    Finding("changes", lambda course: course.pair.apart(course.amount), _changes),
+    Finding("unclear", otherwise, _unclear),
+)
+
+ALWAYS: tuple[Finding[Swept], ...] = (
+    Finding(
+        "only a bias",
+        lambda facts: not facts.compared and facts.biased,
+        lambda facts: (
+            "Nothing is compared, so all scores are 0 but for what ALiBi adds, whatever "
+            f"{facts.noun} is."
+        ),
+    ),
+    Finding(
+        "nothing is compared",
+        lambda facts: not facts.compared,
+        lambda facts: f"Nothing is compared, so all scores are 0, whatever {facts.noun} is.",
+    ),
+    Finding(
+        "a query sees one token",
+        lambda facts: facts.sees_one,
+        lambda facts: f"A query sees one token and reads it whole, whatever {facts.noun} is.",
+    ),
+)
+FINDINGS = (*ALWAYS, Finding("course", otherwise, _in_full))
+IN_SHORT = (*ALWAYS, Finding("course", otherwise, _in_short))

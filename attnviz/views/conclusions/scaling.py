@@ -1,8 +1,12 @@
-"""What scaling changes: one sentence on unscaled and scaled weights."""
+"""What scaling changes: a table of what can be found of unscaled and scaled weights."""
 
 from __future__ import annotations
 
-from jaxtyping import Float
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
@@ -14,61 +18,199 @@ from attnviz.views.conclusions.claims import (
     ONE_DRAW,
     PRECISE_TOKENS,
     TOKENS,
+    Amount,
     Pair,
 )
+from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import means_of
+from attnviz.wording.numbers import share_text
 
-EVEN = 0.01  # weights of a row that differ by less are as good as equal
+EVEN = 0.01  # scores of a row that differ by less are as good as equal
 WHOLE = 0.99  # a weight above is as good as all
 LEAST_TIMES = 1.05  # below, "1.0 times" would be read
 THOUSAND = 1000
-LITTLE = 1e-12  # gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is known of unscaled and scaled weights, in the rows that are shown."""
+
+    comparison: Comparison
+    repeats: Repeats | None
+
+    @property
+    def who(self) -> str:
+        return reader(self.comparison)
+
+    @property
+    def divisor(self) -> str:
+        layer = self.comparison.base.layer
+        return "√d_k" if layer is None else f"√{layer.head_dim}"
+
+    @property
+    def seen(self) -> Bool[Tensor, "query key"]:
+        return self.comparison.base.visible[self.comparison.rows]
+
+    @cached_property
+    def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
+        before, after = (self._named(name).weights.double() for name in ("unscaled", "scaled"))
+        rows = self.comparison.rows
+        return before[:, rows], after[:, rows]
+
+    @property
+    def moved(self) -> float:
+        """How much a weight changes, at most."""
+        before, after = self.weights
+        return float((after - before).abs().max())
+
+    @cached_property
+    def reads(self) -> tuple[float, float]:
+        return self.means("effective")
+
+    @property
+    def as_many(self) -> bool:
+        """Whether nobody would see a difference in how many tokens are read."""
+        return abs(self.reads[1] - self.reads[0]) < ALIKE
+
+    @cached_property
+    def over_seeds(self) -> Pair:
+        return self.pair("effective")
+
+    @property
+    def seeds(self) -> int:
+        return 0 if self.repeats is None else len(self.repeats.seeds)
+
+    def means(self, measure: str) -> tuple[float, float]:
+        """A measure of the weights that are shown, unscaled and scaled."""
+        names = [each.name for each in self.comparison.alternatives]
+        measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
+        before, after = (means_of(self.comparison, each)[measure] for each in measured)
+        return before, after
+
+    def pair(self, measure: str) -> Pair:
+        """The same of each seed."""
+        assert self.repeats is not None
+        numbers = self.repeats.measured[measure]
+        names = [each.name for each in self.comparison.alternatives]
+        return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
+
+    def _named(self, name: str) -> Alternative:
+        return next(each for each in self.comparison.alternatives if each.name == name)
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether both divide by the same number: by √1."""
+        layers = [each.layer for each in self.comparison.alternatives]
+        return len({None if each is None else each.scale for each in layers} - {None}) == 1
+
+    @property
+    def nothing_compared(self) -> bool:
+        trace, layer = self.comparison.base.trace, self.comparison.base.layer
+        if trace is None or layer is None or trace.variant.compared:
+            return False
+        return not bool(layer.attended.scores.any())
+
+    @property
+    def level(self) -> bool:
+        """Whether the scores of each row are as good as equal, and so is what softmax gets."""
+        layer = self._named("unscaled").layer
+        if layer is None:  # only weights are known: their logarithms differ as the scores do
+            logits = [self.weights[0].log()]
+        else:
+            rows, found = self.comparison.rows, layer.attended
+            logits = [each[:, rows] for each in (found.scores, found.logits)]
+        return all(_reach(each.double(), self.seen) < EVEN for each in logits)
+
+    @property
+    def whole(self) -> bool:
+        """Whether one token gets nearly all of a row's weight, and is the same in both."""
+        before, after = (each.max(-1) for each in self.weights)
+        least = min(float(before.values.min()), float(after.values.min()))
+        return least > WHOLE and bool(torch.equal(before.indices, after.indices))
+
+
+def _reach(logits: Float[Tensor, "head query key"], seen: Bool[Tensor, "query key"]) -> float:
+    """How far the scores of a row are apart, at most."""
+    high, low = logits.masked_fill(~seen, -torch.inf), logits.masked_fill(~seen, torch.inf)
+    return float((high.amax(-1) - low.amin(-1)).max())
 
 
 def on_scale(comparison: Comparison, repeats: Repeats | None) -> str:
     """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
-    why = _why_never(comparison)
-    if why:
-        return f"Scaling changes nothing here: {why}."
-    if repeats is not None:
-        return _over_seeds(comparison, repeats)
-    before, after = (_means(comparison, name) for name in ("unscaled", "scaled"))
-    if abs(after["effective"] - before["effective"]) < ALIKE:
-        return f"Scaling changes next to nothing here: {_why_here(comparison)}."
-    least, most = PRECISE_TOKENS.both(before["effective"], after["effective"])
-    who, divisor = reader(comparison), _divisor(comparison)
-    if left_to_chance(comparison):
-        return f"{ONE_DRAW}, {who} reads {least} tokens unscaled, and {most} divided by {divisor}."
-    times = _times(after["gradient"] / max(before["gradient"], LITTLE))
-    start = f"Divided by {divisor}, the scores let {who} read {most} tokens instead of {least}"
-    return f"{start}{times and f', and give the softmax {times} the gradient'}."
+    return said(FINDINGS, Scaling(comparison, repeats))
 
 
-def _over_seeds(comparison: Comparison, repeats: Repeats) -> str:
-    """What 8 of 10 seeds agree on."""
-    count, who, divisor = len(repeats.seeds), reader(comparison), _divisor(comparison)
-    start, reads = f"Over {count:,} seeds,", _pair(comparison, repeats, "effective")
-    if reads.alike:
-        shown = f"{who} reads {TOKENS(reads.medians[1])} with it and without it"
-        return f"{start} scaling changes next to nothing: {shown}."
-    if count < FEWEST_SEEDS:
-        least, most = reads.told(TOKENS)
-        shown = f"{who} reads {least} tokens unscaled, and {most} divided by {divisor}"
-        return f"In the median of {count} seeds, {shown}: too few seeds to tell more."
-    before, after = reads.bands(TOKENS)
-    if not reads.direction:
-        shown = f"{after} divided by {divisor}, {before} unscaled"
-        return f"{start} it cannot be told whether scaling lets {who} read more or less: {shown}."
-    times = _gradients(_pair(comparison, repeats, "gradient"))
-    return f"{start} dividing by {divisor} lets {who} read {after} instead of {before}{times}."
+def _why_here(facts: Scaling) -> str:
+    """Why these numbers are so little changed by it, where that can be said."""
+    if facts.level:
+        return "the scores of a row are all about the same"
+    if facts.whole:
+        return "one token gets nearly all the weight of a row with it and without it"
+    return f"{facts.who} reads {_with_and_without(PRECISE_TOKENS, *facts.reads)}"
 
 
-def _gradients(pair: Pair) -> str:
+def _with_and_without(amount: Amount, one: float, other: float) -> str:
+    """One number, where both read the same."""
+    if amount.same(one, other):
+        return f"{amount(other)} with it and without it"
+    before, after = amount.both(one, other)
+    return f"{after} tokens with it, {before} without it"
+
+
+def _of_given(facts: Scaling) -> str:
+    least, most = PRECISE_TOKENS.both(*facts.reads)
+    before, after = facts.means("gradient")
+    times = _times(after / before if before else torch.inf if after else 0.0)
+    start = f"Divided by {facts.divisor}, the scores let {facts.who} read {most} tokens"
+    return f"{start} instead of {least}{times and f', and give the softmax {times} the gradient'}."
+
+
+def _of_one_draw(facts: Scaling) -> str:
+    least, most = PRECISE_TOKENS.both(*facts.reads)
+    read = f"{facts.who} reads {least} tokens unscaled"
+    return f"{ONE_DRAW}, {read}, and {most} divided by {facts.divisor}."
+
+
+def _not_how_many(facts: Scaling) -> str:
+    """Other tokens, but as many of them."""
+    reads = _with_and_without(PRECISE_TOKENS, *facts.reads)
+    moved = "by less than .01" if facts.moved < EVEN else f"by up to {share_text(facts.moved)}"
+    return f"Scaling moves weights {moved}, but {facts.who} reads about as many: {reads}."
+
+
+def _of_few_seeds(facts: Scaling) -> str:
+    least, most = facts.over_seeds.told(TOKENS)
+    shown = f"{facts.who} reads {least} tokens unscaled, and {most} divided by {facts.divisor}"
+    return f"In the median of {facts.seeds} seeds, {shown}: too few seeds to tell more."
+
+
+def _as_many_over_seeds(facts: Scaling) -> str:
+    reads = _with_and_without(TOKENS, *facts.over_seeds.medians)
+    start = f"Over {facts.seeds:,} seeds, scaling hardly changes how much {facts.who} reads"
+    return f"{start}: {reads}."
+
+
+def _more_or_less_over_seeds(facts: Scaling) -> str:
+    before, after = facts.over_seeds.bands(TOKENS)
+    start = f"Over {facts.seeds:,} seeds, dividing by {facts.divisor}"
+    return f"{start} lets {facts.who} read {after} instead of {before}{_gradients(facts)}."
+
+
+def _undecided_over_seeds(facts: Scaling) -> str:
+    before, after = facts.over_seeds.bands(TOKENS)
+    shown = f"{after} divided by {facts.divisor}, {before} unscaled"
+    start = f"Over {facts.seeds:,} seeds, it cannot be told whether scaling lets {facts.who} read"
+    return f"{start} more or less: {shown}."
+
+
+def _gradients(facts: Scaling) -> str:
     """How many times the gradient, where it is more in 8 of 10 seeds."""
-    if pair.direction <= 0:
+    pair = facts.pair("gradient")
+    ratios = pair.after.double() / pair.before.double()  # infinite where there was none
+    if pair.direction <= 0 or bool(ratios.isnan().any()):
         return ""
-    times = _times(quantiles(pair.after / pair.before.clamp_min(LITTLE))[1])
+    times = _times(quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
     return f", and gives the softmax {times} the gradient" if times else ""
 
 
@@ -79,54 +221,45 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"
 
 
-def _why_never(comparison: Comparison) -> str:
-    """Why scaling cannot change anything, whatever the numbers are."""
-    base = comparison.base
-    if int(_seen(comparison).sum(-1).max()) == 1:
-        return "a query sees one token, and reads it whole"
-    if base.trace is not None and not base.trace.variant.compared:
-        return "nothing is compared, so all scores are 0"
-    if base.layer is not None and base.layer.head_dim == 1:
-        return "√1 is 1"
-    return ""
-
-
-def _why_here(comparison: Comparison) -> str:
-    """Why these numbers are so little changed by it, where that can be said."""
-    unscaled, scaled = (_named(comparison, name).weights for name in ("unscaled", "scaled"))
-    if comparison.query is not None:
-        unscaled, scaled = (each[:, [comparison.query]] for each in (unscaled, scaled))
-    seen = _seen(comparison)
-    widest = unscaled.masked_fill(~seen, 0).amax(-1) - unscaled.masked_fill(~seen, 1).amin(-1)
-    if float(widest.max()) < EVEN:
-        return "the scores of a row are all about the same"
-    if float(scaled.amax(-1).min()) > WHOLE:
-        return "one token gets nearly all the weight of a row with it and without it"
-    reads = PRECISE_TOKENS(_means(comparison, "scaled")["effective"])
-    return f"{reader(comparison)} reads {reads} with it and without it"
-
-
-def _seen(comparison: Comparison) -> Float[Tensor, "query key"]:
-    visible, query = comparison.base.visible, comparison.query
-    return visible if query is None else visible[[query]]
-
-
-def _named(comparison: Comparison, name: str) -> Alternative:
-    return next(each for each in comparison.alternatives if each.name == name)
-
-
-def _means(comparison: Comparison, name: str) -> dict[str, float]:
-    place = comparison.alternatives.index(_named(comparison, name))
-    return means_of(comparison, comparison.measures[place])
-
-
-def _pair(comparison: Comparison, repeats: Repeats, measure: str) -> Pair:
-    """A measure of each seed, unscaled and scaled."""
-    numbers = repeats.measured[measure]
-    names = [each.name for each in comparison.alternatives]
-    return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
-
-
-def _divisor(comparison: Comparison) -> str:
-    layer = comparison.base.layer
-    return "√d_k" if layer is None else f"√{layer.head_dim}"
+NOTHING = "Scaling changes nothing here"
+FINDINGS: tuple[Finding[Scaling], ...] = (
+    Finding(
+        "a query sees one token",
+        lambda facts: int(facts.seen.sum(-1).max()) == 1,
+        lambda facts: f"{NOTHING}: {facts.who} sees one token, and reads it whole.",
+    ),
+    Finding(
+        "nothing is compared",
+        lambda facts: facts.nothing_compared,
+        lambda _: f"{NOTHING}: nothing is compared, so all scores are 0.",
+    ),
+    Finding("√1 is 1", lambda facts: facts.same_scale, lambda _: f"{NOTHING}: √1 is 1."),
+    Finding(
+        "few seeds",
+        lambda facts: 0 < facts.seeds < FEWEST_SEEDS,
+        _of_few_seeds,
+    ),
+    Finding(
+        "as many over seeds",
+        lambda facts: facts.seeds > 0 and facts.over_seeds.alike,
+        _as_many_over_seeds,
+    ),
+    Finding(
+        "more or less over seeds",
+        lambda facts: facts.seeds > 0 and facts.over_seeds.apart(TOKENS),
+        _more_or_less_over_seeds,
+    ),
+    Finding("undecided over seeds", lambda facts: facts.seeds > 0, _undecided_over_seeds),
+    Finding(
+        "next to nothing",
+        lambda facts: facts.as_many and facts.moved < ALIKE,
+        lambda facts: f"Scaling changes next to nothing here: {_why_here(facts)}.",
+    ),
+    Finding("other tokens, as many", lambda facts: facts.as_many, _not_how_many),
+    Finding(
+        "one draw",
+        lambda facts: left_to_chance(facts.comparison),
+        lambda facts: _of_one_draw(facts),
+    ),
+    Finding("more or less", otherwise, _of_given),
+)

@@ -1,8 +1,10 @@
-"""How sharply one way of attending reads, beside others: one sentence."""
+"""How sharply ways of attending read: a table of what can be found of their measures."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -16,30 +18,94 @@ from attnviz.views.conclusions.claims import (
     TOKENS,
     Amount,
     Pair,
+    Seeds,
     widest_told_apart,
 )
+from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.measures import means_of, name_of, query_label
 from attnviz.wording.words import listed, sentence
 
-Found = dict[int, float]  # a measure, by the place of the alternative
+
+@dataclass(frozen=True, eq=False)
+class Sharpness:
+    """What is known of how sharply each way reads, in the rows that are shown."""
+
+    comparison: Comparison
+    repeats: Repeats | None
+
+    @property
+    def who(self) -> str:
+        return reader(self.comparison)
+
+    @cached_property
+    def measured_by(self) -> tuple[str, Amount]:
+        """Tokens can be counted against each other only where there are as many to read."""
+        place = self.comparison.query
+        rows = slice(None) if place is None else slice(place, place + 1)
+        ways = self.comparison.alternatives
+        seen = {tuple(each.visible[rows].sum(-1).tolist()) for each in ways}
+        return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
+
+    @property
+    def precise(self) -> Amount:
+        """Of numbers that do not stand for many seeds, in a digit more."""
+        amount = self.measured_by[1]
+        return replace(amount, digits=amount.digits + 1)
+
+    @cached_property
+    def found(self) -> dict[int, float]:
+        """The mean of each way that has one, by its place."""
+        measure, _ = self.measured_by
+        means = [means_of(self.comparison, each)[measure] for each in self.comparison.measures]
+        return {place: mean for place, mean in enumerate(means) if not np.isnan(mean)}
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the most."""
+        return min(self.found.values()), max(self.found.values())
+
+    @property
+    def seeds(self) -> int:
+        return 0 if self.repeats is None else len(self.repeats.seeds)
+
+    @cached_property
+    def over_seeds(self) -> dict[int, Seeds]:
+        """The same of each seed, from the sharpest way to the most even one."""
+        assert self.repeats is not None
+        numbers = self.repeats.measured[self.measured_by[0]]
+        order = sorted(self.found, key=lambda place: float(numbers[place].median()))
+        return {place: numbers[place] for place in order}
+
+    @cached_property
+    def outermost(self) -> tuple[int, int]:
+        places = [*self.over_seeds]
+        return places[0], places[-1]
+
+    @cached_property
+    def told_apart(self) -> tuple[int, int] | None:
+        """The two that are furthest apart of those whose order is sure: sharper, more even."""
+        places, ways = [*self.over_seeds], [*self.over_seeds.values()]
+        apart = widest_told_apart(ways, self.measured_by[1])
+        return None if apart is None else (places[apart[0]], places[apart[1]])
+
+    @property
+    def alike_over_seeds(self) -> bool:
+        return all(Pair(*each).alike for each in combinations(self.over_seeds.values(), 2))
+
+    def name(self, place: int) -> str:
+        return f"'{name_of(self.comparison, self.comparison.alternatives[place])}'"
+
+    @property
+    def all(self) -> str:
+        """Those that can be compared."""
+        if len(self.found) < len(self.comparison.alternatives):
+            return listed([self.name(place) for place in self.found])
+        return "both" if len(self.found) == 2 else "all of them"
 
 
 def on_sharpness(comparison: Comparison, repeats: Repeats | None) -> str:
     """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
-    measure, amount = _measured_by(comparison)
-    means = [means_of(comparison, measures)[measure] for measures in comparison.measures]
-    found = {place: mean for place, mean in enumerate(means) if not np.isnan(mean)}
-    if len(found) < 2:
-        return "There is nothing to compare: a query that sees one token reads it whole."
-    if repeats is not None:
-        return _over_seeds(comparison, repeats, measure, amount, list(found))
-    precise = replace(amount, digits=amount.digits + 1)
-    if max(found.values()) - min(found.values()) < ALIKE:
-        shown = precise(found[min(found)])
-        return f"In {_all(comparison)} {reader(comparison)} reads alike: {shown}."
-    if left_to_chance(comparison):
-        return _of_one_draw(comparison, precise, found)
-    return _of_these(comparison, precise, found)
+    return said(FINDINGS, Sharpness(comparison, repeats))
 
 
 def reader(comparison: Comparison) -> str:
@@ -48,73 +114,118 @@ def reader(comparison: Comparison) -> str:
     return "a query" if place is None else f'"{query_label(comparison, place)}" ({place + 1})'
 
 
-def _measured_by(comparison: Comparison) -> tuple[str, Amount]:
-    """Counts of tokens can be held against each other only where there are as many to read."""
-    place = comparison.query
-    rows = slice(None) if place is None else slice(place, place + 1)
-    seen = {tuple(each.visible[rows].sum(-1).tolist()) for each in comparison.alternatives}
-    return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
+def _of_few_seeds(facts: Sharpness) -> str:
+    (low, high), (_, amount) = facts.outermost, facts.measured_by
+    least, most = Pair(facts.over_seeds[low], facts.over_seeds[high]).told(amount)
+    return (
+        f"In the median of {facts.seeds} seeds, {facts.who} reads {least}{amount.unit} in "
+        f"{facts.name(low)} and {most} in {facts.name(high)}: too few seeds to tell more."
+    )
 
 
-def _of_these(comparison: Comparison, amount: Amount, found: Found) -> str:
-    """Of given numbers: who is first and last, ties included."""
-    low, high = min(found.values()), max(found.values())
+def _told_apart_over_seeds(facts: Sharpness) -> str:
+    assert facts.told_apart is not None
+    low, high = facts.told_apart
+    pair = Pair(facts.over_seeds[high], facts.over_seeds[low])
+    before, after = pair.bands(facts.measured_by[1])
+    names = f"{facts.name(low)} than in {facts.name(high)}"
+    start = f"Over {facts.seeds:,} seeds, {facts.who} reads more sharply in {names}"
+    return f"{start}: {after} instead of {before}."
+
+
+def _alike_over_seeds(facts: Sharpness) -> str:
+    low, high = (float(np.median(facts.over_seeds[place])) for place in facts.outermost)
+    about = _about(facts.measured_by[1], low, high)
+    start = f"Over {facts.seeds:,} seeds, {facts.who} reads as sharply in {facts.all}"
+    return f"{start}: {about}."
+
+
+def _undecided_over_seeds(facts: Sharpness) -> str:
+    low, high = facts.outermost
+    pair = Pair(facts.over_seeds[low], facts.over_seeds[high])
+    before, after = pair.bands(facts.measured_by[1])
+    return (
+        f"Over {facts.seeds:,} seeds, no difference can be told in how sharply {facts.who} reads: "
+        f"{after} in {facts.name(high)}, {before} in {facts.name(low)}."
+    )
+
+
+def _alike(facts: Sharpness) -> str:
+    shown = _about(facts.precise, *facts.ends)
+    return sentence(f"{facts.who} reads as sharply in {facts.all}: {shown}")
+
+
+def _about(amount: Amount, low: float, high: float) -> str:
+    """One number, where both read the same."""
+    if amount.same(low, high):
+        return amount(low)
     least, most = amount.both(low, high)
+    return f"{least} to {most}{amount.unit}"
+
+
+def _of_one_draw(facts: Sharpness) -> str:
+    return f"{ONE_DRAW}, {_shown(facts)}."
+
+
+def _between_seeds(facts: Sharpness) -> str:
+    return sentence(f"{_shown(facts)}: between seeds nothing differs but chance")
+
+
+def _shown(facts: Sharpness) -> str:
+    """Two numbers, and no more."""
+    amount, (low, high) = facts.precise, facts.ends
+    least, most = amount.both(low, high)
+    sharpest, flattest = (_places(facts, end)[0] for end in (low, high))
+    return (
+        f"{facts.who} reads {least}{amount.unit} in {facts.name(sharpest)} and "
+        f"{most} in {facts.name(flattest)}"
+    )
+
+
+def _of_these(facts: Sharpness) -> str:
+    """Who is first and last; all that read the same, where that is more than one."""
+    amount, (low, high) = facts.precise, facts.ends
+    written = replace(amount, digits=amount.digits_for(low, high))
     sharp, even = (
-        listed([_name(comparison, place) for place in found if abs(found[place] - end) < ALIKE])
+        listed(
+            [facts.name(place) for place, mean in facts.found.items() if written.same(mean, end)]
+        )
         for end in (low, high)
     )
     return sentence(
-        f"{reader(comparison)} reads most sharply in {sharp}, {least}{amount.unit}, and most "
-        f"evenly in {even}, {most}{amount.unit}"
+        f"{facts.who} reads most sharply in {sharp}, {written(low)}, and most evenly in {even}, "
+        f"{written(high)}"
     )
 
 
-def _of_one_draw(comparison: Comparison, amount: Amount, found: Found) -> str:
-    """Of random numbers: what is shown, and that it is chance."""
-    sharpest, flattest = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-    least, most = amount.both(found[sharpest], found[flattest])
-    shown = (
-        f"{reader(comparison)} reads {least}{amount.unit} in {_name(comparison, sharpest)} and "
-        f"{most} in {_name(comparison, flattest)}"
-    )
-    if comparison.by == "seed":
-        return sentence(f"{shown}: between seeds nothing differs but chance")
-    return f"{ONE_DRAW}, {shown}."
+def _places(facts: Sharpness, end: float) -> list[int]:
+    return [place for place, mean in facts.found.items() if mean == end]
 
 
-def _over_seeds(
-    comparison: Comparison, repeats: Repeats, measure: str, amount: Amount, told: list[int]
-) -> str:
-    """The two that are furthest apart, if their order is the same in 8 of 10 seeds."""
-    numbers, start = repeats.measured[measure], f"Over {len(repeats.seeds):,} seeds,"
-    who, order = reader(comparison), sorted(told, key=lambda each: float(numbers[each].median()))
-    ends = Pair(numbers[order[0]], numbers[order[-1]])
-    sharpest, flattest = (_name(comparison, order[place]) for place in (0, -1))
-    if len(repeats.seeds) < FEWEST_SEEDS:
-        least, most = ends.told(amount)
-        return (
-            f"In the median of {len(repeats.seeds)} seeds, {who} reads {least}{amount.unit} in "
-            f"{sharpest} and {most} in {flattest}: too few seeds to tell more."
-        )
-    apart = widest_told_apart([numbers[place] for place in told])
-    if apart is not None:
-        low, high = (told[place] for place in apart)
-        before, after = Pair(numbers[high], numbers[low]).bands(amount)
-        names = f"{_name(comparison, low)} than in {_name(comparison, high)}"
-        return f"{start} {who} reads more sharply in {names}: {after} instead of {before}."
-    if ends.alike:
-        return f"{start} {who} reads alike in {_all(comparison)}: {amount(ends.medians[0])}."
-    before, after = ends.bands(amount)
-    return (
-        f"{start} no difference can be told in how sharply {who} reads: {after} in {flattest}, "
-        f"{before} in {sharpest}."
-    )
-
-
-def _all(comparison: Comparison) -> str:
-    return "both" if len(comparison.alternatives) == 2 else "all of them"
-
-
-def _name(comparison: Comparison, place: int) -> str:
-    return f"'{name_of(comparison, comparison.alternatives[place])}'"
+FINDINGS: tuple[Finding[Sharpness], ...] = (
+    Finding(
+        "nothing to compare",
+        lambda facts: len(facts.found) < 2,
+        lambda _: "There is nothing to compare: a query that sees one token reads it whole.",
+    ),
+    Finding("few seeds", lambda facts: 0 < facts.seeds < FEWEST_SEEDS, _of_few_seeds),
+    Finding(
+        "told apart over seeds",
+        lambda facts: facts.seeds > 0 and facts.told_apart is not None,
+        _told_apart_over_seeds,
+    ),
+    Finding(
+        "alike over seeds",
+        lambda facts: facts.seeds > 0 and facts.alike_over_seeds,
+        _alike_over_seeds,
+    ),
+    Finding("undecided over seeds", lambda facts: facts.seeds > 0, _undecided_over_seeds),
+    Finding("alike", lambda facts: facts.ends[1] - facts.ends[0] < ALIKE, _alike),
+    Finding(
+        "between seeds",
+        lambda facts: facts.comparison.by == "seed" and left_to_chance(facts.comparison),
+        _between_seeds,
+    ),
+    Finding("one draw", lambda facts: left_to_chance(facts.comparison), _of_one_draw),
+    Finding("sharpest and most even", otherwise, _of_these),
+)

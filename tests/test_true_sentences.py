@@ -1,0 +1,222 @@
+"""3,000 extreme comparisons: every sentence that is printed is true of the numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnviz import trace
+from attnviz.analysis.comparison import Comparison, compare, restricted
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import matrices
+from attnviz.traces.settings import POSITIONS
+from attnviz.traces.trace import Trace
+from attnviz.views import comparison as views
+from attnviz.views.view import View
+from tests.claims import (
+    ROUNDING,
+    Said,
+    Untrue,
+    check_sentence,
+    entropies,
+    gradients,
+    logits,
+    softmax,
+    true,
+)
+
+DRAWS, CHUNKS = 3000, 10
+KINDS = 20  # of claims that each chunk makes, at least
+TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
+BY = {
+    "scale": 10, "mask": 5, "variant": 3, "positions": 3, "temperature": 3, "heads": 2, "dim": 2,
+    "seed": 2, "dtype": 2, "tokenizer": 2, "text": 1,
+}  # fmt: skip
+
+
+class Draw(random.Random):
+    """Everything that a comparison is made of, each as odd as it may be."""
+
+    def rarely(self, *values: Any, usually: Any = None) -> Any:
+        return self.choice(values) if self.random() < 0.3 else usually
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "dim": self.choice((1, 2, 3, 4, 8, 8)),
+            "temperature": self.choice((None, None, None, 1e-4, 1e-2, 0.3, 51.0, 1e4)),
+            "positions": self.rarely(*POSITIONS, "alibi", usually="none"),
+            "window": self.rarely(1, 2, 2, None),
+            "causal": self.rarely(True, False),
+            "dropout": self.rarely(0.5),
+            "scale": self.rarely(True, False),
+            "heads": self.rarely(1, 2),
+            "variant": self.rarely("plain", "causal", "multi-head", "average", usually="scaled"),
+            "dtype": self.rarely("float64", "float16", "bfloat16", usually="float32"),
+            "seed": self.randrange(1000),
+        }
+
+    def values(self, by: str) -> list[str] | None:
+        names: dict[str, tuple[str, ...]] = {
+            "mask": ("causal", "none", "window", *MISTAKES),
+            "variant": ("plain", "scaled", "causal", "multi-head", "average"),
+            "positions": POSITIONS,
+            "temperature": ("1e-4", "0.01", "1", "51", "1e4"),
+            "heads": ("1", "2", "4"),
+            "dim": ("1", "2", "3", "5", "8", "16"),
+            "seed": ("1", "2", "3"),
+            "dtype": ("float64", "float32", "float16", "bfloat16"),
+            "tokenizer": ("words", "chars", "spaces", "bytes"),
+        }
+        if by not in names:
+            return None
+        count = self.choice((2, 2, 3)) if by != "mask" else self.choice((2, 4, 9))
+        return self.sample(names[by], min(count, len(names[by])))
+
+    def given(self) -> Trace:
+        """Scores or vectors of one's own: all the same, far apart, or hardly."""
+        count, size = self.choice((1, 2, 3)), self.choice((0.0, 1e-3, 1.0, 30.0, 1e4))
+        numbers = np.random.default_rng(self.randrange(1000)).normal(size=(count, count)) * size
+        name = self.choice(("scores", "embeddings", "queries"))
+        found: dict[str, Any] = {name: numbers.tolist()}
+        if name == "queries":  # one key more may be read by nobody
+            keys = [*numbers.tolist(), *self.rarely([numbers[0].tolist()], usually=[])]
+            found |= {"keys": keys, "values": keys}
+        if self.random() < 0.2:
+            found["weights"] = np.eye(count, len(found.get("keys", numbers))).tolist()
+        head_dim = self.choice((1, 4, 64)) if name == "scores" else None
+        return trace(None, given=matrices(found), head_dim=head_dim)
+
+    def compared(self) -> Comparison:
+        by = self.choices([*BY], [*BY.values()])[0]
+        if self.random() < 0.3 and by not in ("text", "tokenizer"):
+            chosen = {
+                name: self.settings()[name] for name in ("temperature", "positions", "causal")
+            }
+            return compare(self.given(), by=by, values=self.values(by), **chosen)
+        text, other = self.choice(TEXTS), None
+        settings = {"tokenizer": "words", **self.settings()}
+        if by == "text":
+            other = " ".join(self.sample(["a", "b", "c", "d", "I", "am"], text.count(" ") + 1))
+        return compare(text, by=by, other=other, values=self.values(by), **settings)
+
+    def repeats(self) -> int:
+        return self.choice((1, 1, 1, 3, 10, 12))
+
+
+def drawn(number: int) -> Said | None:
+    """The comparison of this number, as it is shown; None where it cannot be made."""
+    draw = Draw(number)
+    try:
+        made = draw.compared()
+        query = draw.rarely("1", str(len(made.base.tokens)))
+        with watched() as found:
+            shown = views.view(made, query=query, repeats=draw.repeats())
+        if query is not None:
+            made = restricted(made, int(query) - 1)
+    except AttnvizError:
+        return None
+    return Said(made, shown, found.get("repeats_of"), found.get("sweep_of"))
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, Any]]:
+    """What is drawn over seeds on the way to a View."""
+    found: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("repeats_of", "sweep_of"):
+            patch.setattr(views, name, _kept(found, name, getattr(views, name)))
+        yield found
+
+
+def _kept(found: dict[str, Any], name: str, function: Any) -> Any:
+    def call(*arguments: Any) -> Any:
+        found[name] = function(*arguments)
+        return found[name]
+
+    return call
+
+
+def check_weights(said: Said) -> None:
+    """Those of the softmax, and of nothing after it."""
+    for way in said.comparison.alternatives:
+        if not way.mistake:
+            should = softmax(logits(way), way.visible.numpy())
+            slack = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
+            peak = float(np.abs(logits(way)).max())  # of which rounding takes its share
+            off = np.abs(way.weights.double().numpy() - should).max()
+            true(off <= slack * max(peak, 1), f"{way.name}: weights are {off} off")
+
+
+def check_measures(said: Said, view: View) -> None:
+    """The table of means."""
+    groups = {group.name: group.panels for group in view.screen.groups}
+    if not groups.get("measures"):
+        return
+    table: Any = groups["measures"][0]
+    for row, way in enumerate(said.comparison.alternatives):
+        weights = said.weights(way)
+        if np.isnan(weights).any():
+            continue
+        expected = {
+            "bits": entropies(weights).mean(),
+            "reads": said.reads(way),
+            "peak": weights.max(-1).mean(),
+            "grad.": gradients(weights).mean(),
+            "sum≠1": np.abs(weights.sum(-1) - 1).mean(),
+            "leak": (weights * ~said.seen(way)).sum(-1).mean(),
+        }
+        for name, number in expected.items():
+            column = table.columns.names.index(name)
+            true(abs(table.values[row, column] - number) < 1e-7, f"{way.name}: {name} is {number}")
+
+
+def check_settings(said: Said, view: View) -> None:
+    """Which weights are compared, where there are others."""
+    layer = said.comparison.base.layer
+    assert layer is not None
+    by_hand, dropped = "weights" in layer.given, layer.attended.mixed_by == "dropout"
+    true(
+        ("before the given ones" in view.settings)
+        == (by_hand and not said.comparison.base.mistake),
+        view.settings,
+    )
+    true(("weights before dropout" in view.settings) == dropped, view.settings)
+    true(view.settings.count("dropout") == dropped, view.settings)
+
+
+def check_curves(said: Said, view: View) -> None:
+    """What the notes of curves say they are drawn from, and their middles."""
+    curves: Any = next(group.panels for group in view.screen.groups if group.name == "curves")
+    true(bool(curves) == (said.sweep is not None), "curves")
+    for each in curves:
+        assert said.sweep is not None
+        told = "one seed" if said.sweep.repeats == 1 else f"median of {said.sweep.repeats} seeds, "
+        true(each.note.startswith(told), each.note)
+
+
+def check(number: int) -> list[str]:
+    """Which claims are made; all of them have to be true."""
+    said = drawn(number)
+    if said is None:
+        return []
+    try:
+        check_weights(said)
+        check_settings(said, said.view)
+        check_measures(said, said.view)
+        check_curves(said, said.view)
+        return [check_sentence(said, each) for each in (said.view.headline, *said.view.closing)]
+    except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
+        raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_sentence_of_an_extreme_comparison_is_true(chunk: int) -> None:
+    made = {claim for number in range(chunk, DRAWS, CHUNKS) for claim in check(number)}
+
+    assert len(made) >= KINDS, made
