@@ -19,8 +19,8 @@ from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
 from attnviz.errors import AttnvizError, unknown
-from attnviz.tokens.labels import printable
 from attnviz.version import __version__
+from attnviz.wording.printable import printable
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),

@@ -19,8 +19,8 @@ from attnviz.examples.names import names as all_names
 from attnviz.examples.names import path_of, titles
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.labels import printable
 from attnviz.traces import texts
+from attnviz.wording.printable import printable
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import FORMATS, PAGE, Look
-from attnviz.tokens.labels import printable
+from attnviz.wording.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,8 +56,7 @@ def deliver(
 ) -> None:
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
-        title = printable(pictures.title)
-        view = replace(view, title=title, headline=title, titled=True)
+        view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
     if wanted.out:
         write(view, wanted, look_of(pictures, seconds))
     if wanted.json:

@@ -11,7 +11,7 @@ import typer
 from attnviz import files
 from attnviz.cli.making import TextOptions
 from attnviz.errors import AttnvizError
-from attnviz.tokens.labels import printable
+from attnviz.wording.printable import printable
 from attnviz.wording.words import listed
 
 

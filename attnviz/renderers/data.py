@@ -17,6 +17,7 @@ import numpy as np
 
 from attnviz.renderers import Look
 from attnviz.views.view import Column, Data, View
+from attnviz.wording.printable import exact_json
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
 
@@ -92,7 +93,7 @@ def _json(value: Any, indent: str) -> Iterator[str]:
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         yield from _lines("[]", ((deeper, _json(item, deeper)) for item in value), indent)
     else:
-        yield standard_json.dumps(value, ensure_ascii=False)
+        yield exact_json(value)
 
 
 def _lines(brackets: str, items: Iterable[tuple[str, Iterator[str]]], indent: str) -> Iterator[str]:
