@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv as standard_csv
 import io
 import json as standard_json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,9 +18,12 @@ import numpy as np
 
 from attnviz.renderers import Look
 from attnviz.views.view import Column, Data, View
-from attnviz.wording.printable import exact_json
+from attnviz.wording.printable import exact_json, printable
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
+
+# What a spreadsheet takes for a formula: these at the start of more than a number or a sign.
+FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTALL)
 
 
 def json(view: View, look: Look) -> Iterator[bytes]:
@@ -58,13 +62,14 @@ def _words(column: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """As the rules of CSV have it.
+    """As the rules of CSV have it; what a spreadsheet would compute has an apostrophe before it.
 
-    >>> _quoted("a"), _quoted("a, b")
-    ('a', '"a, b"')
+    >>> _quoted("a"), _quoted("a, b"), _quoted("=1+1"), _quoted("-"), _quoted("-5")
+    ('a', '"a, b"', "'=1+1", '-', '-5')
     """
     file = io.StringIO()
-    standard_csv.writer(file, lineterminator="").writerow([word])
+    text = f"'{word}" if FORMULA.match(word) else word
+    standard_csv.writer(file, lineterminator="").writerow([printable(text)])
     return file.getvalue()
 
 
