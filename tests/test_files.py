@@ -10,6 +10,7 @@ import pytest
 
 from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.renderers import writing
 
 
 def broken() -> Iterator[bytes]:
@@ -18,7 +19,7 @@ def broken() -> Iterator[bytes]:
 
 
 def test_files_appear_together_with_the_folders_they_need(tmp_path: Path) -> None:
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / "a.txt", [b"one ", b"two"])
         together.write(tmp_path / "deep" / "er" / "b.txt", [b"three"])
         assert not (tmp_path / "a.txt").exists()
@@ -32,7 +33,7 @@ def test_an_interrupted_run_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("before")
 
     def interrupted() -> None:
-        with files.AllOrNothing() as together:
+        with writing.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"after"])
             together.write(tmp_path / "new" / "b.txt", broken())
 
@@ -51,7 +52,7 @@ def test_a_new_file_has_the_rights_that_this_user_gives_and_an_old_one_keeps_its
     old.chmod(0o640)
     mask = os.umask(0o022)
 
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(old, [b"x"])
         together.write(tmp_path / "new.txt", [b"x"])
 
@@ -64,7 +65,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("before")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
 
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / "link.txt", [b"after"])
 
     assert (tmp_path / "link.txt").is_symlink()
@@ -85,7 +86,7 @@ def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / ("a" * 251 + ".txt"), [b"x"])
 
     assert len(list(tmp_path.iterdir())) == 1

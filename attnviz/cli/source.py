@@ -6,12 +6,10 @@ import shlex
 import sys
 from pathlib import Path
 
-import typer
-
 from attnviz import files
 from attnviz.cli.making import TextOptions
+from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
-from attnviz.wording.printable import printable
 from attnviz.wording.words import listed
 
 
@@ -72,7 +70,7 @@ def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> No
 
 def _note(told: str, quiet: bool) -> None:
     if not quiet:
-        typer.echo(printable(f"note: {told}"), err=True)
+        tell(f"note: {told}")
 
 
 def _is_file(name: str) -> bool:
