@@ -22,6 +22,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # it is closed, and that has been said
             stream.flush()
+    leaving.tidy()
     os._exit(status)
 
 

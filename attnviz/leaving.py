@@ -36,6 +36,18 @@ def on_signals() -> None:
             signal.signal(number, _leave)
 
 
+def in_the_end(undo: Callable[[], object]) -> None:
+    """Call this before the process leaves, however it does."""
+    _LEAVING.undo.append(undo)
+
+
+def tidy() -> None:
+    """All that is to be undone, the newest first."""
+    while _LEAVING.undo:
+        with suppress(Exception):  # nobody is there any more to be told
+            _LEAVING.undo.pop()()
+
+
 @contextmanager
 def undoing(undo: Callable[[], object]) -> Iterator[None]:
     """While the block runs a signal calls this before the process leaves."""
@@ -62,7 +74,5 @@ def _leave(number: int, frame: FrameType | None) -> None:
     if _LEAVING.undisturbed:
         _LEAVING.waiting = number
         return
-    for undo in reversed([*_LEAVING.undo]):
-        with suppress(Exception):  # nobody is there any more to be told
-            undo()
+    tidy()
     os._exit(128 + number)

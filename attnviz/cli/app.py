@@ -19,6 +19,7 @@ from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, Note, unknown
+from attnviz.renderers.surroundings import without
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
@@ -213,7 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     completion.prepare()
     try:
-        with _notes_told():
+        # A backend that Jupyter names to its commands need not be there, and shows windows.
+        with _notes_told(), without("MPLBACKEND"):
             status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:
