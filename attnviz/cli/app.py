@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pkgutil
 import sys
@@ -243,7 +244,7 @@ def _prepare_streams() -> None:
     shows its code.
     """
     if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115

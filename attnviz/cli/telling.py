@@ -1,4 +1,4 @@
-"""What is said on standard error: clean, and to nobody where it cannot be written."""
+"""Lines of words for people: what was found, and on standard error what there is to note."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from attnviz.wording.printable import printable
 
 SHORTEST_LINE = 20  # columns, in which words are still worth keeping whole
 
+ENDLESS, INDENT = 10**6, "    "
+
 
 def tell(line: str, *, start: str = "", color: str | None = None) -> None:
     """A line; behind a word, if it starts with one, in lines that stand below each other.
@@ -25,6 +27,15 @@ def tell(line: str, *, start: str = "", color: str | None = None) -> None:
             typer.secho(start, err=True, nl=False, fg=color, color=color is not None)
             text = _broken(text, len(start))
         typer.echo(text, err=True)
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """A line of a result, in several where a screen, or COLUMNS, is narrower; a pipe is not."""
+    text, room = printable(line), get_terminal_size((ENDLESS, 1)).columns
+    lines = textwrap.wrap(
+        text, room, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+    )
+    typer.echo("\n".join(lines if len(text) > room >= SHORTEST_LINE else [text]), err=err)
 
 
 def _broken(text: str, start: int) -> str:
