@@ -30,6 +30,21 @@ def test_a_standard_input_that_is_closed_has_no_text(
     assert capfd.readouterr().err.startswith("error: there is no text\n")
 
 
+def test_a_standard_input_that_is_only_written_to_gets_two_lines(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    number = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
+    with open(number) as stream:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", stream)
+
+        assert main(["run"]) == 2
+
+    assert capfd.readouterr().err == (
+        "error: standard input cannot be read: bad file descriptor\n"
+        " hint: give a text, or a file with --file\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [
