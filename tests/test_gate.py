@@ -457,6 +457,24 @@ def test_a_spreadsheet_computes_no_token(attnviz: Attnviz, tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("command", [HOSTILE, "attnviz run 'I", f"attnviz run '{HOSTILE}' -o"])
+def test_a_saved_trace_from_a_stranger_is_shown_clean(
+    attnviz: Attnviz, tmp_path: Path, command: str
+) -> None:
+    saved = tmp_path / "x.json"
+    attnviz("run", TEXT, "-t", "words", "-o", str(saved))
+    contents = json.loads(saved.read_text("utf-8"))
+    contents["attnviz"]["command"] = command
+    contents["text"] = contents["trace"]["tokens"]["text"] = HOSTILE
+    contents["trace"]["tokens"]["words"] = [HOSTILE] * 3
+    saved.write_text(json.dumps(contents))
+
+    for more in ([], ["--json"]):
+        ended = attnviz("run", "--trace", str(saved), *more)
+        assert ended.status in (0, 2)
+        assert raw(ended.out + ended.err) == []
+
+
 def test_a_word_of_a_command_is_read_by_a_shell_as_what_it_was() -> None:
     import subprocess
 

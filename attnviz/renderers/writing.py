@@ -146,7 +146,10 @@ class AllOrNothing:
         missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         for parent in reversed(missing):
             self._made_folders.append(parent)
-            parent.mkdir()
+            try:
+                parent.mkdir()
+            except FileExistsError:  # somebody else has made it meanwhile
+                self._made_folders.remove(parent)
 
     def _sweep(self, folder: Path) -> None:
         """Remove what runs that were killed have left there."""
