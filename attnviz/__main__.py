@@ -7,6 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
+from attnviz import leaving
+
 # Imports make hundreds of thousands of objects, and no garbage: looking for some after every 700
 # would take a tenth of a second.
 OBJECTS = 100_000
@@ -15,19 +17,19 @@ OBJECTS = 100_000
 def main() -> None:
     """Run the command line, and leave at once: taking every object apart would take as long as
     the help does, and with torch a tenth of a second."""
+    leaving.on_signals()
     status = _status()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # it is closed, and that has been said
             stream.flush()
+    leaving.tidy()
     os._exit(status)
 
 
 def _status() -> int:
     gc.set_threshold(OBJECTS)
-    try:
-        from attnviz.cli.app import main as command_line  # who interrupts may do so from the start
-    except KeyboardInterrupt:
-        return 130
+    from attnviz.cli.app import main as command_line  # who interrupts may do so from the start
+
     return command_line()
 
 

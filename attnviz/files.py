@@ -1,21 +1,24 @@
-"""Files that are read, with what to say if they cannot be; and written, whole or not at all."""
+"""Files that are read, and places for new ones, with what to say if they cannot be."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, Note
+
+PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
 
 def read(path: Path) -> bytes:
     """What is in a file."""
     try:
-        return path.read_bytes()
+        with _said_if_it_waits(path):
+            return path.read_bytes()
     except FileNotFoundError:
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
@@ -23,6 +26,28 @@ def read(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise AttnvizError(f"'{path}' cannot be read: {reason}", "check its permissions") from None
+
+
+@contextmanager
+def _said_if_it_waits(path: Path) -> Iterator[None]:
+    """A pipe is read when somebody writes to it, and nobody may know that it is waited for."""
+    note = Note(f"waiting for somebody to write to '{path}'")
+    timer = threading.Timer(PATIENCE, warnings.warn, [note])
+    timer.daemon = True
+    if path.is_fifo():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a name that is too long for one is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def decoded(content: bytes, name: str) -> str:
@@ -42,17 +67,21 @@ def file_and_name(name: str) -> tuple[Path, str]:
     >>> file_and_name("model.safetensors#wte.weight")[1]
     'wte.weight'
     """
-    path, _, inner = (name, "", "") if Path(name).is_file() else name.partition("#")
+    path, _, inner = (name, "", "") if is_file(Path(name)) else name.partition("#")
     return Path(path), inner
 
 
 def refuse_missing(path: Path, purpose: str) -> None:
-    if not path.is_file():
+    if not is_file(path):
         raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
 
 
 def refuse_folder(path: Path) -> None:
-    if path.is_dir():
+    try:
+        there = path.is_dir()
+    except OSError as error:  # a name that is too long, for one
+        raise unwritable(path, error) from None
+    if there:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
 
 
@@ -71,6 +100,11 @@ def refuse_unwritable(path: Path) -> None:
     _refuse_existing(path)
     try:
         folder = next(parent for parent in path.resolve().parents if parent.exists())
+    except FileNotFoundError:
+        raise AttnvizError(
+            f"'{path}' cannot be written: the folder that this runs in is gone",
+            "cd to another folder",
+        ) from None
     except (RuntimeError, OSError):  # what Python says of links that lead back to themselves
         raise AttnvizError(f"'{path}' is a link to itself", "choose another name") from None
     if not folder.is_dir():
@@ -83,71 +117,6 @@ def refuse_unwritable(path: Path) -> None:
         )
 
 
-class AllOrNothing:
-    """Several files that appear together when the block ends, or not at all if it fails.
-
-    Each is written beside its place under another name and renamed at the end, so that whoever
-    interrupts, or runs out of disk, keeps the files that were there before.
-    """
-
-    def __init__(self) -> None:
-        self._written: list[tuple[Path, Path]] = []
-        self._made_folders: list[Path] = []
-
-    def __enter__(self) -> AllOrNothing:
-        return self
-
-    def write(self, path: Path, chunks: Iterable[bytes]) -> None:
-        place = path.resolve()
-        try:
-            self._make_folders(place.parent)
-            number, name = tempfile.mkstemp(dir=place.parent, prefix=".attnviz-")
-            self._written.append((Path(name), place))
-            with os.fdopen(number, "wb") as file:
-                file.writelines(chunks)
-            Path(name).chmod(_mode(place))
-        except OSError as error:
-            raise _unwritable(path, error) from None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._rename()
-            return
-        for temporary, _ in self._written:
-            temporary.unlink(missing_ok=True)
-        for folder in reversed(self._made_folders):
-            with suppress(OSError):
-                folder.rmdir()
-
-    def _rename(self) -> None:
-        for temporary, place in self._written:
-            try:
-                temporary.replace(place)
-            except OSError as error:
-                temporary.unlink(missing_ok=True)
-                raise _unwritable(place, error) from None
-
-    def _make_folders(self, folder: Path) -> None:
-        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-        for parent in reversed(missing):
-            parent.mkdir()
-            self._made_folders.append(parent)
-
-
-def _mode(place: Path) -> int:
-    """What the file had before, or what a new file gets from this user's umask."""
-    if place.exists():
-        return place.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _unwritable(path: Path, error: OSError) -> AttnvizError:
+def unwritable(path: Path, error: OSError) -> AttnvizError:
     reason = (error.strerror or str(error)).lower()
     return AttnvizError(f"'{path}' cannot be written: {reason}", "choose another file or folder")

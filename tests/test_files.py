@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from attnviz import files
+from attnviz import files, leaving
 from attnviz.errors import AttnvizError
+from attnviz.renderers import writing
+from tests.conftest import Attnviz
 
 
 def broken() -> Iterator[bytes]:
@@ -18,7 +24,7 @@ def broken() -> Iterator[bytes]:
 
 
 def test_files_appear_together_with_the_folders_they_need(tmp_path: Path) -> None:
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / "a.txt", [b"one ", b"two"])
         together.write(tmp_path / "deep" / "er" / "b.txt", [b"three"])
         assert not (tmp_path / "a.txt").exists()
@@ -32,7 +38,7 @@ def test_an_interrupted_run_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("before")
 
     def interrupted() -> None:
-        with files.AllOrNothing() as together:
+        with writing.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"after"])
             together.write(tmp_path / "new" / "b.txt", broken())
 
@@ -51,7 +57,7 @@ def test_a_new_file_has_the_rights_that_this_user_gives_and_an_old_one_keeps_its
     old.chmod(0o640)
     mask = os.umask(0o022)
 
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(old, [b"x"])
         together.write(tmp_path / "new.txt", [b"x"])
 
@@ -64,7 +70,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("before")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
 
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / "link.txt", [b"after"])
 
     assert (tmp_path / "link.txt").is_symlink()
@@ -85,7 +91,7 @@ def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
-    with files.AllOrNothing() as together:
+    with writing.AllOrNothing() as together:
         together.write(tmp_path / ("a" * 251 + ".txt"), [b"x"])
 
     assert len(list(tmp_path.iterdir())) == 1
@@ -98,3 +104,225 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         files.refuse_folder(tmp_path)
     with pytest.raises(AttnvizError, match="is a file, so"):
         files.refuse_unwritable(tmp_path / "file" / "a.png")
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is(tmp_path: Path) -> None:
+    abandoned, held, own = (
+        tmp_path / f".attnviz-{name}" for name in ("0123456789abcdef", "fedcba9876543210", "notes")
+    )
+    for each in (abandoned, held, own):
+        each.write_text("half")
+
+    with held.open() as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        with writing.AllOrNothing() as together:
+            together.write(tmp_path / "a.txt", [b"x"])
+
+    assert sorted(tmp_path.iterdir()) == sorted([held, own, tmp_path / "a.txt"])
+
+
+def test_what_is_being_written_is_left_alone_by_others(tmp_path: Path) -> None:
+    with writing.AllOrNothing() as ours:
+        ours.write(tmp_path / "a.txt", [b"ours"])
+        with writing.AllOrNothing() as theirs:
+            theirs.write(tmp_path / "b.txt", [b"theirs"])
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_where_one_cannot_appear_the_others_are_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("before")
+
+    def blocked() -> None:
+        with writing.AllOrNothing() as together:
+            for name in ("old.txt", "new.txt", "folder", "last.txt"):
+                together.write(tmp_path / name, [b"after"])
+            (tmp_path / "folder").mkdir()  # by somebody else, meanwhile
+
+    with pytest.raises(AttnvizError, match="folder' cannot be written: is a directory"):
+        blocked()
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "old.txt"]
+    assert (tmp_path / "old.txt").read_text() == "before"
+
+
+def test_a_file_cannot_be_in_a_file_that_is_written_with_it(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    ended = attnviz("run", "a b", "-o", "c.json", "-o", "c.json/b.svg")
+
+    assert (ended.status, ended.err) == (
+        2,
+        "error: 'c.json' is to be a file, so 'c.json/b.svg' cannot be in it\n"
+        " hint: choose another folder\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def _take(place: Path, kind: str) -> None:
+    """Let there be something at a place that nobody may write over."""
+    if kind == "locked":
+        place.write_text("OLD")
+        place.chmod(0o444)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place.symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("kind", ["locked", "folder", "pipe", "device", "long"])
+@pytest.mark.parametrize("place", ["step", "page"])
+def test_a_name_with_a_place_in_it_is_checked_when_it_is_known(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = "s" * 245 if kind == "long" else "s"
+    taken = Path("s-06-scaling.svg" if place == "step" else "s-1.svg")
+    _take(taken, kind)
+    command = ["steps", "I am", "--step", "scores,scaling"] if place == "step" else ["run", "I am"]
+    name = f"{start}-{{{place}}}{'x' * 5 if kind == 'long' else ''}.svg"
+
+    ended = attnviz(*command, "-o", name)
+
+    assert ended.status == 2
+    assert "error: 's" in ended.err
+    assert [each.name for each in tmp_path.iterdir()] == ([taken.name] if kind != "long" else [])
+    assert kind != "locked" or taken.read_text() == "OLD"
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "a", "-o", f"{LONG}.png"],
+        ["run", "a", "-o", f"{LONG}/a.png"],
+        ["run", "a", "-o", f"{'long/' * 1000}a.png"],
+        ["run", "--given", f"{LONG}.toml"],
+        ["run", "a", "--embeddings", f"{LONG}.txt"],
+        ["run", "a", "--embeddings", f"{LONG}.safetensors#x"],
+        ["run", "--file", f"{LONG}.txt"],
+        ["run", "--trace", f"{LONG}.npz"],
+        ["example", "show", f"{LONG}.toml"],
+        ["example", "check", f"{LONG}.toml"],
+    ],
+    ids=lambda words: " ".join(words)[:24],
+)
+def test_a_name_that_is_too_long_gets_two_lines(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    ended = attnviz(*words)
+
+    assert (ended.status, len(ended.err.splitlines())) == (2, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_gone_gets_two_lines(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    ended = attnviz("run", "a", "-o", "a.json")
+
+    assert ended.status == 2
+    assert ended.err.startswith("error: 'a.json' cannot be written: the folder that this runs in")
+
+
+def test_a_pipe_that_nobody_writes_to_is_waited_for_and_that_is_said(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said = {}
+    for patience, pause in ((0.05, 0.6), (60, 0)):
+        monkeypatch.setattr(files, "PATIENCE", patience)
+        writer = threading.Timer(pause, pipe.write_text, ["I am\n"])
+        writer.start()
+        ended = attnviz("run", "--file", str(pipe), "-t", "words", "-q")
+        writer.join()
+        assert (ended.status, "2 am" in ended.out) == (0, True)
+        said[patience] = ended.err
+
+    assert said == {0.05: f"note: waiting for somebody to write to '{pipe}'\n", 60: ""}
+
+
+class Left(BaseException):
+    """In place of the end of the process."""
+
+
+@pytest.fixture
+def signalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Signals are ours, and the process does not end."""
+    left: list[int] = []
+
+    def leave(status: int) -> None:
+        left.append(status)
+        raise Left
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(leaving, "_LEAVING", leaving._Leaving())
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    leaving.on_signals()
+    yield left
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_from_itself_and_no_file_is_left(
+    tmp_path: Path, signalled: list[int], number: signal.Signals
+) -> None:
+    def interrupted() -> Iterator[bytes]:
+        yield b"half"
+        assert len(list((tmp_path / "new").iterdir())) == 1
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+        except Left:
+            assert list(tmp_path.iterdir()) == []  # before anything else could hear of it
+            raise
+
+    def write() -> None:
+        with writing.AllOrNothing() as together:
+            together.write(tmp_path / "new" / "a.txt", interrupted())
+
+    with pytest.raises((Left, ValueError)):
+        write()
+
+    assert signalled == [128 + number]
+
+
+def test_while_files_appear_a_signal_waits(tmp_path: Path, signalled: list[int]) -> None:
+    def write() -> None:
+        with leaving.undisturbed():
+            os.kill(os.getpid(), signal.SIGTERM)
+            with writing.AllOrNothing() as together:
+                together.write(tmp_path / "a.txt", [b"whole"])
+                together.write(tmp_path / "b.txt", [b"whole"])
+            assert signalled == []
+
+    with pytest.raises(Left):
+        write()
+
+    assert signalled == [143]
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["whole", "whole"]
+
+
+def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    leaving.on_signals()
+    os.kill(os.getpid(), signal.SIGINT)
+
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signalled == []

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.tokens.labels import label, printable
+from attnviz.tokens.labels import label
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.printable import printable
 
 
 @pytest.mark.parametrize(

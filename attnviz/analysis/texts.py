@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.labels import printable
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import foreseen
 from attnviz.traces.source import Source, tokens_of
+from attnviz.wording.printable import printable
 
 LONGEST_NAME = 24  # of a sentence that is called by its own words
 OF_ONE_SENTENCE = (

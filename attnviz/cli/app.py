@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pkgutil
-import signal
 import sys
-import textwrap
-from collections.abc import Sequence
-from shutil import get_terminal_size
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +18,9 @@ from typer.core import TyperGroup
 from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
-from attnviz.errors import AttnvizError, unknown
-from attnviz.tokens.labels import printable
+from attnviz.cli.telling import tell
+from attnviz.errors import AttnvizError, Note, unknown
+from attnviz.renderers.surroundings import without
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
@@ -50,7 +51,6 @@ EXAMPLE_COMMANDS = {
     ),
 }
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
-SHORTEST_LINE = 20  # columns, in which words are still worth keeping whole
 ELSEWHERE = {  # words that people expect to be commands
     "list": "attnviz example list?",
     "show": "attnviz example show? attnviz example list names what there is",
@@ -213,10 +213,11 @@ def attnviz_(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
     _prepare_streams()
-    signal.signal(signal.SIGTERM, _stop)
     completion.prepare()
     try:
-        status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
+        # A backend that Jupyter names to its commands need not be there, and shows windows.
+        with _notes_told(), without("MPLBACKEND"):
+            status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
@@ -239,16 +240,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """A stream that is closed swallows; one that cannot show a character shows its code."""
+    """A stream that is closed swallows, and has nothing to read; one that cannot show a character
+    shows its code.
+    """
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
         getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
-def _stop(number: int, frame: object) -> None:
-    """Leave as after Ctrl-C, so that nothing half-written stays behind."""
-    sys.exit(128 + number)
+@contextmanager
+def _notes_told() -> Iterator[None]:
+    """What is worth saying while something is done, as a note."""
+
+    with warnings.catch_warnings():
+        otherwise = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, Note):
+                tell(f"note: {message}")
+            else:
+                otherwise(message, category, *where, **more)
+
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = show
+        yield
 
 
 def _discard_output() -> int:
@@ -260,17 +278,6 @@ def _discard_output() -> int:
 def _refuse(problem: str, hint: str) -> int:
     """Two lines on standard error: what is wrong, and what to try."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    typer.secho("error: ", err=True, nl=False, fg="red" if colored else None, color=colored)
-    typer.echo(_broken(problem), err=True)
-    typer.echo(f" hint: {_broken(hint)}", err=True)
+    tell(problem, start="error: ", color="red" if colored else None)
+    tell(hint, start=" hint: ")
     return 2
-
-
-def _broken(told: str) -> str:
-    """Where somebody looks at it, in lines that end between words, below each other."""
-    text, start = printable(told), len("error: ")
-    room = get_terminal_size().columns - start
-    if not sys.stderr.isatty() or room < SHORTEST_LINE or len(text) <= room:
-        return text
-    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-    return ("\n" + " " * start).join(lines)

@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TextIO
 
+from attnviz import leaving
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.colors import THEMES
 
@@ -126,11 +128,13 @@ def _unheard(terminal: int) -> Iterator[Callable[[], None]]:
     silent = termios.tcgetattr(terminal)
     silent[3] &= ~(termios.ECHO | termios.ICANON)
     silent[6][termios.VMIN], silent[6][termios.VTIME] = 1, 0
-    try:
-        termios.tcsetattr(terminal, termios.TCSANOW, silent)
-        yield lambda: termios.tcflush(terminal, termios.TCIFLUSH)
-    finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, before)
+    as_before = partial(termios.tcsetattr, terminal, termios.TCSANOW, before)
+    with leaving.undoing(as_before):
+        try:
+            termios.tcsetattr(terminal, termios.TCSANOW, silent)
+            yield lambda: termios.tcflush(terminal, termios.TCIFLUSH)
+        finally:
+            as_before()
 
 
 def _read(terminal: int, seconds: float) -> bytes:

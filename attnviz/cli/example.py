@@ -14,12 +14,12 @@ from attnviz.cli.options import accepts, command_line
 from attnviz.cli.pager import paged
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
+from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
 from attnviz.examples.names import names as all_names
 from attnviz.examples.names import path_of, titles
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.labels import printable
 from attnviz.traces import texts
 from attnviz.wording.words import counted
 
@@ -108,7 +108,7 @@ def check(
         checked = _checked(names or all_names(), quiet)
         wrong = sum(not found.passed for _, each in checked.done for found in each)
         if checked.done:
-            typer.echo(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
+            say(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
     if checked.refused:
         raise checked.refused[0]
     if wrong:
@@ -161,7 +161,7 @@ def _checked(names: Sequence[str], quiet: bool) -> Checked:
         except AttnvizError as error:
             refused.append(in_keys(error))
             why = f": {refused[-1]}" if len(refused) > 1 else ""  # the first is said in the end
-            typer.echo(printable(f"✗ {name} is refused{why}"))
+            say(f"✗ {name} is refused{why}")
     return Checked(done, refused)
 
 
@@ -169,14 +169,14 @@ def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Fi
     """An example's findings, each printed as soon as it is known."""
     found = []
     if not quiet:
-        typer.echo(printable(f"{example.name}: {example.title}"))
+        say(f"{example.name}: {example.title}")
     for each in findings:
         found.append(each)
         mark, start = (
             ("✓", "  ") if each.passed else ("✗", "  " if not quiet else f"{example.name}: ")
         )
         if not (each.passed and quiet):
-            typer.echo(printable(f"{start}{mark} {each.what}: {each.about}"))
+            say(f"{start}{mark} {each.what}: {each.about}")
     if not quiet:
         typer.echo()
     return found

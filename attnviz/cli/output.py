@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from attnviz import files
 from attnviz.cli import background
 from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import FORMATS, PAGE, Look
-from attnviz.tokens.labels import printable
+from attnviz.renderers.writing import refuse_paths
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,8 +28,6 @@ def refuse_undeliverable(
     wanted: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
     """Refuse what cannot be delivered before anything is computed."""
-    from attnviz import files  # tempfile, which --help need not wait for
-
     for path in wanted.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:
@@ -39,7 +37,7 @@ def refuse_undeliverable(
         if path.suffix.lower() not in suffixes:
             raise unknown("format for", str(path.suffix or path), suffixes)
         _refuse_pages_of_text(path)
-        files.refuse_unwritable(path)
+    refuse_paths(wanted.out)
     look_of(pictures)
 
 
@@ -56,8 +54,7 @@ def deliver(
 ) -> None:
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
-        title = printable(pictures.title)
-        view = replace(view, title=title, headline=title, titled=True)
+        view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
     if wanted.out:
         write(view, wanted, look_of(pictures, seconds))
     if wanted.json:
@@ -73,7 +70,7 @@ def write(view: View, wanted: OutputOptions, look: Look) -> None:
     written, notes = saving.write(view, wanted.out, look)
     told = [*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in written)]
     for line in [] if wanted.quiet else told:
-        typer.echo(printable(line), err=True)
+        tell(line)
 
 
 def print_json(view: View) -> None:

@@ -19,6 +19,7 @@ from attnviz.cli.making import (
 )
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
+from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import foreseen
@@ -118,6 +119,6 @@ def print_checks(trace: Trace, wanted: OutputOptions) -> None:
 
     checks = verify(trace)
     for each in checks:
-        typer.echo(f"{'✓' if each.passed else '✗'} {each.claim}: {each.found}", err=wanted.json)
+        say(f"{'✓' if each.passed else '✗'} {each.claim}: {each.found}", err=wanted.json)
     if not all(each.passed for each in checks):
         raise typer.Exit(1)

@@ -39,7 +39,10 @@ def _drawn_along(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
     if not made_by.startswith(f"attnviz {name} "):
         return False
     names = {option(each.name) for group in groups for each in fields(group)} - UNSEEN
-    then = _said(made_by, names)
+    try:
+        then = _said(made_by, names)
+    except ValueError:  # no command that a shell would take
+        return False
     now = _said(Command(name=name, options=chosen(*groups)).line, names)
     kinds, kinds_then = (
         {Path(file).suffix for file in each.pop("--out", [])} for each in (now, then)

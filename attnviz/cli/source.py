@@ -6,12 +6,10 @@ import shlex
 import sys
 from pathlib import Path
 
-import typer
-
 from attnviz import files
 from attnviz.cli.making import TextOptions
+from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
-from attnviz.tokens.labels import printable
 from attnviz.wording.words import listed
 
 
@@ -30,12 +28,22 @@ def read(source: TextOptions, command: str) -> str:
         return _without_last_break(files.decoded(files.read(source.file), f"'{source.file}'"))
     if source.text is not None and source.text != "-":
         return source.text
-    written = b"" if source.text is None and sys.stdin.isatty() else sys.stdin.buffer.read()
+    written = b"" if source.text is None and sys.stdin.isatty() else _standard_input()
     if source.text is None and not written:
         raise AttnvizError(
             "there is no text", f'give a sentence, such as: {command} "I am learning this"'
         )
     return _without_last_break(files.decoded(written, "standard input"))
+
+
+def _standard_input() -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise AttnvizError(
+            f"standard input cannot be read: {reason}", "give a text, or a file with --file"
+        ) from None
 
 
 def ask_about_a_file(text: str | None, *, quiet: bool) -> None:
@@ -72,7 +80,7 @@ def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> No
 
 def _note(told: str, quiet: bool) -> None:
     if not quiet:
-        typer.echo(printable(f"note: {told}"), err=True)
+        tell(f"note: {told}")
 
 
 def _is_file(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv as standard_csv
 import io
 import json as standard_json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,8 +18,12 @@ import numpy as np
 
 from attnviz.renderers import Look
 from attnviz.views.view import Column, Data, View
+from attnviz.wording.printable import exact_json, printable
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
+
+# What a spreadsheet takes for a formula: these at the start of more than a number or a sign.
+FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTALL)
 
 
 def json(view: View, look: Look) -> Iterator[bytes]:
@@ -57,13 +62,14 @@ def _words(column: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """As the rules of CSV have it.
+    """As the rules of CSV have it; what a spreadsheet would compute has an apostrophe before it.
 
-    >>> _quoted("a"), _quoted("a, b")
-    ('a', '"a, b"')
+    >>> _quoted("a"), _quoted("a, b"), _quoted("=1+1"), _quoted("-"), _quoted("-5")
+    ('a', '"a, b"', "'=1+1", '-', '-5')
     """
     file = io.StringIO()
-    standard_csv.writer(file, lineterminator="").writerow([word])
+    text = f"'{word}" if FORMULA.match(word) else word
+    standard_csv.writer(file, lineterminator="").writerow([printable(text)])
     return file.getvalue()
 
 
@@ -92,7 +98,7 @@ def _json(value: Any, indent: str) -> Iterator[str]:
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         yield from _lines("[]", ((deeper, _json(item, deeper)) for item in value), indent)
     else:
-        yield standard_json.dumps(value, ensure_ascii=False)
+        yield exact_json(value)
 
 
 def _lines(brackets: str, items: Iterable[tuple[str, Iterator[str]]], indent: str) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from attnviz.wording.printable import exact_json
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
@@ -14,4 +15,4 @@ def provenance_of(view: View) -> str:
     """Command, settings, seed and versions; nothing where nobody knows."""
     if view.provenance is None:
         return ""
-    return json.dumps(asdict(view.provenance), ensure_ascii=False)
+    return exact_json(asdict(view.provenance))

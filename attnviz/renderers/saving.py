@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.errors import Note
-from attnviz.files import AllOrNothing
 from attnviz.renderers import PAGE, STEP, Look, chunks, pages
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
+from attnviz.renderers.writing import AllOrNothing, refuse_paths
 from attnviz.views.view import View
 from attnviz.wording.commands import chosen
 
@@ -29,6 +29,7 @@ def save(view: View, *paths: str | Path, **looks: Any) -> None:
 def write(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
     """Every file, all of them or none: their names, and what there is to note about them."""
     wanted = [each for path in dict.fromkeys(paths) for each in _files(view, path, look)]
+    refuse_paths([path for path, _ in wanted])  # before anything is drawn
     with warnings.catch_warnings(record=True) as noted, AllOrNothing() as together:
         warnings.simplefilter("always", Note)
         for path, one in wanted:

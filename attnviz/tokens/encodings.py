@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import tiktoken
+from tiktoken import load
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, in_pieces
+
+PATIENCE = (10, 30)  # seconds, for a server to accept, and then to go on answering
 
 
 def names() -> list[str]:
@@ -19,12 +23,41 @@ def names() -> list[str]:
 def encoding(name: str) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
     try:
-        return partial(encode, tiktoken.get_encoding(name))
+        with _patient():
+            return partial(encode, tiktoken.get_encoding(name))
+    except ValueError:  # what came is not what tiktoken has the hash of
+        raise AttnvizError(
+            f"something else than '{name}' was downloaded, such as a page that asks to sign in",
+            "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
+        ) from None
     except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
         raise AttnvizError(
             f"tiktoken has no copy of '{name}' on this machine and could not download it",
             "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
         ) from None
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """tiktoken waits for ever for a server that accepts and says nothing."""
+    before = load.read_file
+
+    def read_file(blobpath: str) -> bytes:
+        if not blobpath.startswith(("http://", "https://")):
+            return before(blobpath)
+
+        import requests  # which takes long, and is seldom needed
+
+        answer = requests.get(blobpath, timeout=PATIENCE)
+        answer.raise_for_status()
+        content: bytes = answer.content
+        return content
+
+    load.read_file = read_file
+    try:
+        yield
+    finally:
+        load.read_file = before
 
 
 def size(name: str) -> int:

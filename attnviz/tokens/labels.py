@@ -6,14 +6,9 @@ import codecs
 import re
 import unicodedata
 
-SPACE = "␣"
-_VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
-# Categories of characters that nobody sees, or that do something to a terminal: controls,
-# formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+from attnviz.wording.printable import SPACE, visible
+
 _BETWEEN_WORDS = re.compile(rf"(?<=\w){SPACE}(?=\w)")  # `Input 1` is read as it is written
-# Inside a piece these change the look of their neighbours, and on many terminals the width.
-_JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 
 
 def label(piece: bytes) -> str:
@@ -35,29 +30,6 @@ def phrase(piece: bytes) -> str:
     'Input 1'
     """
     return _BETWEEN_WORDS.sub(" ", label(piece))
-
-
-def visible(text: str) -> str:
-    """The same text with everything that cannot be seen, or must not be printed, spelled out."""
-    return "".join(
-        _seen(character)
-        for position, character in enumerate(text)
-        if position == 0 or character not in _JOINERS
-    )
-
-
-def printable(text: str) -> str:
-    """The same text with its spaces kept and everything else that is unsafe spelled out."""
-    return visible(text).replace(SPACE, " ")
-
-
-def _seen(character: str) -> str:
-    if character in _VISIBLE:
-        return _VISIBLE[character]
-    if unicodedata.category(character) in _UNSEEN or character in _JOINERS:
-        code = ord(character)
-        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-    return character
 
 
 def _bytes_in_brackets(error: UnicodeError) -> tuple[str, int]:

@@ -24,14 +24,19 @@ def view(
     followed = example.query if query is None else query
     traced = example.trace(item) if trace is None else trace
     walked = steps(traced, query=followed, **chosen).view()
-    about = (" ".join(example.notice.split()), example.source)
+    title, *about = (" ".join(each.split()) for each in _words(example))
     return replace(
         walked,
-        title=example.title,
-        headline=example.title,
+        title=title,
+        headline=title,
         closing=tuple(line for line in about if line),
         command=_command(example, item=item, query=query, **chosen),
     )
+
+
+def _words(example: Example) -> tuple[str, str, str]:
+    """What it says of itself, in as many lines as its writer had room for."""
+    return example.title, example.notice, example.source
 
 
 def _command(example: Example, **options: Any) -> Command:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section
@@ -24,6 +25,9 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
+
+# Not for people: what is written out of these is exact, and spelled as its format has it.
+FOR_MACHINES = frozenset(("data", "provenance", "command"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
@@ -101,7 +105,10 @@ class Data:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View:
-    """A result as it is told: in words, on a terminal, in a picture, as data."""
+    """A result as it is told: in words, on a terminal, in a picture, as data.
+
+    Whatever people are to see of it can be printed: no View has a letter that a terminal obeys.
+    """
 
     title: str = ""  # what was done
     headline: str = ""  # what there is to learn from it, over a picture
@@ -116,6 +123,11 @@ class View:
     data: Data | None = None
     provenance: Provenance | None = None
     command: Command | None = None  # the one that would make it, where there is one
+
+    def __post_init__(self) -> None:
+        seen: dict[int, tuple[Any, Any]] = {}
+        for name in (each.name for each in fields(self) if each.name not in FOR_MACHINES):
+            object.__setattr__(self, name, in_print(getattr(self, name), seen))
 
     @property
     def sections(self) -> tuple[Section, ...]:

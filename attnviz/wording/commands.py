@@ -8,6 +8,8 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from attnviz.wording.printable import in_quotes
+
 PATHS = ("file", "out", "embeddings", "given", "trace")  # options whose values are files
 
 
@@ -36,8 +38,7 @@ class Command:
             words = [*options, "--", *texts]  # or it would be taken for an option
         else:
             words = [*texts, *options]
-        written = shlex.join(["attnviz", *self.name.split(), *words])
-        return written.encode(errors="backslashreplace").decode()
+        return " ".join(map(quoted, ["attnviz", *self.name.split(), *words]))
 
 
 def chosen(*groups: Any) -> dict[str, Any]:
@@ -56,6 +57,15 @@ def option(name: str) -> str:
     ('--head-dim', '--as')
     """
     return f"--{name.rstrip('_').replace('_', '-')}"
+
+
+def quoted(word: str) -> str:
+    """As a shell takes it; what cannot be seen, or is no UTF-8, is spelled out, to the byte.
+
+    >>> quoted("I am"), quoted("a\\x1b[2J")
+    ("'I am'", "$'a\\\\033[2J'")
+    """
+    return shlex.quote(word) if word.isprintable() else in_quotes(word)
 
 
 def without_folders(path: str) -> str:

@@ -1,1 +1,48 @@
-"""Views as pictures: where everything stands, and how it is drawn."""
+"""Pictures, drawn with matplotlib, which is imported here, before anything that needs it.
+
+What it reads then are settings that no picture here depends on: it says nothing about them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from attnviz import leaving
+from attnviz.errors import AttnvizError
+
+FOLDER = "MPLCONFIGDIR"  # where it keeps a list of fonts; one for a while, if there is no other
+
+
+def _import_matplotlib() -> None:
+    before = os.environ.get(FOLDER)
+    try:
+        importlib.import_module("matplotlib.font_manager")
+    except ValueError as error:
+        told = str(error).splitlines()[0]
+        raise AttnvizError(
+            f"matplotlib refuses its settings: {told}",
+            "mend matplotlibrc, which it looks for in this folder first, or unset MPLBACKEND",
+        ) from None
+    made = os.environ.get(FOLDER)
+    if made is not None and made != before:
+        leaving.in_the_end(partial(shutil.rmtree, made, ignore_errors=True))
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+with _silent(logging.getLogger("matplotlib")):
+    _import_matplotlib()

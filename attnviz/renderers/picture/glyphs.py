@@ -13,6 +13,7 @@ import matplotlib
 from attnviz.renderers.picture import fonts
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.typesetting import typeset, with_names
+from attnviz.renderers.surroundings import without
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
@@ -40,7 +41,8 @@ def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     # It would tell that a font for Chinese has no bold.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
-    with matplotlib.rc_context(defaults | ours):
+    # A date of a build, which no file here has, would have to be one.
+    with matplotlib.rc_context(defaults | ours), without("SOURCE_DATE_EPOCH"):
         yield
 
 

@@ -67,7 +67,7 @@ def lines(drawn: Iterable[Drawable], screen: Screen) -> Iterator[Text]:
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:
     """What was done, the settings that the numbers depend on, and whether they are random."""
-    yield Text(view.title, BOLD)
+    yield from wrapped(view.title, screen, BOLD)
     yield from wrapped(view.settings, screen)
     yield from wrapped(view.screen.caveat, screen, PLAIN)
     yield Text()

@@ -1,0 +1,78 @@
+"""What is put right when a signal ends a run, at whatever moment: nothing half-done stays behind.
+
+A signal that became an exception would be lost where nobody may raise one, in what C++ calls and
+in what tidies up, or would end there in an abort. So the process leaves from the signal itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, kill, and a terminal that is closed
+
+
+@dataclass
+class _Leaving:
+    """What there is to undo, the newest last; and whether somebody must not be disturbed."""
+
+    undo: list[Callable[[], object]] = field(default_factory=list)
+    undisturbed: int = 0
+    waiting: int | None = None  # the signal that came meanwhile
+
+
+_LEAVING = _Leaving()
+
+
+def on_signals() -> None:
+    """Leave at once at any of them, unless whoever started the process wants them ignored."""
+    for name in ENDING:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+
+
+def in_the_end(undo: Callable[[], object]) -> None:
+    """Call this before the process leaves, however it does."""
+    _LEAVING.undo.append(undo)
+
+
+def tidy() -> None:
+    """All that is to be undone, the newest first."""
+    while _LEAVING.undo:
+        with suppress(Exception):  # nobody is there any more to be told
+            _LEAVING.undo.pop()()
+
+
+@contextmanager
+def undoing(undo: Callable[[], object]) -> Iterator[None]:
+    """While the block runs a signal calls this before the process leaves."""
+    _LEAVING.undo.append(undo)
+    try:
+        yield
+    finally:
+        _LEAVING.undo.remove(undo)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A signal waits until the block has ended, which must not take long."""
+    _LEAVING.undisturbed += 1
+    try:
+        yield
+    finally:
+        _LEAVING.undisturbed -= 1
+        if _LEAVING.waiting is not None and not _LEAVING.undisturbed:
+            _leave(_LEAVING.waiting, None)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    if _LEAVING.undisturbed:
+        _LEAVING.waiting = number
+        return
+    tidy()
+    os._exit(128 + number)

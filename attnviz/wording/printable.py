@@ -1,0 +1,93 @@
+"""Text that can be printed anywhere: what nobody sees, or a terminal obeys, is spelled out."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Any
+
+SPACE = "␣"
+_VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
+# Categories of characters that nobody sees, or that do something to a terminal: controls,
+# formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
+# What XML does not know (U+FFFE, and controls) is among them.
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+# Inside a piece these change the look of their neighbours, and on many terminals the width.
+_JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
+_A_JOINER = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
+HALF = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
+ANSI_C = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\047"}
+
+
+def visible(text: str) -> str:
+    """The same text with everything that cannot be seen, or must not be printed, spelled out."""
+    return _told(text, _VISIBLE)
+
+
+def printable(text: str) -> str:
+    """The same text with its spaces kept and everything else that is unsafe spelled out.
+
+    >>> printable("a b"), printable("\\x1b[31m"), printable("a\\u202eb")
+    ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
+    """
+    return text if is_printable(text) else _told(text, {**_VISIBLE, " ": " "})
+
+
+def is_printable(text: str) -> bool:
+    """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
+    return text.isprintable() and (text.isascii() or not _A_JOINER.search(text))
+
+
+def exact_json(value: Any) -> str:
+    """JSON that says exactly what a text is, in characters that can be printed.
+
+    Only half a character, which no JSON may hold, stands spelled out in a text.
+
+    >>> exact_json({"a": "è\\u202e"})
+    '{"a": "è\\\\u202e"}'
+    """
+    written = json.dumps(value, ensure_ascii=False)
+    if written.isprintable():
+        return written
+    whole = HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", written)
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in whole)
+
+
+def in_quotes(word: str) -> str:
+    """A word that no line can show as it is, as bash, zsh and ksh read it: to the byte.
+
+    >>> in_quotes("caf\\udce9.toml"), in_quotes("a\\u202eb")
+    ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
+    """
+    return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in ANSI_C:
+        return ANSI_C[character]
+    if character.isprintable():
+        return character
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python has it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\{code:03o}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _told(text: str, known: dict[str, str]) -> str:
+    return "".join(
+        _seen(character, known)
+        for position, character in enumerate(text)
+        if position == 0 or character not in _JOINERS
+    )
+
+
+def _seen(character: str, known: dict[str, str]) -> str:
+    if character in known:
+        return known[character]
+    if unicodedata.category(character) in _UNSEEN or character in _JOINERS:
+        code = ord(character)
+        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return character
