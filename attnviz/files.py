@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, Note
@@ -72,8 +72,15 @@ def file_and_name(name: str) -> tuple[Path, str]:
 
 
 def refuse_missing(path: Path, purpose: str) -> None:
-    if not is_file(path):
-        raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
+    if is_file(path):
+        return
+    with suppress(OSError):  # a name that is too long for anything
+        if path.exists():
+            kind = "a folder" if path.is_dir() else "no plain file"
+            raise AttnvizError(
+                f"'{path}' is {kind}: there is nothing to {purpose}", "give the name of a file"
+            )
+    raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
 
 
 def refuse_folder(path: Path) -> None:
