@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from attnviz import files, leaving
+from attnviz import files
 from attnviz.errors import AttnvizError
-from attnviz.renderers import writing
+from attnviz.renderers import leaving, writing
 from tests.conftest import Attnviz
 
 
