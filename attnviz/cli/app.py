@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from attnviz import memory
 from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
@@ -220,7 +221,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not memory.ran_out(error):
+            raise
         return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
     except (KeyboardInterrupt, typer.Abort):
         return 130
