@@ -18,7 +18,8 @@ UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 UNLIMITED = 2**60  # what the first version of control groups says where there is no limit
 RAN_OUT = re.compile(
-    "can't allocate memory|not enough memory|bad_alloc|out of memory|can't start new thread",
+    "can('t|not) allocate memory|not enough memory|bad_alloc|out of memory|failed to map segment"
+    "|can't start new thread",
     re.IGNORECASE,
 )
 
@@ -32,13 +33,20 @@ def free() -> int | None:
 
 def size(amount: int) -> str:
     """
-    >>> size(3_500_000_000), size(20_000_000), size(10)
-    ('3.5 GB', '20.0 MB', '0.0 MB')
+    >>> size(3_500_000_000), size(20_000_000), size(100)
+    ('3.5 GB', '20.0 MB', '0.1 KB')
     """
-    for unit in ("TB", "GB"):
-        if amount >= UNITS[unit]:
-            return f"{amount / UNITS[unit]:,.1f} {unit}"
-    return f"{amount / UNITS['MB']:,.1f} MB"
+    unit = next((name for name in ("TB", "GB", "MB") if amount >= UNITS[name]), "KB")
+    return f"{amount / UNITS[unit]:,.1f} {unit}"
+
+
+def roomy(amount: int) -> str:
+    """A size that is large enough, as it is typed.
+
+    >>> roomy(10_000_001), roomy(3)
+    ('20MB', '1MB')
+    """
+    return f"{-(-amount // UNITS['MB']) if amount > 10**8 else -(-amount // 10**7) * 10}MB"
 
 
 def amount_of(written: str, name: str) -> int:
@@ -55,13 +63,22 @@ def amount_of(written: str, name: str) -> int:
     return amount
 
 
+def refuse_more(needed: int, purpose: str) -> None:
+    """Stop before memory is filled with what can only be there as a whole."""
+    left = free()
+    if left is not None and needed > left:
+        raise AttnvizError(
+            f"{purpose} takes about {size(needed)}, and there are {size(left)} free",
+            "close other programs, or take a machine with more memory",
+        )
+
+
 def ran_out(error: BaseException) -> bool:
     """Whether an error says that there was no memory left, in whoever's words."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and bool(RAN_OUT.search(str(error)))
-    )
+    told = isinstance(error, (RuntimeError, ImportError)) and RAN_OUT.search(str(error))
+    return isinstance(error, MemoryError) or bool(told)
 
 
 def _available_to_linux() -> int | None:

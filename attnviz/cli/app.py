@@ -57,6 +57,7 @@ ELSEWHERE = {  # words that people expect to be commands
     "show": "attnviz example show? attnviz example list names what there is",
 }
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+NO_MEMORY = "there is not enough memory", "try fewer tokens, heads or dimensions"
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # typer's own boxes take longer than the rest of --help
@@ -221,15 +222,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ImportError) as error:
         if not memory.ran_out(error):
             raise
-        return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
+        return _refuse(*NO_MEMORY)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # the reader (`| head -1`) has had enough
         return _discard_output()
     except OSError as error:
+        if memory.ran_out(error):
+            return _refuse(*NO_MEMORY)
         if error.errno not in DISK_IS_FULL:
             raise
         _discard_output()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from attnviz import files
 from attnviz.cli import background
 from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
@@ -28,8 +29,7 @@ def refuse_undeliverable(
     wanted: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
     """Refuse what cannot be delivered before anything is computed."""
-    from attnviz import files  # tempfile, which --help need not wait for
-
+    files.allow(wanted.limit)
     for path in wanted.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:

@@ -30,7 +30,8 @@ def read(source: TextOptions, command: str) -> str:
         return _without_last_break(files.decoded(files.read(source.file), f"'{source.file}'"))
     if source.text is not None and source.text != "-":
         return source.text
-    written = b"" if source.text is None and sys.stdin.isatty() else sys.stdin.buffer.read()
+    nobody = source.text is None and sys.stdin.isatty()
+    written = b"" if nobody else files.whole(sys.stdin.buffer, "standard input", "text")
     if source.text is None and not written:
         raise AttnvizError(
             "there is no text", f'give a sentence, such as: {command} "I am learning this"'

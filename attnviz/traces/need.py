@@ -23,7 +23,7 @@ SHOWN = 1  # byte for each cell of a head: whether it is hidden
 DRAWN = 8  # bytes of a number that is drawn
 SHOWING = 8  # bytes for each cell of what is on its way to a screen, a picture or a file
 WALKED = 44  # bytes for each cell of a head: what the steps show beside what is kept
-COMPARED = 40  # the same of a way that is compared: differences, and measures in float64
+COMPARED = 32  # the same of a way that is compared: differences, and measures in float64
 MOST_TOKENS = 10**9
 
 
