@@ -6,19 +6,59 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from typing import BinaryIO, Literal
 
+from attnviz import memory
 from attnviz.errors import AttnvizError, Note
 
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
+Kind = Literal["text", "lesson", "file of matrices", "file of arrays", "trace"]
+LARGEST: dict[Kind, int] = {  # bytes, of what is read whole
+    "text": 10 * 10**6,
+    "lesson": 10 * 10**6,
+    "file of matrices": 20 * 10**6,
+    "file of arrays": 2 * 10**9,
+    "trace": 2 * 10**9,
+}
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
 
-def read(path: Path) -> bytes:
+
+def allow(size: str | None) -> None:
+    """From now on files may be so large, whatever is in them; None: as they may be by default."""
+    _ALLOWED.set(None if size is None else memory.amount_of(size, "--limit"))
+
+
+def largest(kind: Kind) -> int:
+    """How many bytes something of this kind may have."""
+    return _ALLOWED.get() or LARGEST[kind]
+
+
+def refuse_larger(amount: int, name: str, kind: Kind) -> None:
+    """Refuse what would take longer, or more memory, than anybody may have meant."""
+    if amount > largest(kind):
+        raise AttnvizError(
+            f"{name} has more than {memory.size(largest(kind))}, the most that a {kind} may have",
+            f"give less, or allow more with: --limit {memory.roomy(amount)}",
+        )
+
+
+def whole(stream: BinaryIO, name: str, kind: Kind) -> bytes:
+    """Everything that is in a stream, which may have no end."""
+    content = stream.read(largest(kind) + 1)
+    refuse_larger(len(content), name, kind)
+    return content
+
+
+def read(path: Path, kind: Kind = "text") -> bytes:
     """What is in a file."""
     try:
-        with _said_if_it_waits(path):
-            return path.read_bytes()
+        with _said_if_it_waits(path), path.open("rb") as file:
+            refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
+            return whole(file, f"'{path}'", kind)
     except FileNotFoundError:
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
@@ -72,8 +112,15 @@ def file_and_name(name: str) -> tuple[Path, str]:
 
 
 def refuse_missing(path: Path, purpose: str) -> None:
-    if not is_file(path):
-        raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
+    if is_file(path):
+        return
+    with suppress(OSError):  # a name that is too long for anything
+        if path.exists():
+            kind = "a folder" if path.is_dir() else "no plain file"
+            raise AttnvizError(
+                f"'{path}' is {kind}: there is nothing to {purpose}", "give the name of a file"
+            )
+    raise AttnvizError(f"there is no file '{path}' to {purpose}", "check its path")
 
 
 def refuse_folder(path: Path) -> None:

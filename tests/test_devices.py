@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
+from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz
 
 
@@ -30,25 +31,19 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
     result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
 
     assert result.err == (
-        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 42.0 MB, and cpu has "
+        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 51.4 MB, and cpu has "
         "8.0 MB free\n"
-        " hint: give at most about 436 tokens, fewer heads, or --dtype bfloat16\n"
+        " hint: give at most about 392 tokens, fewer heads, or --dtype bfloat16\n"
     )
 
 
 def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-    refuse, cpu = devices.refuse_too_much, torch.device("cpu")
+    two = Settings(variant="multi-head")
 
-    refuse(436, 2, 64, torch.float32, cpu)
-    with pytest.raises(AttnvizError, match="437 tokens make 381,938 weights"):
-        refuse(437, 2, 64, torch.float32, cpu)
-
-
-def test_this_machine_knows_its_free_memory() -> None:
-    free = devices.free_memory(torch.device("cpu"))
-
-    assert free is None or free > 10**7
+    trace("a" * 392, two, tokenizer="chars")
+    with pytest.raises(AttnvizError, match="393 tokens make 308,898 weights"):
+        trace("a" * 393, two, tokenizer="chars")
 
 
 def _machine_with(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:

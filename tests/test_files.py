@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from attnviz import files, leaving
+from attnviz import files
 from attnviz.errors import AttnvizError
-from attnviz.renderers import writing
+from attnviz.renderers import leaving, writing
 from tests.conftest import Attnviz
 
 
@@ -222,6 +222,21 @@ def test_a_name_that_is_too_long_gets_two_lines(
 
     assert (ended.status, len(ended.err.splitlines())) == (2, 2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "told"), [("folder", "a folder"), ("pipe", "no plain file")])
+def test_what_is_no_file_holds_no_matrices(
+    attnviz: Attnviz, tmp_path: Path, kind: str, told: str
+) -> None:
+    _take(tmp_path / "x.toml", kind)
+
+    ended = attnviz("run", "--given", str(tmp_path / "x.toml"))
+
+    assert (ended.status, ended.err) == (
+        2,
+        f"error: '{tmp_path / 'x.toml'}' is {told}: there is nothing to take matrices from\n"
+        " hint: give the name of a file\n",
+    )
 
 
 def test_a_folder_that_is_gone_gets_two_lines(

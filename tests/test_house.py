@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers"}
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
-GROUND = ("version", "errors", "files", "leaving", "cells", "wording")
+GROUND = ("version", "errors", "files", "memory", "cells", "wording")
 PATH = (
     GROUND,
     ("tokens",),

@@ -77,7 +77,7 @@ def test_provenance_tells_what_was_decided_and_no_path() -> None:
     assert made.settings["head_dim"] == 4
     assert made.settings["causal"] is True
     assert made.seed == 42
-    assert set(made.versions) == {"python", "torch", "numpy"}
+    assert set(made.versions) == {"python", "torch", "numpy", "instructions"}
 
 
 def test_the_door_opens_to_a_function_whatever_was_imported_before() -> None:

@@ -27,10 +27,18 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.from_text import trace_of
+from attnviz.traces.from_text import needed_for, trace_of
+from attnviz.traces.need import refuse_ways
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
-from attnviz.traces.source import Source, command_of, embed, source_of, tokens_of, with_vectors
+from attnviz.traces.source import (
+    Source,
+    command_of,
+    source_of,
+    tokens_of,
+    width_of,
+    with_vectors,
+)
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.weights import array
 from attnviz.wording.commands import Command
@@ -247,8 +255,9 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
 def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:
     """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    chosen = replace(source, settings=ASPECTS[by].choose(source.settings, name))
-    traced = trace_of(chosen, mistake=mistake.name if mistake else "", command=command)
+    traced = trace_of(
+        _chosen(source, by, name), mistake=mistake.name if mistake else "", command=command
+    )
     layer = traced.layers[0]
     return Alternative(
         name=name,
@@ -271,11 +280,13 @@ def _alternatives(
     """What is compared: two sentences, or one in several ways."""
     if other is not None:
         both = (source, other_source(source, other))
+        _refuse_too_much(both)
         pairs = zip(both, names_of(*both), strict=True)
         return [alternative(each, by, name, command) for each, name in pairs]
     names = _with_a_scale(source, chosen_values(by, values), asked=values is not None)
     if "model-scale" in names:
         source = replace(source, settings=_with_a_narrow_head(source))
+    _refuse_too_much([_chosen(source, by, name) for name in names])
     return [alternative(source, by, name, command) for name in names]
 
 
@@ -292,6 +303,17 @@ def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tup
     return tuple(name for name in names if name != "model-scale")
 
 
+def _chosen(source: Source, by: str, name: str) -> Source:
+    """The same source in the way that a value stands for."""
+    return replace(source, settings=ASPECTS[by].choose(source.settings, name))
+
+
+def _refuse_too_much(sources: Sequence[Source]) -> None:
+    """Each way may fit in memory, and all of them not."""
+    needs, cells = zip(*map(needed_for, sources), strict=True)
+    refuse_ways(needs, cells, len(tokens_of(sources[0])))
+
+
 def _with_a_narrow_head(source: Source) -> Settings:
     """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
     settings = source.settings
@@ -301,7 +323,7 @@ def _with_a_narrow_head(source: Source) -> Settings:
     if own or not variant.projected or variant.heads > 1:
         return settings
     tokens = tokens_of(source)
-    dim = embed(tokens, with_vectors(source, tokens)).shape[-1]
+    dim = width_of(with_vectors(source, tokens))
     return replace(settings, head_dim=max(1, dim // 2))
 
 

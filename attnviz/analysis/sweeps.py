@@ -18,7 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import Drawn
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import Source, embed, source_of, tokens_of, with_vectors
+from attnviz.traces.source import Source, source_of, tokens_of, width_of, with_vectors
 from attnviz.traces.trace import Trace
 
 MEASURED = ("spread", "entropy", "peak", "gradient")
@@ -49,7 +49,7 @@ def sweep(
     source = source_of(text, settings)
     tokens = tokens_of(source)
     chosen = [_valued(source, tokens, by, value) for value in values]
-    plans = [plan_of(each, embed(tokens, each).shape[-1]) for each in chosen]
+    plans = [plan_of(each, width_of(each)) for each in chosen]
     found = {
         measured: {series: torch.empty(len(values), repeats) for series in SERIES}
         for measured in MEASURED

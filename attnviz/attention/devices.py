@@ -1,17 +1,12 @@
-"""Where the arithmetic runs, and whether it fits there."""
+"""Where the arithmetic runs, and how much memory it has there."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import torch
 
+from attnviz import memory
 from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
-
-# Scores, scaled scores and weights are kept; masking and softmax need a copy each meanwhile.
-STEPS_HELD = 5
 
 
 def choose(name: str, dtype: str) -> torch.device:
@@ -48,71 +43,8 @@ def supports(device: str, dtype: str) -> bool:
     return not (device.startswith("mps") and dtype == "float64")
 
 
-def refuse_too_much(
-    tokens: int, heads: int, projected: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Stop before memory is filled with all steps of the weights, or with the projections.
-
-    `projected` counts the numbers of one projection; they are drawn in float64.
-    """
-    cells = heads * tokens * tokens
-    of_a_cell = STEPS_HELD * heads * dtype.itemsize + 2
-    matrices = projected * (3 * dtype.itemsize + 3 * 8)
-    needed = tokens * tokens * of_a_cell + matrices
-    free = free_memory(device)
-    if free is None or needed <= free:
-        return
-    longest = int((max(free - matrices, 0) / of_a_cell) ** 0.5)
-    raise AttnvizError(
-        f"{tokens:,} tokens make {cells:,} weights; all steps of them take {size(needed)}, and "
-        f"{device} has {size(free)} free",
-        f"give at most about {longest:,} tokens, fewer heads, or --dtype bfloat16"
-        if longest
-        else "try a smaller --dim or --head-dim",
-    )
-
-
 def free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had, or None where nobody can tell."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    limits = [amount for amount in (_available_to_linux(), _left_in_container()) if amount]
-    return min(limits) if limits else _physical()
-
-
-def size(amount: int) -> str:
-    """
-    >>> size(3_500_000_000)
-    '3.5 GB'
-    """
-    for unit, factor in (("TB", 10**12), ("GB", 10**9)):
-        if amount >= factor:
-            return f"{amount / factor:,.1f} {unit}"
-    return f"{amount / 10**6:,.1f} MB"
-
-
-def _available_to_linux() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    amounts = dict(line.split(":") for line in lines)
-    return int(amounts["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in amounts else None
-
-
-def _left_in_container() -> int | None:
-    """A container's own limit, which /proc/meminfo does not know of."""
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = (group / "memory.max").read_text().strip()
-        used = int((group / "memory.current").read_text())
-    except (OSError, ValueError):
-        return None
-    return None if limit == "max" else max(int(limit) - used, 1)
-
-
-def _physical() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return None
+    return memory.free()

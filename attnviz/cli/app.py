@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from attnviz import memory
 from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
@@ -56,6 +57,7 @@ ELSEWHERE = {  # words that people expect to be commands
     "show": "attnviz example show? attnviz example list names what there is",
 }
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+NO_MEMORY = "there is not enough memory", "try fewer tokens, heads or dimensions"
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # typer's own boxes take longer than the rest of --help
@@ -221,13 +223,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except AttnvizError as error:
         return _refuse(str(error), error.hint)
-    except MemoryError:
-        return _refuse("there is not enough memory", "try fewer tokens, heads or dimensions")
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not memory.ran_out(error):
+            raise
+        return _refuse(*NO_MEMORY)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # the reader (`| head -1`) has had enough
         return _discard_output()
     except OSError as error:
+        if memory.ran_out(error):
+            return _refuse(*NO_MEMORY)
         if error.errno not in DISK_IS_FULL:
             raise
         _discard_output()

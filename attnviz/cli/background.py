@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TextIO
 
-from attnviz import leaving
 from attnviz.errors import AttnvizError, unknown
+from attnviz.renderers import leaving
 from attnviz.renderers.colors import THEMES
 
 VARIABLE = "ATTNVIZ_THEME"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnviz import files
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
 from attnviz.cli.pager import paged
-from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.showing import Limit, OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
@@ -98,12 +99,14 @@ def check(
         bool,
         in_section("Output", "--quiet", "-q", help="Print only what differs."),
     ] = False,
+    limit: Limit = None,
 ) -> None:
     """Recompute worked examples, and hold them against the printed digits.
 
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
+    files.allow(limit)
     with paged():
         checked = _checked(names or all_names(), quiet)
         wrong = sum(not found.passed for _, each in checked.done for found in each)
@@ -152,7 +155,9 @@ def _checked(names: Sequence[str], quiet: bool) -> Checked:
     refused: list[AttnvizError] = []
     for name in names:
         try:
-            texts.read(path_of(name))  # which refuses a file that is missing before torch is there
+            texts.read(
+                path_of(name), "lesson"
+            )  # which refuses a file that is missing before torch is there
 
             from attnviz.examples import checking, shipped
 

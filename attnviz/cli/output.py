@@ -28,6 +28,7 @@ def refuse_undeliverable(
     wanted: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
     """Refuse what cannot be delivered before anything is computed."""
+    files.allow(wanted.limit)
     for path in wanted.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:

@@ -12,7 +12,7 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, chosen, option
 
-UNSEEN = {"--quiet", "--no-pager"}  # what changes nothing in a file
+UNSEEN = {"--quiet", "--no-pager", "--limit"}  # what changes nothing in a file
 
 
 def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:

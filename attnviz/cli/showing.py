@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from attnviz import files, memory
 from attnviz.cli.help import in_section
 from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
@@ -17,6 +18,19 @@ from attnviz.traces.parts import ALL, SHOWN, parts_to_show
 from attnviz.views.ways import WAYS
 
 NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
+
+
+_SIZES = ", ".join(f"a {kind} {memory.size(amount)}" for kind, amount in files.LARGEST.items())
+Limit = Annotated[
+    str | None,
+    in_section(
+        "Output",
+        "--limit",
+        metavar="SIZE",
+        help=f"How large what is read may be, such as 100MB.  [default: {_SIZES}]",
+        example="100MB",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +133,7 @@ class OutputOptions:
             help="Print what is longer than the screen without stopping (else PAGER shows it).",
         ),
     ] = False
+    limit: Limit = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ def read(source: TextOptions, command: str) -> str:
 
 def _standard_input() -> bytes:
     try:
-        return sys.stdin.buffer.read()
+        return files.whole(sys.stdin.buffer, "standard input", "text")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise AttnvizError(

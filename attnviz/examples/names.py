@@ -71,7 +71,7 @@ def path_of(name: str) -> Path:
 
 
 def _title(path: Path) -> str:
-    title = texts.toml(texts.read(path), str(path)).get("title")
+    title = texts.toml(texts.read(path, "lesson"), str(path)).get("title")
     if not isinstance(title, str):
         raise AttnvizError(f"'{path}': an example needs a title", "begin with: title = …")
     return title.strip()

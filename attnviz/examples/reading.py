@@ -34,7 +34,7 @@ HEAD = "[[expect]]"
 
 def read(path: Path) -> Example:
     """The example of a file."""
-    text = texts.read(path)
+    text = texts.read(path, "lesson")
     file = ExampleFile(path, text)
     contents = texts.toml(text, str(path), parse_float=Decimal)
     file.refuse_unknown("key", contents, KEYS)

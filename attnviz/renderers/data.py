@@ -1,6 +1,7 @@
 """The numbers behind a View as files: JSON, NumPy's .npz, and rows of text.
 
-In chunks, because the weights of a few thousand tokens are hundreds of megabytes of digits.
+In chunks, because the weights of a few thousand tokens are hundreds of megabytes of digits. orjson
+writes those digits, in a tenth of the time that Python's own json takes for them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
+import orjson
 
 from attnviz.renderers import Look
-from attnviz.views.view import Column, Data, View
+from attnviz.views.view import Column, Data, Lines, View
 from attnviz.wording.printable import exact_json, printable
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
+NUMBERS_AT_ONCE = 2**13  # what is worked on stays in the processor's cache
+BYTES_AT_ONCE = 2**24
 
 # What a spreadsheet takes for a formula: these at the start of more than a number or a sign.
 FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTALL)
@@ -28,39 +33,97 @@ FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTALL)
 
 def json(view: View, look: Look) -> Iterator[bytes]:
     """An object; arrays with a line for each row, so that they can be read and compared."""
-    yield from (chunk.encode() for chunk in _json(_contents(view), ""))
+    yield from _json(_contents(view), "")
     yield b"\n"
 
 
 def npz(view: View, look: Look) -> Iterator[bytes]:
     """The same arrays; their names are paths into the JSON, such as `layers.0.weights`."""
-    arrays: dict[str, Any] = {name: _plain(value) for name, value in _flat(_contents(view), "")}
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **arrays)
-    yield file.getvalue()
+    sink = _Sink()
+    with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # what is written will do
+        for name, value in _flat(_contents(view), ""):
+            for _ in _written(file, name, _plain(value)):
+                yield from sink.taken()
+    yield from sink.taken()
 
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
     """A line for each row; nothing in a cell that has no number."""
     data = _data(view)
     yield f"{','.join(data.header)}\n".encode()
-    for lines in data.lines():
-        start = ",".join(_quoted(str(each)) for each in lines.start)
-        cells = zip(*map(_cells, lines.columns), strict=True)
-        yield "".join([f"{start},{','.join(rest)}\n" for rest in cells]).encode()
+    yield from map(_rows, data.lines())
 
 
-def _cells(column: Column) -> Iterable[str]:
-    if isinstance(column, tuple):
-        return _words(column)
-    return ["" if number is None else repr(number) for number in column]
+class _Sink:
+    """What a zip file is written to: nothing is kept but what is not yet taken."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def write(self, chunk: bytes | memoryview) -> int:
+        self._chunks.append(bytes(chunk))
+        return len(chunk)
+
+    def flush(self) -> None:
+        pass
+
+    def taken(self) -> list[bytes]:
+        chunks, self._chunks = self._chunks, []
+        return chunks
+
+
+def _written(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
+    """One array, a few megabytes at a time; fractions hardly shrink, and are stored as they are."""
+    member = ZipInfo(f"{name}.npy")  # of the year 1980: the same bytes on every day
+    member.compress_type = ZIP_STORED if array.dtype.kind == "f" else ZIP_DEFLATED
+    kind = np.lib.format.dtype_to_descr(array.dtype)
+    told = {"descr": kind, "fortran_order": False, "shape": array.shape}
+    flat, together = array.ravel(), BYTES_AT_ONCE // max(array.itemsize, 1)
+    with file.open(member, "w", force_zip64=True) as opened:
+        np.lib.format.write_array_header_1_0(opened, told)
+        for first in range(0, flat.size, together):
+            opened.write(flat[first : first + together].tobytes())
+            yield
+
+
+def _rows(lines: Lines) -> bytes:
+    """Lines that begin alike; what stands between cells is joined to one of them, where it can."""
+    start = "".join(f"{_quoted(str(each))}," for each in lines.start).encode()
+    columns = [_words(lines.words)]
+    for place, numbers in enumerate(lines.numbers):
+        last = place == len(lines.numbers) - 1
+        columns += _cells(numbers, b"," if place else b"", b"\n" + start if last else b"")
+    cells = [b""] * (len(columns) * len(columns[0]))
+    for place, column in enumerate(columns):
+        cells[place :: len(columns)] = column
+    return (start + b"".join(cells))[: -len(start)]
 
 
 @lru_cache(maxsize=8)  # the same keys stand beside each query
-def _words(column: tuple[str, ...]) -> list[str]:
-    return [_quoted(word) for word in column]
+def _words(columns: tuple[tuple[str, ...], ...]) -> list[bytes]:
+    """The words of each line, with a comma behind each."""
+    return [
+        "".join(f"{_quoted(word)}," for word in words).encode()
+        for words in zip(*columns, strict=True)
+    ]
 
 
+def _cells(column: Column, before: bytes, after: bytes) -> list[list[bytes]]:
+    """A column of numbers, and columns of what stands before and after each of them."""
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        both = np.array([before + word + after for word in (b"false", b"true")], dtype=object)
+        return [both[column.view(np.int8)].tolist()]
+    around = ([each] * len(column) if each else [] for each in (before, after))
+    return [each for each in (next(around), _digits(column), next(around)) if each]
+
+
+def _digits(column: Column) -> list[bytes]:
+    if isinstance(column, np.ndarray):
+        return _array(column).strip(b"[]").split(b",")
+    return [b"" if number is None else repr(number).encode() for number in column]
+
+
+@lru_cache(maxsize=1024)
 def _quoted(word: str) -> str:
     """As the rules of CSV have it; what a spreadsheet would compute has an apostrophe before it.
 
@@ -83,31 +146,50 @@ def _contents(view: View) -> dict[str, Any]:
     return {"attnviz": provenance, **_data(view).document()}
 
 
-def _json(value: Any, indent: str) -> Iterator[str]:
+def _json(value: Any, indent: str) -> Iterator[bytes]:
     """Objects with a line for each key; arrays with a line for each of their innermost rows."""
     deeper = indent + " "
-    if isinstance(value, np.ndarray) and value.ndim > 1:
-        yield from _lines("[]", ((deeper, _json(row, deeper)) for row in value), indent)
+    if isinstance(value, np.ndarray) and value.ndim > 2:
+        yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
+    elif isinstance(value, np.ndarray) and value.ndim == 2:
+        yield from _lines("[]", (("", [chunk]) for chunk in _matrix(value, deeper)), indent)
     elif isinstance(value, np.ndarray):
-        yield standard_json.dumps(value.tolist())
+        yield _array(value)
     elif isinstance(value, Mapping):
-        items = (
-            (f"{deeper}{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value
-        )
+        items = ((f"{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value)
         yield from _lines("{}", items, indent)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
-        yield from _lines("[]", ((deeper, _json(item, deeper)) for item in value), indent)
+        yield from _lines("[]", (("", _json(item, deeper)) for item in value), indent)
     else:
-        yield exact_json(value)
+        yield exact_json(value).encode()
 
 
-def _lines(brackets: str, items: Iterable[tuple[str, Iterator[str]]], indent: str) -> Iterator[str]:
-    separator = brackets[0] + "\n"
+def _lines(
+    brackets: str, items: Iterable[tuple[str, Iterable[bytes]]], indent: str
+) -> Iterator[bytes]:
+    separator = brackets[0]
     for start, chunks in items:
-        yield separator + start
+        yield f"{separator}\n{indent} {start}".encode()
         yield from chunks
-        separator = ",\n"
-    yield f"\n{indent}{brackets[1]}"
+        separator = ","
+    yield f"\n{indent}{brackets[1]}".encode()
+
+
+def _matrix(matrix: np.ndarray, indent: str) -> Iterator[bytes]:
+    """As many rows at once as are worked on fast, with a line for each."""
+    together = max(1, NUMBERS_AT_ONCE // max(1, matrix.shape[1]))
+    for first in range(0, len(matrix), together):
+        rows = _array(matrix[first : first + together])
+        yield rows[1:-1].replace(b"],[", f"],\n{indent}[".encode())
+
+
+def _array(numbers: np.ndarray) -> bytes:
+    """An array as JSON: fractions in the fewest digits that are read as the same float64."""
+    if numbers.ndim and np.isfinite(numbers).all():
+        exact = numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+        return orjson.dumps(np.ascontiguousarray(exact), option=orjson.OPT_SERIALIZE_NUMPY)
+    # NaN and Infinity, as Python writes and reads them: for orjson they are nothing.
+    return standard_json.dumps(numbers.tolist(), separators=(",", ":")).encode()
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:

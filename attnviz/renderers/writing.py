@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from attnviz import leaving
 from attnviz.errors import AttnvizError
 from attnviz.files import refuse_folder, refuse_unwritable, unwritable
+from attnviz.renderers import leaving
 
 try:
     import fcntl

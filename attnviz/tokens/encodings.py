@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, in_pieces
 
 PATIENCE = (10, 30)  # seconds, for a server to accept, and then to go on answering
+LONGEST_BLANK = 900_000  # tiktoken's patterns end in a panic at 1,000,000
 
 
 def names() -> list[str]:
@@ -67,5 +69,15 @@ def size(name: str) -> int:
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
     """The text in the pieces of a byte-level vocabulary."""
+    _refuse_long_blanks(text)
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters
     return in_pieces(text, [vocabulary.decode_single_token_bytes(each) for each in ids], ids)
+
+
+def _refuse_long_blanks(text: str) -> None:
+    if len(text) > LONGEST_BLANK and re.search(rf"\s{{{LONGEST_BLANK}}}", text):
+        raise AttnvizError(
+            f"the text has more than {LONGEST_BLANK:,} white spaces in a row, which this tokenizer "
+            "cannot cut",
+            "take some of them out, or use --tokenizer words",
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz import files
+from attnviz import files, memory
 from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
@@ -17,17 +17,43 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_odd_rotary
 from attnviz.wording.words import counted
 
+BEGINNING = 2**20  # letters of a long text, by which it is judged
+BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
+WEIGHTS_AND_MORE = 6  # times the weights: what is needed on the way to them
+
 
 def refuse_text(
     text: str | None, settings: Settings, query: str | None = None, key: str | None = None
 ) -> None:
     """A text that cannot be cut up, or in which a query or a key is not."""
-    tokens = None if text is None else tokenize(text, settings.tokenizer)
+    tokens = None if text is None else _cut(text, settings)
     memory_of(settings)
     if tokens is not None and query is not None:
         find_query(tokens, query)
     if tokens is not None and key is not None and settings.given is None:  # whose keys are its own
         find_query(tokens, key, "--key")
+
+
+def _cut(text: str, settings: Settings) -> Tokens:
+    """The tokens of a text; of one that is too long for any memory only its beginning is cut."""
+    if len(text) > BEGINNING:
+        count = len(tokenize(text[:BEGINNING], settings.tokenizer)) - 1  # the last may go on
+        _refuse_too_many(count, settings, f"the first {BEGINNING:,} letters of the text alone make")
+    tokens = tokenize(text, settings.tokenizer)
+    _refuse_too_many(len(tokens), settings, "the text makes")
+    return tokens
+
+
+def _refuse_too_many(count: int, settings: Settings, makes: str) -> None:
+    """Tokens of which not even the weights of one head fit; all else is counted with torch."""
+    of_a_cell, free = BYTES[settings.dtype], memory.free()
+    if free is not None and count**2 * of_a_cell > free:
+        raise AttnvizError(
+            f"{makes} {count:,} tokens ({settings.tokenizer}); their weights take "
+            f"{memory.size(count**2 * of_a_cell)}, and there are {memory.size(free)} free",
+            f"give a text of at most about {int((free / of_a_cell / WEIGHTS_AND_MORE) ** 0.5):,} "
+            "tokens",
+        )
 
 
 def refuse_other_text(first: Tokens, second: Tokens, tokenizer: str) -> None:

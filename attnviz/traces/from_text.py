@@ -16,7 +16,8 @@ from attnviz.attention import devices
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.plan import Plan, planned, refuse_too_much
+from attnviz.traces.need import Counts, Need, need_of, refuse_too_much
+from attnviz.traces.plan import Plan, planned
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.source import (
     Sentence,
@@ -26,6 +27,7 @@ from attnviz.traces.source import (
     matrices_of,
     sentence_of,
     vocabulary_of,
+    width_of,
     with_vectors,
 )
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
@@ -93,15 +95,29 @@ def _start(
     settings = source.settings
     device = devices.choose(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    vectors = embed(sentence.tokens, source)
-    plan = planned(settings, source.matrices, vectors.shape[-1], mistake=mistake)
-    refuse_too_much(plan, len(sentence.tokens), vectors.shape[-1], dtype, device)
+    plan = planned(settings, source.matrices, width_of(source), mistake=mistake)
+    refuse_too_much(plan, counts_of(source, sentence), dtype, device)
     refuse_odd_rotary(settings, plan.width)
-    embeddings = vectors.to(device, dtype)
+    embeddings = embed(sentence.tokens, source).to(device, dtype)
     plan = replace(plan, matrices=source.matrices.like(embeddings))
     if sentence.keys is sentence.tokens:
         return plan, embeddings
     return replace(plan, key_inputs=_other(sentence.keys, plan, embeddings)), embeddings
+
+
+def counts_of(source: Source, sentence: Sentence) -> Counts:
+    """How many numbers there will be on each side."""
+    memory = 0 if sentence.memory is None else len(sentence.memory)
+    return Counts(len(sentence.tokens), len(sentence.keys), memory, width_of(source))
+
+
+def needed_for(source: Source) -> tuple[Need, int]:
+    """What the Trace of a source will take, and how many cells its heads have."""
+    sentence = sentence_of(source)
+    counts = counts_of(with_vectors(source, sentence.tokens), sentence)
+    plan = planned(source.settings, source.matrices, counts.dim)
+    dtype: torch.dtype = getattr(torch, source.settings.dtype)
+    return need_of(plan, counts, dtype), plan.variant.heads * counts.tokens * counts.keys
 
 
 def _other(
@@ -118,6 +134,7 @@ def _provenance(plan: Plan, layer: Layer, command: str | None, *, given: bool) -
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # on which last digits depend
     }
     return Provenance(
         version=__version__,

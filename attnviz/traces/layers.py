@@ -16,7 +16,7 @@ from attnviz.attention.arithmetic import Attended
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.plan import Plan
+from attnviz.traces.plan import FEED_FORWARD, Plan
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
@@ -27,7 +27,6 @@ Keys = Float[Tensor, "*batch head key key_width"]
 Values = Float[Tensor, "*batch head key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
-FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 Named = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
 

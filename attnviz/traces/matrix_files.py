@@ -34,7 +34,7 @@ def _contents(path: Path) -> dict[str, Any]:
         return dict(numpy_arrays(path, texts=True))
     if suffix == ".safetensors":
         return dict(safetensors_arrays(path))
-    text = texts.read(path)
+    text = texts.read(path, "file of matrices")
     toml = suffix == ".toml"
     contents = texts.toml(text, str(path)) if toml else texts.json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():

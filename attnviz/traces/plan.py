@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention import devices
 from attnviz.attention.mistakes import MISTAKES, Mistake
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.vectors.drawn import Seeds
+
+FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,15 +74,6 @@ def planned(
         value_width=value_width or natural,
         mistake=mistake,
     )
-
-
-def refuse_too_much(
-    plan: Plan, tokens: int, dim: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Stop before memory is filled."""
-    heads = plan.variant.heads * (plan.settings.layers or 1)
-    projected = dim * heads * (plan.width or 1) if plan.variant.projected else 0
-    devices.refuse_too_much(tokens, heads, projected, dtype, device)
 
 
 def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz import files
+from attnviz import files, memory
 from attnviz.attention.arithmetic import MIXED_BY, Attended
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.attention.choices import ACTIVATIONS, NORMS
@@ -40,6 +40,7 @@ from attnviz.vectors.arrays import numpy_arrays
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
+OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
 PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
 
 Contents = Mapping[str, Any]
@@ -87,8 +88,9 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 
 def _contents(path: Path) -> Contents:
+    memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
     if path.suffix.lower() == ".json":
-        return texts.json_object(texts.read(path), path)
+        return texts.json_object(texts.read(path, "trace"), path)
     return _nested(numpy_arrays(path, texts=True))
 
 

@@ -39,6 +39,11 @@ class Source:
         return Seeds((self.settings.seed,))
 
     @property
+    def found(self) -> Float[Tensor, "token dim"] | None:
+        """The vectors that somebody gave; None: they are drawn."""
+        return self.matrices.embeddings if self.vectors is None else self.vectors
+
+    @property
     def origin(self) -> Origin:
         if self.settings.given is None and not self.matrices.anything:
             return Drawn(settings=self.settings, vectors=self.vectors)
@@ -115,17 +120,20 @@ def tokens_of(source: Source) -> Tokens:
 
 def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
     """A vector for each token: given, from the file that the settings name, or drawn."""
-    settings = source.settings
-    found = source.matrices.embeddings if source.vectors is None else source.vectors
+    found = source.found
+    return (seeds or source.seeds).embed(tokens.ids, width_of(source)) if found is None else found
+
+
+def width_of(source: Source) -> int:
+    """How many numbers stand for a token, before there are any."""
+    settings, found = source.settings, source.found
     dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
             f"--dim is {settings.dim}, and the embeddings are {dim} wide",
             f"leave --dim out, or give --dim {dim}",
         )
-    if found is None:
-        return (seeds or source.seeds).embed(tokens.ids, dim or settings.width)
-    return found
+    return dim or settings.width
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:

@@ -16,9 +16,9 @@ from attnviz import files
 from attnviz.errors import AttnvizError
 
 
-def read(path: Path) -> str:
+def read(path: Path, kind: files.Kind) -> str:
     """A file of UTF-8."""
-    return files.decoded(files.read(path), f"'{path}'")
+    return files.decoded(files.read(path, kind), f"'{path}'")
 
 
 def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
@@ -77,5 +77,5 @@ def located(error: AttnvizError, path: Path) -> AttnvizError:
     """The same error with the line of what it is about, in files that have lines."""
     if path.suffix.lower() not in (".toml", ".json") or not error.about:
         return error
-    line = line_of(read(path), error.about)
+    line = line_of(read(path, "file of matrices"), error.about)
     return error if line is None else error.told(f"line {line}: {error}")

@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 from jaxtyping import Shaped
 
+from attnviz import files
 from attnviz.errors import AttnvizError
 
 AnyArray = Shaped[np.ndarray, "..."]
@@ -34,6 +35,9 @@ def _npy(path: Path) -> AnyArray:
 
 
 def _npz(path: Path) -> dict[str, AnyArray]:
+    with zipfile.ZipFile(path) as members:  # which may say less than there is in them
+        unpacked = sum(each.file_size for each in members.infolist())
+    files.refuse_larger(unpacked, f"'{path}'", "file of arrays")
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
 
@@ -67,6 +71,7 @@ def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
             "reading .safetensors needs the package safetensors",
             "pip install 'attnviz[models]'",
         ) from None
+    files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
     try:
         return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError):

@@ -50,13 +50,12 @@ def _weights(trace: Trace) -> Iterator[Lines]:
 
 def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
     """All keys of a query at once."""
-    keys = trace.keys_of(layer).labels
-    numbers = tuple(str(number) for number in range(1, len(keys) + 1))
+    keys, visible = trace.keys_of(layer).labels, array(layer.visible)
+    words = (tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
     for query, label in enumerate(trace.tokens.labels):
-        seen = tuple("true" if each else "false" for each in layer.visible[query].tolist())
-        weights = cells.row(query).values[0].tolist()
-        yield Lines((name, head, query + 1, label), (numbers, tuple(keys), weights, seen))
+        weights = cells.row(query).values[0]
+        yield Lines((name, head, query + 1, label), words, (weights, visible[query]))
 
 
 def _comparison(
@@ -148,7 +147,8 @@ def _measures(comparison: Comparison) -> Iterator[Lines]:
             yield _of_a_head(comparison, alternative.tokens, measures, way, head)
         if comparison.query is None:
             means = measures.means()
-            yield Lines((*way, "mean", "mean", "mean"), _columns([[means[n]] for n in NAMES]))
+            columns = _columns([[means[n]] for n in NAMES])
+            yield Lines((*way, "mean"), (("mean",), ("mean",)), columns)
 
 
 def _of_a_head(
@@ -158,7 +158,8 @@ def _of_a_head(
     queries = slice(None) if only is None else slice(only, only + 1)
     names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
     found = [getattr(measures, name)[head, queries].tolist() for name in NAMES]
-    return Lines((*way, head), (names[queries], tuple(tokens.labels[queries]), *_columns(found)))
+    words = (names[queries], tuple(tokens.labels[queries]))
+    return Lines((*way, head), words, _columns(found))
 
 
 def _columns(found: list[list[float]]) -> tuple[list[float | None], ...]:

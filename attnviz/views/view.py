@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.grid import Grid
@@ -83,15 +85,16 @@ class Excerpt:
         return Page(self.groups).panels
 
 
-Column = tuple[str, ...] | list[float] | list[float | None]  # words, or numbers
+Column = np.ndarray | list[float] | list[float | None]  # numbers, or whether something is so
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Lines of a table that begin alike; there are millions, so that words come as columns."""
+    """Lines of a table that begin alike; there are millions, so that they come in columns."""
 
     start: tuple[str | int, ...]
-    columns: tuple[Column, ...]
+    words: tuple[tuple[str, ...], ...]  # columns of them, and after them
+    numbers: tuple[Column, ...]
 
 
 @dataclass(frozen=True, eq=False)

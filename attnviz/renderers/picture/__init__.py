@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from attnviz import leaving
 from attnviz.errors import AttnvizError
+from attnviz.renderers import leaving
 
 FOLDER = "MPLCONFIGDIR"  # where it keeps a list of fonts; one for a while, if there is no other
 

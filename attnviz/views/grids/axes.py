@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from attnviz.wording.words import numbered
 
@@ -27,12 +28,12 @@ class Axis:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Number and label: `3 learning`."""
         return tuple(map(numbered, self.numbers, self.labels))
 
-    @property
+    @cached_property
     def headings(self) -> tuple[str, ...]:
         """What stands over narrow columns: the number, or the label where there is none."""
         return tuple(

@@ -74,9 +74,11 @@ def _grid_described(grid: Grid) -> str:
 
 
 def _what_is_read_most(grid: Grid) -> Iterator[str]:
-    bands = [(np.nan_to_num(band.values), band.values) for band in grid.cells.bands()]
-    strongest = np.concatenate([filled.argmax(axis=1) for filled, _ in bands])
-    weights = np.concatenate([values.max(axis=1) for _, values in bands])
+    found = [
+        (np.nan_to_num(band.values).argmax(axis=1), band.values.max(axis=1))
+        for band in grid.cells.bands()
+    ]
+    strongest, weights = map(np.concatenate, zip(*found, strict=True))
     few = len(grid.rows) <= ROWS_TOLD
     for row in range(len(grid.rows)) if few else np.argsort(-weights)[:STRONGEST_TOLD].tolist():
         weight = grid.cells.row(row).values[0, strongest[row]]

@@ -12,6 +12,7 @@ from typing import Any
 
 from attnviz.tokens.finding import find_query
 from attnviz.traces.from_text import trace
+from attnviz.traces.need import refuse_steps
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, source_of
@@ -83,6 +84,7 @@ def steps(
 
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
+    refuse_steps(sum(each.attended.weights.numel() for each in trace.layers[0].attentions))
     here = scene(trace, asked or StepSettings())
     if here.asked.key is not None:
         refuse_pair(trace, here.layer, here.asked.query)

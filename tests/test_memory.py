@@ -1,0 +1,360 @@
+"""What does not fit in memory, or has no end, is refused before it is tried."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import compare, files, memory, steps, trace
+from attnviz.cli.app import NO_MEMORY, main
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import counts_of, needed_for
+from attnviz.traces.need import Counts, longest, need_of
+from attnviz.traces.plan import planned
+from attnviz.traces.settings import Settings
+from attnviz.traces.source import sentence_of, source_of
+from tests.conftest import Attnviz
+
+FREE = 8_000_000
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free", lambda: FREE)
+
+
+def numbers_in(settings: Settings, text: str) -> int:
+    """How many bytes all arrays of a trace have, counted one by one."""
+    view = trace(text, settings).view(show=["weights"])
+    assert view.data is not None
+    return sum(each.nbytes for each in _arrays(view.data.document()))
+
+
+def _arrays(value: object) -> list[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [array for each in inner for array in _arrays(each)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(variant="multi-head", dropout=0.5),
+        Settings(variant="multi-head", positions="alibi", dtype="float64"),
+        Settings(positions="rotary", dim=64),
+        Settings(layers=3, feed_forward=512, dim=32),
+        Settings(layers=2, memory="a b c d e f g h i j k l m n o p q r s", tokenizer="spaces"),
+    ],
+)
+def test_what_is_counted_holds_every_array_of_a_trace_and_not_much_more(settings: Settings) -> None:
+    text = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 4
+    need, _ = needed_for(source_of(text, settings))
+    arrays = numbers_in(settings, text)
+
+    assert arrays <= need.kept
+    assert need.kept <= 2 * arrays
+
+
+def test_wider_feed_forward_more_layers_and_a_second_sentence_need_more() -> None:
+    def needed(**changes: object) -> int:
+        return needed_for(source_of("I am learning this", **changes))[0].whole
+
+    plain = needed(layers=1)
+    assert needed(layers=1, feed_forward=4096) > plain + 2 * 4096 * 8 * 4
+    assert needed(layers=8) - needed(layers=2) == 6 * (needed(layers=2) - plain)
+    assert needed(layers=1, memory="you are teaching it") > plain
+
+
+def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, little: None
+) -> None:
+    def drawn(*given: object) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr("attnviz.vectors.drawn.normal", drawn)
+
+    with pytest.raises(AttnvizError, match="all steps of them take 412"):
+        trace("a " * 100, tokenizer="spaces", dim=65_536, head_dim=1, variant="scaled", layers=1)
+
+
+def test_ways_that_fit_one_by_one_are_refused_side_by_side(little: None) -> None:
+    text = "a b c d e " * 50
+
+    trace(text, tokenizer="spaces")
+    with pytest.raises(AttnvizError, match=r"^9 ways of attending to 250 tokens take") as refused:
+        compare(text, by="mask", tokenizer="spaces")
+    assert refused.value.hint.startswith("give at most about ")
+
+
+def test_the_steps_of_a_trace_that_fits_need_more(little: None) -> None:
+    made = trace("a b c d e " * 90, tokenizer="spaces")
+
+    with pytest.raises(AttnvizError, match=r"^every number of the steps takes 8\.9 MB"):
+        steps(made)
+
+
+def test_the_longest_text_is_the_longest_that_fits() -> None:
+    settings = Settings(variant="multi-head")
+    plan = planned(settings, source_of("a", settings).matrices, 8)
+
+    def needed(tokens: int) -> int:
+        return need_of(plan, Counts(tokens, tokens, 0, 8), torch.float32).whole
+
+    for free in (10**5, 10**8, 10**12):
+        found = longest(needed, free)
+        assert needed(found) <= free < needed(found + 1)
+
+
+def test_keys_of_other_tokens_count() -> None:
+    source = source_of("a b", tokenizer="spaces")
+    counts = counts_of(source, sentence_of(source))
+
+    assert counts == Counts(tokens=2, keys=2, memory=0, dim=8)
+
+
+def test_of_a_long_text_only_the_beginning_is_cut(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: None
+) -> None:
+    (tmp_path / "long.txt").write_text("a" * 3_000_000, encoding="utf-8")
+
+    result = attnviz("run", "--file", str(tmp_path / "long.txt"), "-t", "chars")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
+        "their weights take 4.4 TB, and there are 8.0 MB free\n"
+        " hint: give a text of at most about 577 tokens\n"
+    )
+
+
+def test_a_text_is_at_most_as_large_as_is_said_and_a_limit_raises_it(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.txt"
+    path.write_bytes(b"a" + b" " * 10_000_000)
+
+    refused = attnviz("run", "--file", str(path))
+    allowed = attnviz("run", "--file", str(path), "-t", "words", "--limit", "20MB", "-q")
+    again = attnviz("run", "--file", str(path), "-t", "words", "-q")
+
+    assert (refused.status, allowed.status, again.status) == (2, 0, 2)
+    assert refused.err == (
+        f"error: '{path}' has more than 10.0 MB, the most that a text may have\n"
+        " hint: give less, or allow more with: --limit 20MB\n"
+    )
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/full"])
+@pytest.mark.parametrize("command", [("run", "--file"), ("example", "show"), ("example", "check")])
+def test_what_has_no_end_is_not_read_to_it(
+    attnviz: Attnviz, command: tuple[str, ...], device: str, tmp_path: Path
+) -> None:
+    (tmp_path / "endless.toml").symlink_to(device)
+
+    result = attnviz(*command, str(tmp_path / "endless.toml"))
+
+    assert result.status == 2
+    assert "has more than 10.0 MB" in result.err.splitlines()[0]
+
+
+def test_standard_input_without_an_end_is_not_read_to_it(attnviz: Attnviz) -> None:
+    result = attnviz("run", stdin=b"y\n" * 6_000_000)
+
+    assert result.err.startswith("error: standard input has more than 10.0 MB")
+
+
+def test_files_of_matrices_have_a_largest_size_too(attnviz: Attnviz, tmp_path: Path) -> None:
+    text, packed = tmp_path / "given.json", tmp_path / "given.npz"
+    text.write_text('{"scores": [[1, 2], [3, 4]]}' + " " * 20_000_000, encoding="utf-8")
+    np.savez_compressed(packed, scores=np.ones((600, 600)))
+
+    refused = attnviz("run", "--given", str(text))
+    bomb = attnviz("run", "--given", str(packed), "--limit", "1MB")
+
+    assert "the most that a file of matrices may have" in refused.err
+    assert attnviz("run", "--given", str(text), "--limit", "30MB", "-q").status == 0
+    assert "has more than 1.0 MB, the most that a file of arrays may have" in bomb.err
+
+
+@pytest.mark.parametrize("written", ["x", "", "-3MB", "0", "1e9", "10 PB", "9" * 400])
+def test_a_limit_that_is_no_size_is_refused(attnviz: Attnviz, written: str) -> None:
+    result = attnviz("run", "I am", "--limit", written)
+
+    assert (result.status, len(result.err.splitlines())) == (2, 2)
+    assert result.err.startswith("error: --limit is '")
+
+
+def test_a_limit_stands_in_the_command_that_makes_the_same(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    attnviz("run", "I am", "--limit", "20MB", "-o", "a.json")
+
+    made_by = json.loads(Path("a.json").read_text(encoding="utf-8"))["attnviz"]["command"]
+    assert made_by == "attnviz run 'I am' --out a.json --limit 20MB"
+
+
+def test_a_million_white_spaces_are_refused_where_the_tokenizer_would_panic(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    (tmp_path / "blank.txt").write_text("a" + " " * 1_001_000 + "b", encoding="utf-8")
+
+    result = attnviz("run", "--file", str(tmp_path / "blank.txt"))
+
+    assert result.status == 2
+    assert result.err.startswith("error: the text has more than 900,000 white spaces in a row")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't "
+                     "allocate memory: you tried to allocate 4096000000 bytes."),
+        RuntimeError("std::bad_alloc"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)  # fmt: skip
+def test_no_memory_is_two_lines_whoever_says_so(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
+
+    result = attnviz("run", "I am")
+
+    assert result.status == 2
+    assert result.err == "error: {}\n hint: {}\n".format(*NO_MEMORY)
+
+
+def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        main(["run", "I am"])
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+    """A machine whose files say what a test wants, and nothing else."""
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "_left_of_own_limit", lambda: None)
+
+    def write(told: dict[str, str]) -> None:
+        for name, text in told.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+MEMINFO = {"proc/meminfo": "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n"}
+SECOND = {
+    "proc/self/cgroup": "0::/user/job\n",
+    "groups/user/job/memory.max": "max\n",
+    "groups/user/job/memory.current": "900\n",
+    "groups/user/memory.max": "1000\n",
+    "groups/user/memory.current": "700\n",
+    "groups/user/memory.stat": "anon 100\ninactive_file 400\n",
+}
+FIRST = {
+    "proc/self/cgroup": "9:name=systemd:/\n4:memory:/job\n0::/\n",
+    "groups/memory/job/memory.limit_in_bytes": "5000\n",
+    "groups/memory/job/memory.usage_in_bytes": "4000\n",
+    "groups/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+    "groups/memory/memory.usage_in_bytes": "1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "free"),
+    [
+        (MEMINFO, 1_024_000),
+        (MEMINFO | SECOND, 700),  # a limit of a group around; cached files make room
+        (MEMINFO | FIRST, 1000),
+        (FIRST, 1000),
+        (MEMINFO | SECOND | {"groups/user/memory.max": "10\n"}, 1),
+    ],
+)
+def test_free_is_what_the_machine_and_every_group_around_leave(
+    machine: Callable[[dict[str, str]], None], told: dict[str, str], free: int
+) -> None:
+    machine(told)
+
+    assert memory.free() == free
+
+
+def test_this_machine_knows_its_free_memory() -> None:
+    found = memory.free()
+
+    assert found is None or found > 10**7
+
+
+def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
+    with pytest.raises(AttnvizError, match=r"^it has more than 10.0 MB, the most that a lesson"):
+        files.whole(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
+
+
+# In a process of its own, whose addresses end: each run has the room that is counted for it.
+LIMITED = """
+import resource, sys
+from attnviz import memory, trace
+from attnviz.cli.app import main
+from attnviz.traces.from_text import needed_for
+from attnviz.traces.settings import Settings
+from attnviz.traces.source import source_of
+
+text = " ".join(f"w{number % 97}" for number in range(1500))
+main(["run", "I am", "-q"])
+SLACK = 20_000_000
+
+def limited(room):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, -1))
+
+for options in (
+    [], ["-H", "4"], ["--dropout", "0.5"], ["--positions", "alibi"], ["--dtype", "bfloat16"],
+    ["--layers", "2"],
+):
+    names = {"-v": "variant", "-H": "heads"}
+    made = {names.get(name, name.strip("-")): value for name, value in zip(*[iter(options)] * 2)}
+    read = {"heads": int, "layers": int, "dropout": float}
+    settings = Settings(tokenizer="spaces", **{n: read.get(n, str)(v) for n, v in made.items()})
+    limited(needed_for(source_of(text, settings))[0].whole + SLACK)
+    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *options]), file=sys.stderr)
+    limited(10**10)
+limited(20_000_000)
+print(main(["run", text, "-t", "spaces", "-q"]), file=sys.stderr)
+memory.free = lambda: None
+print(main(["run", f"{text} {text} {text}", "-t", "spaces", "-q"]), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
+def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    lines = done.stderr.splitlines()
+    assert lines[:6] == ["0"] * 6
+    assert lines[6].startswith("error: 1,500 tokens make 2,250,000 weights; all steps of them take")
+    assert lines[8:11] == ["2", f"error: {NO_MEMORY[0]}", f" hint: {NO_MEMORY[1]}"]
+    assert lines[11:] == ["2"]
