@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from jaxtyping import config
 
 from attnviz import trace
@@ -217,14 +218,17 @@ def check(number: int) -> list[str]:
 
 
 @pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    """Other tests check every call of the arithmetic, which takes five times as long as this."""
+def quick() -> Iterator[None]:
+    """Matrices so small gain nothing from several cores, or from shapes checked as elsewhere."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+    torch.set_num_threads(threads)
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_sentence_of_an_extreme_comparison_is_true(chunk: int) -> None:
     made = {claim for number in range(chunk, DRAWS, CHUNKS) for claim in check(number)}
