@@ -603,10 +603,10 @@ def flaws(said: Said, way: Alternative, *, over_seeds: bool) -> tuple[Array, Arr
         return found[0], found[1], found[2]
     weights = said.weights(way)
     should = softmax(logits(way), way.visible.numpy())[:, said.comparison.rows]
-    hidden = np.nanmean((weights * ~said.seen(way)).sum(-1))
+    hidden, off = (weights * ~said.seen(way)).sum(-1), np.abs(weights.sum(-1) - 1)
     return (
-        np.array([hidden]),
-        np.array([np.nanmean(np.abs(weights.sum(-1) - 1))]),
+        np.array([hidden.mean()]),
+        np.array([off.mean()]),
         np.array([np.abs(weights - should).max()]),
     )
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from jaxtyping import config
 
 from attnviz import trace
 from attnviz.analysis.comparison import Comparison, compare, restricted
@@ -215,8 +217,150 @@ def check(number: int) -> list[str]:
         raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
 
 
+@pytest.fixture
+def quick() -> Iterator[None]:
+    """Matrices so small gain nothing from several cores, or from shapes checked as elsewhere."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_sentence_of_an_extreme_comparison_is_true(chunk: int) -> None:
     made = {claim for number in range(chunk, DRAWS, CHUNKS) for claim in check(number)}
 
     assert len(made) >= KINDS, made
+
+
+# Sentences that were false once
+
+
+def closing(text: str, **chosen: Any) -> str:
+    query = chosen.pop("query", None)
+    return "\n".join(compare(text, **chosen).view(query=query).closing)
+
+
+def test_one_token_has_no_entropy_that_could_be_a_share() -> None:
+    for window in (None, 1):
+        told = closing("of", by="tokenizer", values=["words", "chars"], window=window)
+        assert told.endswith(
+            "There is nothing to compare: a query that sees one token reads it whole."
+        )
+
+
+def test_what_is_read_as_sharply_is_not_called_alike() -> None:
+    """Both read one token whole, and not the same one."""
+    told = closing("I am learning this", by="seed", values=[42, 43], temperature=1e-3)
+
+    assert "1.0 → .00" in told
+    assert told.endswith("A query reads as sharply in both: 1.00 tokens.")
+
+
+def test_tokens_that_are_all_the_same_have_scores_all_the_same() -> None:
+    told = closing("the the the", tokenizer="words", by="dim", values=[2, 8])
+
+    assert "so all scores are 0" not in told
+    assert "the spread of unscaled scores stays at 0 and" in told
+
+
+def test_with_a_bias_less_is_said_of_what_a_number_does() -> None:
+    told = closing("a b c", tokenizer="words", by="heads", variant="average", positions="alibi")
+
+    assert "all scores are 0 but for what ALiBi adds, whatever the number of heads is." in told
+
+
+def test_how_much_is_read_says_nothing_of_how_much_weights_change() -> None:
+    told = closing("I am learning this", temperature=51.0, positions="alibi")
+
+    assert "nothing" not in told
+    assert "scaling hardly changes how much a query reads: 4.0 tokens with it and without" in told
+
+
+def test_weights_that_move_are_not_next_to_nothing() -> None:
+    """As many are read, and others."""
+    made = compare("I am learning this", temperature=51.0, positions="alibi")
+
+    assert made.view(repeats=1).headline == (
+        "Scaling moves weights by up to .02, but a query reads about as many: 4.00 tokens with it "
+        "and without it."
+    )
+
+
+def test_a_mistake_that_does_nothing_has_no_effect_to_be_told() -> None:
+    told = closing("I am", by="mask", values=["causal", "model-scale"], heads=1, positions="alibi")
+
+    assert "flat" not in told
+    assert told.endswith("model-scale cannot be told from what is right.")
+
+
+def test_a_mistake_whose_effect_shows_is_told_with_it() -> None:
+    told = closing("I am", by="mask", values=["causal", "zero-scores"])
+
+    assert "exp(0) is 1, so the future keeps weight" in told
+
+
+def test_of_a_row_that_stands_alone_only_that_row_is_said() -> None:
+    told = closing("a b c", tokenizer="words", by="mask", values=["causal", "none"], query="3")
+
+    assert 'no weight of "c" (3) changes from causal to none' in told
+
+
+def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
+    names = [each.name for each in compare("a b", by="mask", scale=False).alternatives]
+
+    assert "model-scale" not in names
+    with pytest.raises(AttnvizError, match="nothing divides them"):
+        compare("a b", by="mask", values=["causal", "model-scale"], scale=False)
+
+
+def test_a_softmax_that_divides_by_zero_says_so() -> None:
+    given = {name: [[1.0], [2.0], [3.0]] for name in ("keys", "values")}
+    made = trace(None, given=matrices({"queries": [[1.0], [2.0]], **given}))
+    told = compare(made, by="mask", values=["causal", "softmax-columns"]).view().closing
+
+    assert "not every weight is a number, from causal to ✗ softmax-columns" in told
+    assert told[-1] == "Here, softmax-columns divides by 0, and gives what is no number."
+
+
+@pytest.mark.parametrize(
+    ("name", "by"), [("visible", "mask"), ("scores", "dim"), ("tokens", "tokenizer")]
+)
+def test_ways_that_a_file_makes_the_same_are_refused(name: str, by: str) -> None:
+    given = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, 4]]}
+    given |= {"tokens": ["a", "b"]} if name == "tokens" else {name: [[1, 0], [1, 1]]}
+    made = trace(None, given=matrices(given), head_dim=2 if name == "scores" else None)
+
+    with pytest.raises(AttnvizError):
+        compare(made, by=by)
+
+
+def test_weights_that_dropout_would_change_are_said_to_stand_before_it() -> None:
+    assert "weights before dropout 0.5" in compare("I am", dropout=0.5).view().settings
+
+
+def test_weights_by_hand_are_not_what_is_compared() -> None:
+    made = compare(trace(None, given=matrices({"weights": [[1, 0], [0, 1]]})))
+
+    assert "weights of the softmax, before the given ones" in made.view().settings
+    assert "random vectors" in made.view().screen.caption
+
+
+def test_the_sizes_of_gradients_are_right_where_a_row_has_saturated() -> None:
+    """1 − p is next to nothing there, and a difference would have no digit left."""
+    scores = [[0.0, 40.0], [0.0, 40.0]]
+    made = compare(trace(None, given=matrices({"scores": scores}), head_dim=4), dtype="float64")
+
+    found = [float(each.gradient[0, 0]) for each in made.measures]
+    expected = [2 / (2 + np.exp(each) + np.exp(-each)) for each in (40, 20)]
+    assert np.allclose(found, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_picture_of_ways_that_cannot_be_subtracted_is_drawn(suffix: str) -> None:
+    made = compare("tired I", by="tokenizer", values=["spaces", "bytes"], window=1)
+
+    assert made.view().render(suffix)
