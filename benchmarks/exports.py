@@ -81,7 +81,7 @@ def csv_by_pairs(made: Trace) -> None:
 
 
 def npz_compressed(made: Trace) -> None:
-    np.savez_compressed(io.BytesIO(), **arrays_of(made))
+    np.savez_compressed(io.BytesIO(), *arrays_of(made).values())
 
 
 BASELINES: dict[str, Callable[[Trace], object]] = {

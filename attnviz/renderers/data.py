@@ -143,12 +143,12 @@ def _contents(view: View) -> dict[str, Any]:
 def _json(value: Any, indent: str) -> Iterator[bytes]:
     """Objects with a line for each key; arrays with a line for each of their innermost rows."""
     deeper = indent + " "
-    if isinstance(value, np.ndarray) and value.ndim > 2:
-        yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
+    if isinstance(value, np.ndarray) and (value.ndim < 2 or not value.size):
+        yield _array(value)
     elif isinstance(value, np.ndarray) and value.ndim == 2:
         yield from _lines("[]", (("", [chunk]) for chunk in _matrix(value, deeper)), indent)
     elif isinstance(value, np.ndarray):
-        yield _array(value)
+        yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
     elif isinstance(value, Mapping):
         items = ((f"{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value)
         yield from _lines("{}", items, indent)
