@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from attnviz.renderers import Look
-from attnviz.views.view import Column, Data, Lines, View
+from attnviz.views.view import Column, Data, Lines, View, Words
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
 NUMBERS_AT_ONCE = 2**13  # what is worked on stays in the processor's cache
@@ -91,15 +91,16 @@ def _rows(lines: Lines) -> bytes:
     cells = [b""] * (len(columns) * len(columns[0]))
     for place, column in enumerate(columns):
         cells[place :: len(columns)] = column
-    return (start + b"".join(cells))[: -len(start)]
+    cells[0], cells[-1] = start + cells[0], cells[-1].removesuffix(start)
+    return b"".join(cells)
 
 
 @lru_cache(maxsize=8)  # the same keys stand beside each query
-def _words(columns: tuple[tuple[str, ...], ...]) -> list[bytes]:
+def _words(words: Words) -> list[bytes]:
     """The words of each line, with a comma behind each."""
     return [
-        "".join(f"{_quoted(word)}," for word in words).encode()
-        for words in zip(*columns, strict=True)
+        "".join(f"{_quoted(word)}," for word in of_a_line).encode()
+        for of_a_line in zip(*words.columns, strict=True)
     ]
 
 
