@@ -39,6 +39,7 @@ pictures: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/exports.py
 
 clean:
 	rm -rf $(VENV)

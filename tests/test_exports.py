@@ -5,19 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from torch import Tensor
 
-from attnviz import trace
-from attnviz.renderers import render, suffixes
+from attnviz import compare, trace
+from attnviz.renderers import chunks, render, suffixes
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
+from attnviz.views.view import Data, Page, View
 
 EXPORTS = suffixes("picture", "text")
 LAYER = (
@@ -117,8 +122,8 @@ def test_the_json_holds_every_array_of_the_design(made: Trace) -> None:
 )
 def test_no_array_of_a_trace_is_left_out(changes: dict[str, Any]) -> None:
     made = trace(**{"text": "I am learning this"} | changes)
-    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as arrays:
-        found = [*arrays.values()]
+    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as stored:
+        found = [*stored.values()]
 
     wanted = [array(each) for each in tensors_in(made)]
 
@@ -200,14 +205,14 @@ def test_numbers_are_written_at_full_precision(made: Trace) -> None:
 
 def test_the_npz_holds_the_same_arrays_under_the_same_names(made: Trace) -> None:
     document = document_of(made)
-    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as stored:
         for name in LAYER:
-            assert np.allclose(arrays[f"layers.0.{name}"], document["layers"][0][name])
-        assert arrays["layers.0.visible"].dtype == bool
-        assert arrays["layers.0.weights"].dtype == np.float32
-        assert arrays["tokens.labels"].tolist() == document["tokens"]["labels"]
-        assert str(arrays["text"]) == "I am learning this"
-        assert json.loads(str(arrays["attnviz"])) == document["attnviz"]
+            assert np.allclose(stored[f"layers.0.{name}"], document["layers"][0][name])
+        assert stored["layers.0.visible"].dtype == bool
+        assert stored["layers.0.weights"].dtype == np.float32
+        assert stored["tokens.labels"].tolist() == document["tokens"]["labels"]
+        assert str(stored["text"]) == "I am learning this"
+        assert json.loads(str(stored["attnviz"])) == document["attnviz"]
 
 
 def test_the_csv_has_a_line_for_each_pair_of_tokens(made: Trace) -> None:
@@ -246,3 +251,73 @@ def test_any_text_survives_the_json() -> None:
     text = 'quotes " and \\ and \x1b and 日本 and \u2028'
 
     assert document_of(trace(text))["text"] == text
+
+
+def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
+    numbers = np.array([[0.1, np.nan], [-np.inf, 1e-7]], dtype=np.float32)
+    data = Data(lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
+
+    found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
+
+    assert np.array_equal(np.array(found["numbers"], dtype=np.float32), numbers, equal_nan=True)
+    assert found["one"][0] == float(np.float32(0.1))
+
+
+@given(
+    arrays(
+        st.sampled_from([np.float16, np.float32, np.float64]),
+        array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4),
+        elements={"allow_nan": False},
+    )
+)
+def test_any_array_is_read_from_the_json_as_the_same_numbers(numbers: np.ndarray) -> None:
+    data = Data(lambda: {"numbers": numbers}, (), lambda: iter(()))
+
+    found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
+
+    assert found["numbers"] == numbers.tolist()
+
+
+def test_a_row_of_the_json_is_a_line(made: Trace) -> None:
+    lines = written(made, ".json").decode().splitlines()
+    place = lines.index('   "weights": [')
+
+    assert [line[:5] for line in lines[place + 1 : place + 7]] == [
+        "    [",
+        "     ",
+        "     ",
+        "     ",
+        "     ",
+        "    ]",
+    ]
+    assert json.loads(lines[place + 3].strip().rstrip(",")) == (
+        made.layers[0].attended.weights[0, 1].tolist()
+    )
+
+
+def test_large_numbers_leave_in_chunks_and_are_not_compressed() -> None:
+    made = trace(" ".join(map(str, range(700))), tokenizer="spaces").view(show=["weights"])
+
+    for suffix in EXPORTS:
+        assert max(map(len, chunks(made, suffix))) < 2**24 + 100
+    with zipfile.ZipFile(io.BytesIO(render(made, ".npz"))) as members:
+        weights = members.getinfo("layers.0.weights.npy")
+        visible = members.getinfo("layers.0.visible.npy")
+    assert weights.compress_type == zipfile.ZIP_STORED
+    assert weights.date_time == (1980, 1, 1, 0, 0, 0)
+    assert visible.compress_size < visible.file_size / 100
+
+
+def test_the_csv_of_a_comparison_has_words_numbers_and_gaps() -> None:
+    view = compare("I am learning", by="mask", values=["causal", "none"]).view()
+    rows = list(csv.DictReader(io.StringIO(render(view, ".csv").decode())))
+
+    assert [(row["way"], row["head"], row["query"]) for row in rows[:4]] == [
+        ("causal", "0", "I"),
+        ("causal", "0", "am"),
+        ("causal", "0", "learning"),
+        ("causal", "mean", "mean"),
+    ]
+    assert rows[0]["share"] == ""
+    assert rows[0]["divergence"] != ""
+    assert all(len(row) == 14 and None not in row.values() for row in rows)

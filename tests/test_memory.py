@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_what_is_counted_holds_every_array_of_a_trace_and_not_much_more(settings
 
 
 def test_wider_feed_forward_more_layers_and_a_second_sentence_need_more() -> None:
-    def needed(**changes: object) -> int:
+    def needed(**changes: Any) -> int:
         return needed_for(source_of("I am learning this", **changes))[0].whole
 
     plain = needed(layers=1)

@@ -400,3 +400,17 @@ def test_a_place_to_break_is_found_by_halving() -> None:
 
     assert len(next(iter(broken(text, fits)))) <= 60
     assert len(measured) < 20
+
+
+def test_a_very_long_word_is_broken_without_measuring_all_of_it_again_and_again() -> None:
+    measured = 0
+
+    def fits(line: str) -> bool:
+        nonlocal measured
+        measured += len(line)
+        return len(line) <= 80
+
+    lines = list(broken(f"a = 0.5·{'x' * 100_000} + 0.25·2 = 1", fits))
+
+    assert all(len(line) <= 80 for line in lines)
+    assert measured < 20 * 100_000

@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from attnviz.renderers import Look
-from attnviz.views.view import Column, Data, Lines, View
+from attnviz.views.view import Column, Data, Lines, View, Words
 from attnviz.wording.printable import exact_json, printable
 
 FACTS = ("attnviz", "trace")  # contents that are one text in .npz: nobody computes with them
@@ -96,15 +96,16 @@ def _rows(lines: Lines) -> bytes:
     cells = [b""] * (len(columns) * len(columns[0]))
     for place, column in enumerate(columns):
         cells[place :: len(columns)] = column
-    return (start + b"".join(cells))[: -len(start)]
+    cells[0], cells[-1] = start + cells[0], cells[-1].removesuffix(start)
+    return b"".join(cells)
 
 
 @lru_cache(maxsize=8)  # the same keys stand beside each query
-def _words(columns: tuple[tuple[str, ...], ...]) -> list[bytes]:
+def _words(words: Words) -> list[bytes]:
     """The words of each line, with a comma behind each."""
     return [
-        "".join(f"{_quoted(word)}," for word in words).encode()
-        for words in zip(*columns, strict=True)
+        "".join(f"{_quoted(word)}," for word in of_a_line).encode()
+        for of_a_line in zip(*words.columns, strict=True)
     ]
 
 
@@ -149,12 +150,12 @@ def _contents(view: View) -> dict[str, Any]:
 def _json(value: Any, indent: str) -> Iterator[bytes]:
     """Objects with a line for each key; arrays with a line for each of their innermost rows."""
     deeper = indent + " "
-    if isinstance(value, np.ndarray) and value.ndim > 2:
-        yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
+    if isinstance(value, np.ndarray) and (value.ndim < 2 or not value.size):
+        yield _array(value)
     elif isinstance(value, np.ndarray) and value.ndim == 2:
         yield from _lines("[]", (("", [chunk]) for chunk in _matrix(value, deeper)), indent)
     elif isinstance(value, np.ndarray):
-        yield _array(value)
+        yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
     elif isinstance(value, Mapping):
         items = ((f"{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value)
         yield from _lines("{}", items, indent)

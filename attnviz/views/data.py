@@ -21,7 +21,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents, contents
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array
-from attnviz.views.view import Data, Lines
+from attnviz.views.view import Data, Lines, Words
 
 WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
 NAMES = tuple(each.name for each in fields(Measures))
@@ -51,7 +51,7 @@ def _weights(trace: Trace) -> Iterator[Lines]:
 def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
     """All keys of a query at once."""
     keys, visible = trace.keys_of(layer).labels, array(layer.visible)
-    words = (tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys))
+    words = Words((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
     for query, label in enumerate(trace.tokens.labels):
         weights = cells.row(query).values[0]
@@ -148,7 +148,7 @@ def _measures(comparison: Comparison) -> Iterator[Lines]:
         if comparison.query is None:
             means = measures.means()
             columns = _columns([[means[n]] for n in NAMES])
-            yield Lines((*way, "mean"), (("mean",), ("mean",)), columns)
+            yield Lines((*way, "mean"), Words((("mean",), ("mean",))), columns)
 
 
 def _of_a_head(
@@ -158,7 +158,7 @@ def _of_a_head(
     queries = slice(None) if only is None else slice(only, only + 1)
     names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
     found = [getattr(measures, name)[head, queries].tolist() for name in NAMES]
-    words = (names[queries], tuple(tokens.labels[queries]))
+    words = Words((names[queries], tuple(tokens.labels[queries])))
     return Lines((*way, head), words, _columns(found))
 
 

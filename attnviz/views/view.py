@@ -89,12 +89,19 @@ Column = np.ndarray | list[float] | list[float | None]  # numbers, or whether so
 
 
 @dataclass(frozen=True, eq=False)
+class Words:
+    """Columns of words, which many lines may share."""
+
+    columns: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Lines:
     """Lines of a table that begin alike; there are millions, so that they come in columns."""
 
     start: tuple[str | int, ...]
-    words: tuple[tuple[str, ...], ...]  # columns of them, and after them
-    numbers: tuple[Column, ...]
+    words: Words
+    numbers: tuple[Column, ...]  # behind the words
 
 
 @dataclass(frozen=True, eq=False)
