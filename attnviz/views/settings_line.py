@@ -50,7 +50,9 @@ def _attention(trace: Trace) -> dict[str, str]:
 def _mask(trace: Trace) -> str:
     if "visible" in trace.layers[0].given:
         return "mask given"
-    return "causal" if trace.variant.causal else "all tokens visible"
+    if trace.variant.causal:
+        return "causal"
+    return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
 def _origin(origin: Origin) -> dict[str, str]:

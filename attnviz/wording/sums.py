@@ -218,17 +218,27 @@ def normed(
     left: str,
     numbers: Numbers,
     mean: float,
-    variance: float,
-    least: float,
+    spread: tuple[float, float],
     result: Numbers,
     style: Style,
+    learned: tuple[Numbers, Numbers] | None = None,
 ) -> Sum:
-    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`"""
-    written, middle, spread = style.of(*numbers), style.of(mean), style.of(variance)
+    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`
+
+    `spread` is the variance, and what is added to it. Where a gain and a shift are `learned`,
+    they follow number by number: `… · [1.10 0.90] + [0.10 0.00]`.
+    """
+    variance, least = spread
+    written, middle, wide = style.of(*numbers), style.of(mean), style.of(variance)
     less = _plus("", middle(-mean)).strip()
-    right = f"({vector_text(numbers, written)} {less}) / √({spread(variance)} + {least:g})"
-    centre, root = -middle.printed(-mean), math.sqrt(spread.printed(variance) + least)
+    right = f"({vector_text(numbers, written)} {less}) / √({wide(variance)} + {least:g})"
+    centre, root = -middle.printed(-mean), math.sqrt(wide.printed(variance) + least)
     values = [(written.printed(number) - centre) / root for number in numbers]
+    if learned is not None:
+        gain, shift = (style.of(*each) for each in learned)
+        right += f" · {vector_text(learned[0], gain)} + {vector_text(learned[1], shift)}"
+        pairs = zip(values, *learned, strict=True)
+        values = [each * gain.printed(by) + shift.printed(more) for each, by, more in pairs]
     return _vector_sum(left, right, values, result, style)
 
 

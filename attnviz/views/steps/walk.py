@@ -19,13 +19,13 @@ from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
+from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
-from attnviz.views.trace import headline
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 
