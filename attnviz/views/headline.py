@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from attnviz.attention.variants import Variant
 from attnviz.traces.trace import Trace
 
 HOLDS: dict[str, Callable[[Variant], bool]] = {  # when a name says what is so
-    "plain": lambda variant: not variant.projected and not variant.scaled,
+    "plain": lambda variant: not variant.scaled,
     "average": lambda variant: not variant.compared,
     "multi-head": lambda variant: variant.heads > 1,
     "causal": lambda variant: variant.causal,
@@ -31,7 +32,9 @@ def _kind(trace: Trace) -> str:
         return "attention of given scores"
     if not trace.variant.compared and trace.positions == "alibi":
         return "attention by distance alone"
-    return f"{_adjective(trace.variant)} attention"
+    own_mask = "visible" in trace.layers[0].given
+    variant = replace(trace.variant, causal=False) if own_mask else trace.variant
+    return f"{_adjective(variant)} attention"
 
 
 def _adjective(variant: Variant) -> str:

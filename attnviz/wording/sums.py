@@ -77,6 +77,7 @@ def mixture(
 ) -> Sum:
     """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
     right, values = _mixed(weights, vectors, bias, style, shares=shares)
+    values = values if weights else [0.0] * len(result)
     return _vector_sum(left, right, values, result, style)
 
 
@@ -290,7 +291,9 @@ def _factor(number: str) -> str:
 
 
 def _joined(written: list[str], count: int) -> str:
-    """The terms that are written, and how many are not."""
+    """The terms that are written, and how many are not; a sum of nothing is 0."""
+    if not count:
+        return "0"
     if len(written) < count:
         written.insert(FIRST, f"… {count - len(written)} more …")
     return reduce(_plus, written[1:], written[0])
@@ -316,6 +319,8 @@ def _mixed(
     What a text comes to that leaves terms out, nobody can say, and it is not worked out.
     """
     shown = _shown(len(weights), style)
+    if not shown:
+        return "0", None
     pairs = [(weights[place], vectors[place]) for place in shown]
     ours = style if shares else style.of(*weights)
     theirs = style.of(*(number for _, vector in pairs for number in vector))

@@ -15,6 +15,7 @@ from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import in_brackets
 
 SHARES = (
@@ -80,7 +81,7 @@ def _about_scaling(here: Scene) -> str:
     hot = variant.temperature != 1
     if not variant.scaled:
         if hot:
-            return f"Scores are divided by the temperature, here {variant.temperature:g}."
+            return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
         return "Scores stay as they are: nothing scales them."
     about = f"Scores are divided by √d_k, here √{here.layer.head_dim}"
     if here.layer.head_dim == 1:
@@ -90,14 +91,14 @@ def _about_scaling(here: Scene) -> str:
             ": a sum of more products tends to be larger, and of large scores the softmax gives "
             "nearly everything to the largest."
         )
-    also = f" The temperature divides them, too, here by {variant.temperature:g}."
+    also = f" The temperature divides them, too, here by {exact_text(variant.temperature)}."
     return about + also if hot else about
 
 
 def _scaling_in_tex(here: Scene) -> str:
     variant = here.trace.variant
     below = [rf"\sqrt{{{here.layer.head_dim}}}"] if variant.scaled else []
-    below += [f"{variant.temperature:g}"] if variant.temperature != 1 else []
+    below += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(below)
     return rf"\frac{{S}}{{{divisor}}}" if below else ""
 
@@ -170,8 +171,7 @@ def _about_mask(here: Scene) -> str:
     if "visible" in here.layer.given:
         return "What each token may read is given."
     if not here.hides:
-        every = "Every token may read every other" if len(here.keys) > 1 else "It reads itself"
-        return f"{every}: nothing is hidden."
+        return f"{_nothing_hidden(here)}: nothing is hidden."
     about = []
     if variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
@@ -180,6 +180,12 @@ def _about_mask(here: Scene) -> str:
     elif variant.window:
         about.append(f"A token reads only what is less than {variant.window} places away.")
     return " ".join(about)
+
+
+def _nothing_hidden(here: Scene) -> str:
+    if here.keys is not here.trace.tokens:
+        return "Every query may read every key"
+    return "Every token may read every other" if len(here.keys) > 1 else "The token reads itself"
 
 
 def softmax(here: Scene) -> Iterator[Section]:
@@ -225,11 +231,11 @@ def mixing(here: Scene) -> Iterator[Section]:
 def _about_dropout(here: Scene) -> str:
     share = here.trace.variant.dropout
     if "kept" in here.layer.given:
-        rest = f", and divided by 1 - {share:g}" if share else ""
+        rest = f", and divided by 1 - {exact_text(share)}" if share else ""
         return f"What dropout leaves is given: each weight is multiplied with it{rest}."
     return (
         "In training some weights are zeroed by chance, so that no token is relied on; the others "
-        f"are divided by 1 - {share:g}, so that on average the sums stay the same."
+        f"are divided by 1 - {exact_text(share)}, so that on average the sums stay the same."
     )
 
 

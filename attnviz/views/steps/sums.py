@@ -19,6 +19,7 @@ from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.sums import Sum
 
 Sums = tuple[Sum, ...]
@@ -142,13 +143,13 @@ def divisors(here: Scene, layer: Layer) -> list[str]:
     """What scores are divided by, as it is written."""
     variant = here.trace.variant
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *([f"{variant.temperature:g}"] if variant.temperature != 1 else [])]
+    return [*root, *([exact_text(variant.temperature)] if variant.temperature != 1 else [])]
 
 
 @_followed
 def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
     variant = here.trace.variant
-    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * float(f"{variant.temperature:g}")
+    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * variant.temperature
     for head, key, left in _cells(here, "scaled", here.written_keys):
         values, results = here.row("scores", head), here.row("scaled scores", head)
         below = divisors(here, layer)
