@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section, opened
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
+from tests.conftest import Attnviz
 
 TEXTS = ("I", "I am", "the the the", "I am learning this", "of tired it that goes on and on")
 HALF = 0.006  # of the last of two digits, and what float16 rounds
@@ -119,7 +121,7 @@ def all_visible(said: Said, match: re.Match[str]) -> bool:
     return bool(said.layer.visible.all())
 
 
-@claims(r" · window (\d+)|less than (\d+) places away")
+@claims(r" · window (\d+)|less than (\d+) places? away")
 def window(said: Said, match: re.Match[str]) -> bool:
     rows, columns = said.layer.visible.nonzero().T
     return bool(((rows - columns).abs() < int(match[1] or match[2])).all())
@@ -323,7 +325,9 @@ def mean_and_variance(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"takes from each vector its mean, and divides it")
 def no_such_variance(said: Said, match: re.Match[str]) -> bool:
-    return not mean_and_variance(said, match)
+    made = _normed(said).double()
+    variances = made.var(-1, correction=0)
+    return bool((made.mean(-1).abs() > HALF / 2).any() or ((variances - 1).abs() > HALF / 2).any())
 
 
 @claims(r"a matrix (widens|narrows) its vector to (\d+)|makes another vector of it, as wide")
@@ -573,3 +577,237 @@ def test_no_sentence_of_run_and_steps_is_false(
 
     assert false_sentences(sentences_of(made, view, query, layer, key)) == []
     assert [check.text for check in verify(made) if check.failed] == []
+
+
+# Each sentence that was false, for the input for which it was.
+
+
+def told(made: Trace, step: str = "", **asked: Any) -> str:
+    """What a view, or one step, says in words."""
+    if not step:
+        view = made.view(**asked)
+        notes = [each.note for each in opened(view.screen.panels)]
+        return " | ".join([view.title, view.settings, *notes, view.picture.caption])
+    (section,) = steps(made, step=step, **asked).sections
+    return " | ".join([section.about, section.formula, *section.remarks])
+
+
+def of_matrices(**contents: Any) -> Trace:
+    return trace(None, given=matrices({"tokens": ["a", "b", "c"], **contents}))
+
+
+@pytest.mark.parametrize("way", [{}, {"query": "2"}, {"as_": "arcs"}])
+def test_rows_of_other_weights_than_a_softmax_s_are_not_said_to_sum_to_1(
+    way: dict[str, Any],
+) -> None:
+    dropped = trace("I am learning this", dropout=0.5)
+    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
+    mistaken = trace("I am learning this", variant="causal", mistake="zero-weights")
+
+    assert "sum" in told(trace("I am learning this"), **way)
+    for made in (dropped, by_hand, mistaken):
+        assert "sums to 1" not in told(made, **way)
+
+
+def test_what_is_so_of_some_panels_is_not_said_below_all() -> None:
+    softmax, kept = (
+        steps("I am", dropout=0.5, step=step).view().picture for step in ("softmax", "softmax,8b")
+    )
+
+    assert "each row sums to 1" in softmax.caption
+    assert "each row sums to 1" not in kept.caption
+
+
+@pytest.mark.parametrize(
+    ("choices", "title"),
+    [
+        ({}, "scaled attention"),
+        ({"scale": False}, "unscaled attention"),
+        ({"scale": False, "causal": True}, "causal attention"),
+        ({"variant": "causal", "causal": False}, "scaled attention"),
+        ({"variant": "causal", "scale": False}, "causal attention"),
+        ({"variant": "multi-head"}, "multi-head attention"),
+        ({"variant": "multi-head", "heads": 1}, "causal attention"),
+        ({"variant": "plain"}, "plain attention"),
+        ({"variant": "plain", "scale": True}, "scaled plain attention"),
+        ({"variant": "average"}, "average attention"),
+        ({"variant": "average", "positions": "alibi"}, "attention by distance alone"),
+        ({"mistake": "softmax-all"}, "scaled attention with a mistake (softmax-all)"),
+    ],
+)
+def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> None:
+    made = trace("I am learning this", **choices)
+
+    assert made.view().title == title
+    assert steps(made).view().title == f"{title}, step by step"
+
+
+def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
+    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
+    masked = trace(
+        None, given=matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
+    ).view()
+
+    assert by_hand.view().title == "scaled attention with weights by hand"
+    assert masked.title == "scaled attention"
+    assert "mask given · dropout 0.5" in masked.settings
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({}, "scaled · all tokens visible · seed"),
+        ({"window": 1}, "scaled · window 1 · seed"),
+        ({"causal": True, "window": 2}, "scaled · causal · window 2 · seed"),
+        ({"temperature": 1.0000001}, "all tokens visible · temperature 1.0000001 · seed"),
+        ({"dropout": 0.5, "mistake": "softmax-all"}, "all tokens visible · seed"),
+    ],
+)
+def test_the_settings_are_those_that_did_something(choices: dict[str, Any], said: str) -> None:
+    assert said in trace("I am learning this", **choices).view().settings
+
+
+@pytest.mark.parametrize(
+    ("choices", "step", "said"),
+    [
+        ({"positions": "alibi"}, "alibi", "one slope from a neighbour's, two from the next"),
+        ({"positions": "alibi", "heads": 2}, "alibi", "in each head by another slope"),
+        ({"positions": "rotary"}, "rotary", "turns by (p - 1) / 10000^(2(i - 1)/d_k)"),
+        ({"layers": 1}, "feed-forward", "widens its vector to 32"),
+        ({"layers": 1, "feed_forward": 1}, "feed-forward", "narrows its vector to 1"),
+        ({"layers": 1, "feed_forward": 8}, "feed-forward", "makes another vector of it, as wide"),
+        ({"layers": 1}, "add-attention", "to a mean of 0 and stretches it to a variance of 1"),
+        ({"layers": 1, "dim": 1}, "add-attention", "divides it by the root of its variance"),
+        ({"layers": 1, "dim": 1, "norm": "pre"}, "norm", "by the root of its variance"),
+        ({"dim": 1}, "scaling", "here √1, which is 1 and changes nothing"),
+        ({"window": 1}, "mask", "A token reads only itself."),
+        ({"tokenizer": "chars"}, "tokens", "nothing else of it is read"),
+        ({"variant": "plain"}, "projections", "the vectors themselves are compared, and mixed"),
+        ({"layers": 1, "norm": "pre"}, "queries", "Q = normed W_query"),
+        ({"mistake": "zero-scores"}, "softmax", "Here no weight is changed by it"),
+    ],
+)
+def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -> None:
+    assert said in told(trace("I am learning this", **choices), step)
+
+
+def test_one_token_has_no_other_to_follow() -> None:
+    assert "--query" in told(trace("I am"), "weighted")
+    assert "--query" not in told(trace("I"), "weighted")
+
+
+def test_given_scores_are_no_products_though_queries_are_given() -> None:
+    made = of_matrices(**GIVEN["scores and queries"])
+    (section,) = steps(made, step="scores", query="1").sections
+
+    assert "The scores are given" in section.about
+    assert section.sums == ()
+    assert section.moments == ()
+    assert "given scores, not yet scaled" in told(made, show=["scores"])
+    assert {each.kind for each in made.view(show=["queries", "keys", "scores"]).picture.groups} == {
+        "free"
+    }
+    with pytest.raises(AttnvizError, match="they are no products"):
+        steps(made, query="1", key="2")
+
+
+def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
+    assert "columns" not in told(of_matrices(**GIVEN["heads"]), "queries")
+    assert "columns of values go" in told(of_matrices(**GIVEN["heads of queries"]), "queries")
+    assert "columns go to each of 2" in told(trace("I am", heads=2), "queries")
+
+
+def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
+    made = of_matrices(**GIVEN["other keys"])
+
+    assert "Q = X W_query · K = Y W_key · V = Y W_value" in told(made, "queries")
+    assert "Keys and values are made of other tokens" in told(made, "embeddings")
+
+
+def test_the_arithmetic_of_dropout_that_is_given_is_that_of_each_weight() -> None:
+    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0.5]])
+    (section,) = steps(made, step="dropout", query="3").sections
+
+    assert "What dropout leaves is given" in section.about
+    assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0.50"]
+
+
+def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> None:
+    made = trace("I am learning this", layers=1, dim=2, norm="pre")
+    (layer,) = made.layers
+    assert layer.block is not None
+    gain, shift = torch.tensor([2.0, -0.5]), torch.tensor([0.25, 1.0])
+    residual = layer.block.attention
+    norm = replace(residual.norm, gain=gain, shift=shift)
+    outputs = residual.sublayer_inputs * gain + shift
+    changed = replace(residual, norm=norm, sublayer_inputs=outputs)
+    block = replace(layer.block, attention=changed)
+    other = replace(made, layers=(replace(layer, block=block, inputs=outputs),))
+
+    (section,) = steps(other, step="norm", query="am").sections
+    last = section.sums[-1]
+
+    assert section.formula.endswith("/ √(variance + 1e-05) · gain + shift")
+    assert "then each number is multiplied with a gain, and a shift is added" in section.about
+    assert "· [2.00 -0.50] + [0.25 1.00]" in last.right
+    assert last.exact
+    assert "variance of 1" in section.about
+
+
+def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
+    even = trace("I am learning this", variant="average").view().picture.description
+
+    assert "1 I reads 1 I most (1.00)" in even
+    assert "2 am reads 1 I and 2 am most, and alike (0.50 each)" in even
+    assert "4 this reads 4 tokens most, and alike (0.25 each)" in even
+
+
+# The self-checks.
+
+
+def test_the_checks_name_the_weights_that_they_are_of() -> None:
+    by_hand = [check.text for check in verify(of_matrices(embeddings=ROWS, weights=SHARES))]
+
+    assert [text.split(":")[0] for text in by_hand] == [
+        "✓ rows sum to 1, before others by hand take their place",
+        "✓ hidden weights are 0, before others by hand take their place",
+        "✓ torch's own attention agrees, before others by hand take their place",
+        "✓ context vectors are made of the weights by hand",
+    ]
+    several = [check.claim for check in verify(trace("I am", layers=1, memory="you are"))]
+    assert several[0] == "L0: rows sum to 1"
+    assert several[3] == "L0 cross: rows sum to 1"
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_a_mistake_breaks_is_said_and_is_no_bug_of_ours(name: str) -> None:
+    made = trace("I am learning this", variant="causal", heads=2, mistake=name)
+    checks = verify(made)
+
+    assert [check.text for check in checks if check.failed] == []
+    broken = [check.text for check in checks if not check.passed]
+    assert broken
+    assert all(text.startswith("✗ ") and f"(the mistake: {name})" in text for text in broken)
+
+
+def test_weights_after_dropout_that_are_none_are_found() -> None:
+    made = trace("I am learning this", dropout=0.5)
+    (layer,) = made.layers
+    attended = replace(layer.attended, mixing=layer.attended.mixing + 0.01)
+    checks = verify(replace(made, layers=(replace(layer, attended=attended),)))
+
+    assert [check.claim for check in checks if check.failed] == [
+        "dropout leaves 0, or what makes up for it",
+        "context vectors are made of the weights after dropout",
+    ]
+
+
+def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = str(tmp_path / "m.npz")
+    attnviz("example", "show", "mistake-softmax-twice", "-o", path, "-q")
+
+    result = attnviz("run", "--trace", path, "--verify")
+
+    assert result.status == 0
+    assert "✗ hidden weights are 0" in result.out
+    assert "(the mistake: softmax-twice)" in result.out

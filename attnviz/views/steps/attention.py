@@ -16,7 +16,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.numbers import exact_text
-from attnviz.wording.words import in_brackets
+from attnviz.wording.words import counted, in_brackets
 
 SHARES = (
     "Each row of scores becomes shares: exp of each over the sum of all in the row. A row sums to "
@@ -175,10 +175,11 @@ def _about_mask(here: Scene) -> str:
     about = []
     if variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
-    if variant.window == 1:
+    if variant.window == 1 and here.keys is here.trace.tokens:
         about.append("A token reads only itself.")
     elif variant.window:
-        about.append(f"A token reads only what is less than {variant.window} places away.")
+        places = counted(variant.window, "place")
+        about.append(f"A token reads only what is less than {places} away.")
     return " ".join(about)
 
 
