@@ -691,6 +691,24 @@ def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -
     assert said in told(trace("I am learning this", **choices), step)
 
 
+def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
+    text = "a b c d e f g h i j k l m n o p q r s t u"
+    made = trace(text, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
+    remarks = {each.name: each.remarks for each in steps(made, query="21").sections}
+    keys = ("written out: the 16 of 21 keys that weigh most in head 0", "--full writes out all")
+
+    assert remarks["softmax"] == keys
+    assert remarks["rotary"] == ("written out: the first 16 of 20 pairs", keys[1])
+    assert [name for name, each in remarks.items() if each == keys] == [
+        "scores",
+        "scaling",
+        "softmax",
+        "weighted",
+    ]
+    of_six = {each.name: each.remarks for each in steps("a b", heads=6, dim=12, query="1").sections}
+    assert of_six["queries"][0] == "written out: head 0 of 6 (--head follows another)"
+
+
 def test_one_token_has_no_other_to_follow() -> None:
     assert "--query" in told(trace("I am"), "weighted")
     assert "--query" not in told(trace("I"), "weighted")

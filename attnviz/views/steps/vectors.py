@@ -15,6 +15,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
+from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, listed
 
 NORMED = "normed"  # in place of X in a pre-norm block
@@ -30,7 +31,7 @@ def tokens(here: Scene) -> Iterator[Section]:
     """What the text is cut into."""
     about = "The text is cut into tokens, each with an id: nothing else of it is read."
     if here.trace.tokenizer == GIVEN:
-        about = "There is no text to cut: the tokens are given, or numbered, and so are their ids."
+        about = "There is no text to cut: tokens are given, or numbered; the same word has one id."
     yield Section(
         number="1",
         name="tokens",
@@ -277,4 +278,13 @@ def rotary(here: Scene) -> Iterator[Section]:
             *here.heads("keys", layer.keys, token_axis("key", here.keys)),
         ),
         sums=sums.turned(here, layer),
+        remarks=_pairs_left_out(here),
     )
+
+
+def _pairs_left_out(here: Scene) -> tuple[str, ...]:
+    """How many pairs of numbers are turned whose arithmetic is not written."""
+    pairs = here.layer.head_dim // 2
+    if here.asked.query is None or here.asked.full or pairs <= TERMS:
+        return ()
+    return (f"written out: the first {TERMS} of {pairs} pairs", "--full writes out all")

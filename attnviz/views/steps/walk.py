@@ -45,6 +45,9 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention.weighted,
     attention.context,
 )
+# Steps whose arithmetic is written out for each key, and for each head alone.
+BY_KEY = ("scores", "scaling", "alibi", "mask", "softmax", "dropout", "weighted")
+BY_HEAD = ("queries", "rotary", "context")
 FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
 
@@ -123,6 +126,10 @@ def _finished(section: Section, here: Scene) -> Section:
 
 def _left_out(section: Section, here: Scene) -> Sequence[str]:
     """What is not written out, said where something is."""
-    if len(section.sums) < 2 or section.name.startswith(("add-", "feed-", "norm", "queries")):
+    name = section.name.removeprefix("cross-")
+    if not section.sums or name not in (*BY_KEY, *BY_HEAD):
         return ()
-    return here.left_out()
+    about = here
+    if name != section.name and here.layer.cross is not None:
+        about = replace(here, layer=here.layer.cross, asked=replace(here.asked, key=None))
+    return about.left_out(by_key=name in BY_KEY)
