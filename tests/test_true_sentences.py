@@ -25,6 +25,8 @@ from attnviz.attention.arithmetic import split_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
+from attnviz.examples import shipped
+from attnviz.examples.names import names
 from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import DTYPES, POSITIONS
@@ -778,6 +780,39 @@ def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
     assert "1 I reads 1 I most (1.00)" in even
     assert "2 am reads 1 I and 2 am most, and alike (0.50 each)" in even
     assert "4 this reads 4 tokens most, and alike (0.25 each)" in even
+
+
+@pytest.mark.parametrize(
+    ("contents", "choices", "what"),
+    [
+        ({"scores": [[3e38] * 3] * 3}, {"head_dim": 1, "temperature": 0.1}, "scores"),
+        ({"values": [[3e38]] * 3, "weights": [[2.0] * 3] * 3}, {}, "context vectors"),
+        (
+            {"values": [[3e38]] * 3, "w_out": [[1.0]], "embeddings": [[3e38]] * 3},
+            {"layers": 1, "norm": "pre"},
+            "outputs of a block",
+        ),
+    ],
+)
+def test_what_is_too_large_is_named(
+    contents: dict[str, Any], choices: dict[str, Any], what: str
+) -> None:
+    source = matrices({"queries": [[0.0]] * 3, "keys": [[0.0]] * 3, **contents})
+
+    with pytest.raises(AttnvizError, match=f"the {what} are too large for float32"):
+        trace(None, given=source, **choices)
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
+    example = shipped.example(name)
+    made = example.trace()
+    query = example.query or "1"
+
+    said = sentences_of(made, "run, everything", query, 0, None)
+
+    assert false_sentences(said) == []
+    assert [check.text for check in verify(made) if check.failed] == []
 
 
 # The self-checks.
