@@ -24,6 +24,7 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import split_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
+from attnviz.cells import Whole
 from attnviz.errors import AttnvizError
 from attnviz.examples import shipped
 from attnviz.examples.names import names
@@ -31,8 +32,10 @@ from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import DTYPES, POSITIONS
 from attnviz.traces.trace import Layer
-from attnviz.views.grids.axes import SUMS
+from attnviz.views.grids.axes import SUMS, Axis
+from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section, opened
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
@@ -432,8 +435,6 @@ def _of_caption(caption: str, panels: Any, made: Trace) -> Iterator[Said]:
 
 
 def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
-    from attnviz.views.grids.description import describe
-
     if grid.share:
         told = describe([grid]).rstrip(".").split("). ", 1)[-1]
         yield from (Said(each, made, layer, grid=grid) for each in told.split("; "))
@@ -552,7 +553,7 @@ def sentences_of(
     yield from of_steps(walked.view(), made, here)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     choices=CHOICES,
     text=st.sampled_from(TEXTS),
@@ -813,6 +814,25 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
 
     assert false_sentences(said) == []
     assert [check.text for check in verify(made) if check.failed] == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([0.2, 0.5, 0.3], "a reads b most (0.50)"),
+        ([0.0, 0.0, 0.0], "a reads nothing"),
+        ([-0.2, -0.1, -0.3], "a reads b most (-0.10)"),
+        ([0.001, 0.0, 0.0], "a reads a most (1.0e-03)"),
+        ([float("nan"), 0.0, 0.0], "a has weights that are no numbers"),
+    ],
+)
+def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> None:
+    values = np.array([weights])
+    axis = Axis("key", "token", ("a", "b", "c"), ("",) * 3)
+    cells = Whole(values, np.zeros_like(values, dtype=bool))
+    grid = Grid("", axis.part(slice(1)), axis, cells, Scale("weight", 0, 1), share=True)
+
+    assert describe([grid]).endswith(f"{said}.")
 
 
 # The self-checks.
