@@ -210,6 +210,29 @@ def received(said: Said, match: re.Match[str]) -> bool:
 # The steps.
 
 
+@claims(r"the score is (above|below) 0")
+def side_of_zero(said: Said, match: re.Match[str]) -> bool:
+    score, _ = _pair(said)
+    return score > 0 if match[1] == "above" else score < 0
+
+
+@claims(r"has no length: there is no angle, and the score is 0")
+def no_length(said: Said, match: re.Match[str]) -> bool:
+    return _pair(said) == (0, 0)
+
+
+@claims(r"the score is (minus )?the product of their lengths")
+def on_a_line(said: Said, match: re.Match[str]) -> bool:
+    score, lengths = _pair(said)
+    return score == pytest.approx(-lengths if match[1] else lengths, rel=0.02)
+
+
+@claims(r"nearly at right angles: the score is small beside the product")
+def upright(said: Said, match: re.Match[str]) -> bool:
+    score, lengths = _pair(said)
+    return abs(score) < 0.011 * lengths
+
+
 @claims(r"Scores stay as they are|which is 1 and changes nothing")
 def unscaled(said: Said, match: re.Match[str]) -> bool:
     hot = said.trace.variant.temperature
@@ -385,6 +408,15 @@ def read_most(said: Said, match: re.Match[str]) -> bool:
 def reads_nothing(said: Said, match: re.Match[str]) -> bool:
     assert said.grid is not None
     return not np.nan_to_num(said.grid.values[said.grid.rows.names.index(match[1])]).any()
+
+
+def _pair(said: Said) -> tuple[float, float]:
+    """The score of the first query and the first key of one head, and the product of lengths."""
+    queries, keys = said.layer.queries, said.layer.keys
+    assert queries is not None
+    assert keys is not None
+    lengths = queries[0, 0].double().norm() * keys[0, 0].double().norm()
+    return float(said.layer.attended.scores[0, 0, 0]), float(lengths)
 
 
 def _right(layer: Layer) -> Tensor:
