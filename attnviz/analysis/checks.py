@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import inf
 
 import torch
@@ -20,37 +21,83 @@ TOLERANCE = {
 }
 
 
+BEFORE: dict[arithmetic.MixedBy, str] = {  # of which weights a claim is, if of others than shown
+    "softmax": "",
+    "dropout": ", before dropout",
+    "hand": ", before others by hand take their place",
+    "mistake": "",
+}
+
+
 @dataclass(frozen=True)
 class Check:
+    """Something that must be so; or that a mistake, made on purpose, keeps from being so."""
+
     claim: str
     passed: bool
     found: str
+    meant: str = ""  # the mistake for which it may fail
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong that nobody meant to be."""
+        return not self.passed and not self.meant
+
+    @property
+    def text(self) -> str:
+        """`✓ rows sum to 1: largest difference 6.0e-08`"""
+        why = f" (the mistake: {self.meant})" if self.meant and not self.passed else ""
+        return f"{'✓' if self.passed else '✗'} {self.claim}: {self.found}{why}"
 
 
 def verify(trace: Trace) -> list[Check]:
-    """Rows sum to 1, hidden weights are 0, and torch's own attention agrees: for each attention."""
-    return [check for layer in trace.attentions for check in _verify(layer)]
-
-
-def _verify(layer: Layer) -> list[Check]:
-    weights = layer.attended.weights
-    tolerance = TOLERANCE[weights.dtype]
-    hidden = weights.masked_select(~layer.visible)
+    """Rows sum to 1, hidden weights are 0, torch's own attention agrees, and what is shown is
+    made of those weights: for each attention."""
+    several = len(trace.attentions) > 1
     return [
-        _close("rows sum to 1", weights.double().sum(-1) - 1, tolerance * 10),
-        _close("hidden weights are 0", hidden, 0.0),
-        _close("torch's own attention agrees", _against_torch(layer), tolerance * _reach(layer)),
+        replace(check, claim=f"{layer.name}: {check.claim}") if several else check
+        for layer in trace.attentions
+        for check in _verify(trace, layer)
     ]
+
+
+def _verify(trace: Trace, layer: Layer) -> Iterator[Check]:
+    attended = layer.attended
+    tolerance, of = TOLERANCE[attended.weights.dtype], BEFORE[attended.mixed_by]
+    reach = tolerance * _reach(layer)
+    hidden = attended.weights.masked_select(~layer.visible)
+    checks = (
+        _close(f"rows sum to 1{of}", attended.weights.double().sum(-1) - 1, tolerance * 10),
+        _close(f"hidden weights are 0{of}", hidden, 0.0),
+        _close(f"torch's own attention agrees{of}", _against_torch(layer), reach),
+    )
+    yield from (replace(each, meant=layer.mistake) for each in checks)
+    largest = max(1.0, float(attended.mixing.abs().max()))
+    if attended.mixed_by == "dropout" and "kept" not in layer.given:
+        dropped = _dropped(trace, layer)
+        yield _close("dropout leaves 0, or what makes up for it", dropped, tolerance * largest)
+    if attended.mixed_by in ("dropout", "hand"):
+        mixed = arithmetic.mix(attended.mixing, layer.values) - attended.contexts
+        shown = {"dropout": "weights after dropout", "hand": "weights by hand"}[attended.mixed_by]
+        yield _close(f"context vectors are made of the {shown}", mixed, reach * largest)
+
+
+def _dropped(trace: Trace, layer: Layer) -> Tensor:
+    """How far each weight after dropout is from 0 and from what it was over the share kept."""
+    attended = layer.attended
+    kept = attended.weights / (1 - trace.variant.dropout)
+    return torch.minimum(attended.mixing.abs(), (attended.mixing - kept).abs())
 
 
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
     ours = arithmetic.mix(layer.attended.weights, layer.values)
     mask = _mask(layer)
-    if layer.queries is None or layer.keys is None:
+    multiplied = "scores" not in layer.given
+    if not multiplied:
         mask = mask + layer.attended.scaled_scores
-    queries = _or_zeros(layer, layer.queries, mask.shape[-2])
-    keys = _or_zeros(layer, layer.keys, mask.shape[-1])
+    queries = _or_zeros(layer, layer.queries if multiplied else None, mask.shape[-2])
+    keys = _or_zeros(layer, layer.keys if multiplied else None, mask.shape[-1])
     theirs = scaled_dot_product_attention(
         queries, keys, layer.values, attn_mask=mask, scale=layer.scale
     )

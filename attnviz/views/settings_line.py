@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnviz.traces.origin import Given, Origin
+from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import Trace
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted
 
 
@@ -36,21 +38,36 @@ def _shape(trace: Trace) -> dict[str, str]:
 
 def _attention(trace: Trace) -> dict[str, str]:
     """What the variant does, once every option is heard."""
-    variant = trace.variant
+    variant, first = trace.variant, trace.layers[0]
+    windowed = variant.window and "visible" not in first.given
+    dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
     return {
         "scale": "scaled" if variant.scaled else "not scaled",
         "mask": _mask(trace),
-        "window": f"window {variant.window}" if variant.window else "",
-        "temperature": f"temperature {variant.temperature:g}" if variant.temperature != 1 else "",
-        "dropout": f"dropout {variant.dropout:g}" if variant.dropout else "",
-        "positions": f"{trace.positions} positions" if trace.positions != "none" else "",
+        "window": f"window {variant.window}" if windowed else "",
+        "temperature": f"temperature {exact_text(variant.temperature)}"
+        if variant.temperature != 1
+        else "",
+        "dropout": f"dropout {exact_text(variant.dropout)}" if dropped and variant.dropout else "",
+        "positions": f"{trace.positions} positions" if _placed(trace) else "",
     }
+
+
+def _placed(trace: Trace) -> bool:
+    """Whether positions are told in any layer, and not all that would be told them is given."""
+    if trace.positions in ADDED:
+        return trace.layers[0].from_inputs or trace.layers[0].block is not None
+    return any(
+        layer.before_rotary is not None or layer.attended.bias is not None for layer in trace.layers
+    )
 
 
 def _mask(trace: Trace) -> str:
     if "visible" in trace.layers[0].given:
         return "mask given"
-    return "causal" if trace.variant.causal else "all tokens visible"
+    if trace.variant.causal:
+        return "causal"
+    return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
 def _origin(origin: Origin) -> dict[str, str]:
