@@ -151,7 +151,7 @@ def _told_apart(
 ) -> Matrices:
     """With the arrays, once it is known what their sides count; one item, if they are a batch."""
     shapes = {name: each.shape for name, each in arrays.items()}
-    named = said(GIVEN, shapes, axes, blank.source)
+    named = said(shapes, axes, blank.source)
     sided = [
         Sided(name, GIVEN[name], shape, (named[name],))
         if name in named
@@ -178,8 +178,9 @@ def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
 
 def _by_head(readings: Readings, sizes: Mapping[str, int]) -> int | None:
     """How many heads there are, where a matrix for each says it that is one of all then."""
-    several = [HEAD in axes and HEAD not in SIDES[name].split() for name, axes in readings.items()]
-    return sizes[HEAD] if any(several) and HEAD in sizes else None
+    own = SHARED_OUT.keys()
+    several = any(HEAD in axes and own & {*SIDES[name].split()} for name, axes in readings.items())
+    return sizes[HEAD] if several else None
 
 
 def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -> Numbers:
@@ -300,7 +301,7 @@ def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
     value = contents["vocabulary"]
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iuf":
         value = value.item()  # safetensors has floats alone
-    if isinstance(value, bool) or value != value or not _is_count(value):
+    if isinstance(value, bool) or not _is_count(value):
         raise AttnvizError(
             f"'vocabulary'{in_file(source)} is no number of ids",
             "give a whole number: 20000",
