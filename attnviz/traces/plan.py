@@ -87,8 +87,8 @@ def _joined(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
 
 def _splits_embeddings(matrices: Matrices) -> bool:
     """Whether heads share out embeddings, where no matrix makes anything of them."""
-    compared = matrices.scores is not None or None not in (matrices.queries, matrices.keys)
-    return not compared or matrices.values is None
+    both = matrices.queries is not None and matrices.keys is not None
+    return matrices.values is None or not (both or matrices.scores is not None)
 
 
 def _refuse_other_values(matrices: Matrices, variant: Variant, dim: int) -> None:
@@ -129,7 +129,8 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
     sizes = matrices.sizes
     found = _shared_out(sizes, "query_width", variant.heads) or sizes.get("width")
     if found is None:
-    XX        return settings.head_dim if unknown else head_width(settings, variant, dim)
+        unknown = matrices.scores is not None
+        return settings.head_dim if unknown else head_width(settings, variant, dim)
     if settings.head_dim not in (None, found):
         raise AttnvizError(
             f"--head-dim is {settings.head_dim}, and '{matrices.source}' has heads {found} wide",
