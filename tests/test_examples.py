@@ -301,7 +301,7 @@ BAD = {
     "product": (
         "[given]\nqueries = { product = 3 }",
         3,
-        "'queries' is made in no known way",
+        "'queries': it is made in no known way",
         "write { product",
     ),
     "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "every number must be finite"),
