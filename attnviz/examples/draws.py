@@ -151,10 +151,12 @@ def _dropout(
     """What torch.nn.functional.dropout keeps, 1 or 0, of numbers of this shape.
 
     torch asks its generator for a number for each; on a processor of Intel's it asks for one,
-    and has the others from Intel's library. Here it is the same on every processor.
+    and has the rest from Intel's library. Here each way is the same on every processor.
     """
     import torch
 
+    if p == 0:  # nothing is dropped, and nothing drawn
+        return [torch.ones(*shape)]
     if intel:
         uniform = _of_intel(prod(shape), _bits(stream)).reshape(*shape)
     else:
