@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # an example is read, and its claims are known, without torch
     Items = Iterable[Layer]  # the same attention of every item of a batch
 
 CLOSE = 1e-6  # of a number of size 1, in float32
+OTHER_KEYS = "there are not as many keys as queries"
 ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
 
 
@@ -62,10 +63,18 @@ def _apart(one: Any, other: Tensor) -> float:
     return float(((one - other).abs() - ROUNDING * other.abs()).clamp(min=0).max())
 
 
+def _square(layer: Layer) -> bool:
+    """Whether there is a key for each query, so that what is past can be said."""
+    queries, keys = layer.attended.mixing.shape[-2:]
+    return bool(queries == keys)
+
+
 def _past_alone(layer: Layer, items: Items) -> tuple[bool, str]:
     """Row i of the context is the sum over the tokens up to i, whatever comes after."""
     from torch import stack
 
+    if not _square(layer):
+        return False, OTHER_KEYS
     weights, values = layer.attended.mixing, layer.values
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
@@ -79,6 +88,8 @@ def _running_mean(layer: Layer, items: Items) -> tuple[bool, str]:
     """By a loop of means, as the lesson's first way does it, in every item of the batch."""
     from torch import stack
 
+    if not _square(layer):
+        return False, OTHER_KEYS
     apart = 0.0
     for one in items:
         means = [one.values[:, : row + 1].mean(1) for row in range(one.values.shape[1])]

@@ -1,6 +1,6 @@
 """An example's file, read and checked.
 
-README's "Worked examples" has one with every key explained.
+docs/examples.md has one with every key explained.
 """
 
 from __future__ import annotations
