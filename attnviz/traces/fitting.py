@@ -38,12 +38,18 @@ def refuse_misfits(
     known = dict(counts)
     for name, tensor in tensors.items():
         _refuse_other_sides(name, tensor, sides[name], source)
-        for side, size in zip(sides[name].split(), tensor.shape, strict=True):
+        for side, size in zip(sides_of(sides[name], tensor), tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
                 why = f"by '{by}' there are {wanted} {WORDS[side]}"
                 raise _misfit(name, tensor, sides[name], known, why, source)
     _refuse_other_widths(tensors, sides, known, source)
+
+
+def sides_of(sides: str, tensor: Tensor) -> list[str]:
+    """What the sides of a tensor count; one that all heads share has no side for them."""
+    names = sides.split()
+    return names[1:] if names[0] == "head" and tensor.ndim == len(names) - 1 else names
 
 
 def in_file(source: str) -> str:
@@ -52,7 +58,7 @@ def in_file(source: str) -> str:
 
 
 def _refuse_other_sides(name: str, tensor: Tensor, sides: str, source: str) -> None:
-    if tensor.ndim != len(sides.split()):
+    if tensor.ndim != len(sides_of(sides, tensor)):
         heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
         raise AttnvizError(
             f"'{name}'{in_file(source)} is {shape_text(tensor.shape)}, which is no "
@@ -79,7 +85,7 @@ def _refuse_other_widths(
 def _misfit(
     name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
 ) -> AttnvizError:
-    names, found = sides.split(), tuple(tensor.shape)
+    names, found = sides_of(sides, tensor), tuple(tensor.shape)
     if names[0] == "head" and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)

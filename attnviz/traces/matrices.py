@@ -12,12 +12,13 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.traces.fitting import in_file, refuse_misfits
+from attnviz.traces.fitting import in_file, refuse_misfits, sides_of
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES
 from attnviz.wording.words import counted
 
 Array = Shaped[np.ndarray, "..."]
 
+YES_OR_NO = ("visible", "hidden")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
 
 
@@ -44,7 +45,9 @@ class Matrices:
     keys: Tensor | None = None
     values: Tensor | None = None
     scores: Tensor | None = None
+    mask: Tensor | None = None  # finite: where it was −∞ something is hidden
     visible: Tensor | None = None
+    hidden: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
 
@@ -71,8 +74,13 @@ class Matrices:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
         found: dict[str, int] = {}
         for name, tensor in self.tensors.items():
-            found = dict(zip(SIDES[name].split(), tensor.shape, strict=True)) | found
+            found = dict(zip(sides_of(SIDES[name], tensor), tensor.shape, strict=True)) | found
         return {side: count for side, (count, _) in self.counts.items()} | found
+
+    @property
+    def of_every_layer(self) -> Matrices:
+        """What does not end with the first layer: who may read whom."""
+        return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
         """The same with every tensor on another's device and in its dtype."""
@@ -96,7 +104,7 @@ def matrices(contents: Mapping[str, Any], source: str = "", item: int | None = N
     }
     arrays = {name: array(name, contents[name], source) for name in GIVEN if name in contents}
     one, items = _item(arrays, item, source)
-    named |= {name: _tensor(name, each) for name, each in one.items()}
+    named |= _hiding({name: _tensor(name, each) for name, each in one.items()}, source)
     found = Matrices(
         source=source,
         item=item or 1,
@@ -105,7 +113,6 @@ def matrices(contents: Mapping[str, Any], source: str = "", item: int | None = N
         **named,
     )
     refuse_misfits(found.tensors, SIDES, found.counts, source)
-    _refuse_blind_rows(found)
     return found
 
 
@@ -121,12 +128,13 @@ def array(name: str, value: Any, source: str) -> Array:
             file=source,
         )
     numbers = found.astype(np.float64)
-    odd = np.argwhere(~np.isfinite(numbers))
+    hides = np.isneginf(numbers) if name == "mask" else np.zeros(1, dtype=bool)
+    odd = np.argwhere(~np.isfinite(numbers) & ~hides)
     if odd.size:
         place = tuple(odd[0].tolist())
         raise AttnvizError(
             f"'{name}'{in_file(source)} has {_spelled(numbers[place])} at {_place(place)}",
-            "every number must be finite; what must not be read is said by 'visible'",
+            "every number must be finite, but for -inf in 'mask', which hides",
             about=name,
             file=source,
         )
@@ -176,10 +184,18 @@ def _item(arrays: dict[str, Array], item: int | None, source: str) -> tuple[dict
 def _batched(arrays: dict[str, Array], item: int | None) -> dict[str, Array]:
     """Those arrays that hold a batch."""
     batched = {name: each for name, each in arrays.items() if each.ndim == _sides(name) + 1}
-    if batched or item is None:
+    if batched:
+        return batched | _masks_of_items(arrays, len(next(iter(batched.values()))))
+    if item is None:
         return batched
     # Nothing has a side too many: what could have heads has a batch instead.
     return {name: each for name, each in arrays.items() if name in _WITH_HEADS and each.ndim == 3}
+
+
+def _masks_of_items(arrays: dict[str, Array], items: int) -> dict[str, Array]:
+    """Beside a batch, masks that are as many as its items are theirs, and not those of heads."""
+    shared = {name: each for name, each in arrays.items() if name in _SHARED}
+    return {name: each for name, each in shared.items() if each.ndim == 3 and len(each) == items}
 
 
 def _number_of_items(batched: dict[str, Array], source: str) -> int:
@@ -196,6 +212,7 @@ def _number_of_items(batched: dict[str, Array], source: str) -> int:
     return items
 
 
+_SHARED = frozenset(name for name, part in GIVEN.items() if part.shared)
 _WITH_HEADS = frozenset(name for name, sides in SIDES.items() if sides.startswith("head "))
 
 
@@ -205,22 +222,35 @@ def _sides(name: str) -> int:
 
 def _tensor(name: str, array: Array) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if name in _WITH_HEADS and tensor.ndim == 2:
+    if name in _WITH_HEADS and name not in _SHARED and tensor.ndim == 2:
         tensor = tensor[None]
-    return tensor != 0 if name == "visible" else tensor
+    return tensor != 0 if name in YES_OR_NO else tensor
 
 
-def _refuse_blind_rows(given: Matrices) -> None:
-    """Softmax over nothing is 0/0."""
-    if given.visible is None:
-        return
-    blind = (~given.visible.any(-1)).nonzero().flatten().tolist()
-    if blind:
+def _hiding(tensors: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    """What −∞ in a mask hides is hidden, and not added: of −∞ nothing can be computed."""
+    if "mask" not in tensors:
+        return tensors
+    mask = tensors["mask"]
+    _refuse_yes_and_no(mask, source)
+    infinite = mask.isneginf()
+    if not infinite.any():
+        return tensors
+    also = tensors.get("hidden", torch.zeros_like(infinite))
+    rest = {name: each for name, each in tensors.items() if name != "mask"}
+    numbers = {"mask": mask.masked_fill(infinite, 0)} if mask[~infinite].any() else {}
+    return rest | numbers | {"hidden": infinite | also}
+
+
+def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
+    """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
+    if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
-            f"row {blind[0] + 1} of 'visible'{in_file(given.source)} hides every key",
-            "let each query see at least one key",
-            about="visible",
-            file=given.source,
+            f"'mask'{in_file(source)} is added to the scores, and says 0 and 1 alone, as if it "
+            "meant yes and no",
+            "give it as 'visible' (1: may be read), as 'hidden' (1: may not), or write -inf for 1",
+            about="mask",
+            file=source,
         )
 
 

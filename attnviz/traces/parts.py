@@ -38,6 +38,7 @@ class Part:
     given: str = ""  # in a file of matrices
     stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
     learned: bool = False  # whether training would change it
+    shared: bool = False  # whether one will do for all heads
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -188,16 +189,39 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "biased scores",
         "head token key",
-        lambda trace, layer: None if layer.attended.bias is None else layer.attended.logits,
+        lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
         step="alibi",
         stage="biased scores",
     ),
     Part(
+        "what a mask adds to scores",
+        "head token key",
+        lambda trace, layer: layer.attended.mask,
+        data="mask",
+        given="mask",
+        shared=True,
+    ),
+    Part(
+        "scores with what a mask adds",
+        "head token key",
+        lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
+        step="additive-mask",
+        stage="scores with mask",
+    ),
+    Part(
         "what each query may read",
-        "token key",
+        "head token key",
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
+        shared=True,
+    ),
+    Part(
+        "what is hidden from each query, whatever else is",
+        "head token key",
+        lambda trace, layer: None,  # it is in what each query may read
+        given="hidden",
+        shared=True,
     ),
     Part(
         "masked scores",

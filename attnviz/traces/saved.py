@@ -259,7 +259,7 @@ def _refuse_uneven(trace: Trace) -> None:
             raise ValueError(tokens)
     for layer in trace.attentions:
         wanted = (len(trace.tokens), len(trace.keys_of(layer)))
-        if (tuple(layer.visible.shape), len(trace.embeddings)) != (wanted, len(trace.tokens)):
+        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (wanted, len(trace.tokens)):
             raise ValueError(wanted)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
@@ -278,6 +278,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
         bias=found.get("bias"),
+        mask=found.get("mask"),
         weights=weights,
         mixing=mixing,
         mixed_by=mixed_by,

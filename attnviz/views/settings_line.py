@@ -48,8 +48,11 @@ def _attention(trace: Trace) -> dict[str, str]:
 
 
 def _mask(trace: Trace) -> str:
-    if "visible" in trace.layers[0].given:
+    given = trace.layers[0].given
+    if "visible" in given:
         return "mask given"
+    if given & {"hidden", "mask"}:
+        return "causal, and a mask given" if trace.variant.causal else "mask given"
     return "causal" if trace.variant.causal else "all tokens visible"
 
 
