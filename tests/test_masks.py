@@ -36,7 +36,8 @@ def vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str,
 
 
 def made(contents: dict[str, Any], **settings: Any) -> Trace:
-    return trace(None, given=matrices(contents), dtype="float64", **settings)
+    heads = len(contents.get("queries", [0]))
+    return trace(None, given=matrices(contents, heads=heads), dtype="float64", **settings)
 
 
 def torchs(contents: dict[str, Any], mask: Tensor, **more: Any) -> Tensor:
@@ -73,7 +74,7 @@ def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, se
 def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
     contents, one = vectors(2, 3), np.array(ONE_BLIND)
 
-    shared, by_head = made({**contents, "visible": one}), made({**contents, "visible": [one, one]})
+    shared, by_head = made({**contents, "visible": one}), made({**contents, "visible": np.stack([one, one])})
 
     assert shared.layers[0].visible.shape == (3, 3)
     assert by_head.layers[0].visible.shape == (2, 3, 3)
@@ -81,7 +82,7 @@ def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
 
 
 def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
-    masks = [np.eye(3), np.ones((3, 3))]
+    masks = np.stack([np.eye(3), np.ones((3, 3))])
     contents = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
 
     for item, mask in enumerate(masks, start=1):
@@ -222,7 +223,7 @@ def test_what_reads_nothing_has_no_measure() -> None:
 
 def test_a_mask_of_yes_and_no_is_not_added() -> None:
     with pytest.raises(AttnvizError, match="says 0 and 1 alone"):
-        matrices({"scores": [[1, 2]], "mask": [[True, False]]})
+        matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
 
 
 def _sections(found: Trace, query: str) -> dict[str, Section]:

@@ -71,7 +71,8 @@ class Example(Showable):
         from attnviz.traces.matrices import matrices
 
         changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
-        return matrices({**self.contents, **changed}, str(self.path), item)
+        heads = changes.get("heads", self.settings.heads)
+        return matrices({**self.contents, **changed}, str(self.path), item, heads)
 
     @property
     def tokens(self) -> Tokens | None:

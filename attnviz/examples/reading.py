@@ -20,6 +20,7 @@ from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile, in_keys
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
+from attnviz.traces.axes import NAME as AXES
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
@@ -85,10 +86,11 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
 
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:
     file.refuse_unknown("matrix to give", table, GIVEN_NAMES, "[given]")
-    used = {wanted for value in table.values() for wanted in _draws_of(value)}
+    made = {name: value for name, value in table.items() if name != AXES}
+    used = {wanted for value in made.values() for wanted in _draws_of(value)}
     refuse_misnamed(recipe.draws, used, file)
     drawn = [draw.name for draw in recipe.draws]
-    for name, value in table.items():
+    for name, value in made.items():
         line = file.line(name, "[given]")
         for wanted in _draws_of(value):
             if wanted not in drawn:

@@ -13,12 +13,15 @@ from attnviz.traces.parts import READERS
 from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
 
 
-def read(name: str, item: int | None = None) -> Matrices:
-    """What a file gives; `item` is the one that is wanted of a batch, counted from 1."""
+def read(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
+    """What a file gives; `item` is the one that is wanted of a batch, counted from 1.
+
+    `heads` is how many there are, if that is said.
+    """
     path = Path(name)
     contents = _contents(path)
     try:
-        return matrices(contents, name, item)
+        return matrices(contents, name, item, heads)
     except AttnvizError as error:
         raise texts.located(error, path) from None
 

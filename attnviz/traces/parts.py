@@ -38,7 +38,9 @@ class Part:
     given: str = ""  # in a file of matrices
     stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
     learned: bool = False  # whether training would change it
-    shared: bool = False  # whether one will do for all heads
+    binary: bool = False  # whether it says yes or no: 1 or 0
+    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
+    hides: bool = False  # whether −∞ may stand in it
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -199,7 +201,8 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: layer.attended.mask,
         data="mask",
         given="mask",
-        shared=True,
+        spreads=True,
+        hides=True,
     ),
     Part(
         "scores with what a mask adds",
@@ -214,14 +217,16 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
-        shared=True,
+        binary=True,
+        spreads=True,
     ),
     Part(
         "what is hidden from each query, whatever else is",
         "head token key",
         lambda trace, layer: None,  # it is in what each query may read
         given="hidden",
-        shared=True,
+        binary=True,
+        spreads=True,
     ),
     Part(
         "masked scores",
@@ -258,6 +263,7 @@ OF_ATTENTION = (  # in the order of the path
         "head token key",
         lambda trace, layer: None,  # it is in the weights that are left
         given="kept",
+        binary=True,
     ),
     Part(
         "weights",
@@ -380,7 +386,7 @@ SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
 EXPECTED = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
+GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", "axes", *GIVEN)  # of a file of matrices
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
 

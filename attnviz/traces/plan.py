@@ -57,8 +57,7 @@ def planned(
             f"leave --heads out, or give --heads {heads}",
             file=matrices.source,
         )
-    joined = matrices.w_out is not None or variant.joined or (variant.projected and heads > 1)
-    variant = replace(variant, heads=heads, joined=joined)
+    variant = replace(variant, heads=heads, joined=_joined(matrices, settings, variant))
     _refuse_unused(matrices, variant)
     value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
     width = _width(settings, variant, matrices, dim)
@@ -74,6 +73,12 @@ def planned(
         value_width=value_width or natural,
         mistake=mistake,
     )
+
+
+def _joined(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
+    """Whether a matrix joins the heads: of heads that are given only one that is given, too."""
+    given = matrices.sizes.get("head", 1) > 1 and not settings.blocks
+    return matrices.w_out is not None or (variant.joined and not given)
 
 
 def refuse_too_much(

@@ -147,7 +147,7 @@ def matrices_of(settings: Settings) -> Matrices:
     """The matrices of the file that the settings name, if they name one."""
     if settings.given is None:
         return Matrices()
-    return matrix_files.read(settings.given, settings.item)
+    return matrix_files.read(settings.given, settings.item, settings.heads)
 
 
 def vocabulary_of(source: Source) -> int | None:
