@@ -17,6 +17,7 @@ from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
+from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
@@ -115,9 +116,9 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
     queries, of_queries = _made(plan, "query", stream, inputs)
     keys, of_keys = _made(plan, "key", stream, read)
     before = None
-    if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
+    if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
         before = BeforeRotary(queries, keys)
-        queries, keys = positions.turned(queries), positions.turned(keys)
+        queries, keys = _turned(plan, queries), _turned(plan, keys)
     scores = _scores(plan.matrices, queries, keys)
     return Scored(
         made_by=of_queries | of_keys,
@@ -129,6 +130,14 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
         bias=_bias(plan, scores, own),
         mask=plan.matrices.mask if own else None,
     )
+
+
+def _turned(
+    plan: Plan, vectors: Float[Tensor, "*batch head token width"]
+) -> Float[Tensor, "*batch head token width"]:
+    settings = plan.settings
+    halves = settings.positions == "rotary-halves"
+    return positions.turned(vectors, settings.position_base, halves=halves)
 
 
 def _made(
@@ -186,7 +195,7 @@ def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
 
 def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     own = attend(plan, number, normed)
     _refuse_other_width(own.context, inputs)
@@ -207,14 +216,16 @@ def _crossed(
     """Attention to a second sentence, and its residual, if there is one."""
     if memory is None:
         return None, None
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     cross = attend(replace(plan, matrices=Matrices()), number, normed, memory)
     return cross, block.residual(inputs, normed, cross.context, norm, place)
 
 
-def _norm(like: Vectors) -> Norm:
+def _norm(plan: Plan, like: Vectors) -> Norm | None:
     """As LayerNorm is before it learns: it stretches and shifts nothing."""
+    if plan.settings.norm == "none":
+        return None
     dim = like.shape[-1]
     return Norm(torch.ones(dim).to(like), torch.zeros(dim).to(like))
 

@@ -366,7 +366,12 @@ class ResidualPart:
     data: str
     words: str
     sides: str
-    find: Callable[[Residual], Tensor]
+    find: Callable[[Residual], Tensor | None]
+
+
+def _of_norm(name: str) -> Callable[[Residual], Tensor | None]:
+    """Of its LayerNorm, if it has one."""
+    return lambda residual: getattr(residual.norm, name, None)
 
 
 OF_RESIDUAL = (
@@ -377,8 +382,8 @@ OF_RESIDUAL = (
     ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
     ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
     ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", lambda each: each.norm.gain),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", lambda each: each.norm.shift),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
 
 PARTS = (*OF_ATTENTION, *OF_BLOCK)

@@ -255,13 +255,18 @@ def activated(
     right, values = _mixed(weights, vectors, bias, style)
     function = ACTIVATIONS[activation]
     results = None if values is None else [function(value) for value in values]
-    return _vector_sum(left, f"{activation}({right})", results, result, style)
+    return _vector_sum(left, f"{activation.replace('-', '_')}({right})", results, result, style)
 
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "relu": lambda value: max(value, 0.0),
     "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
+    "gelu-tanh": lambda value: value * (1 + math.tanh(_bent(value))) / 2,
 }
+
+
+def _bent(value: float) -> float:
+    return math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
 
 
 def vector_text(vector: Numbers, style: Style) -> str:

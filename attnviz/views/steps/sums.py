@@ -104,10 +104,12 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     for name, row, before, after in kinds:
         assert after is not None
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
-        angles = positions.angles(row + 1, layer.head_dim)[row].tolist()
+        width, settings = layer.head_dim, here.trace.origin.settings
+        angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
         for head in here.written_heads:
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
-                cells = slice(2 * pair, 2 * pair + 2)
+                halves = here.trace.positions == "rotary-halves"
+                cells = positions.pair_places(pair, width, halves=halves)
                 yield sums.turned(
                     f"{name}{here.of_head(head)}({token}), pair {pair + 1}",
                     before[head, row, cells].tolist(),
