@@ -34,9 +34,16 @@ def _shape(trace: Trace) -> dict[str, str]:
     several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
+        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
+
+
+def _unjoined(trace: Trace) -> str:
+    """Heads that are projected have a last matrix, but for those that are given without it."""
+    last = getattr(trace.layers[0].projections, "w_out", None)
+    expected = trace.layers[0].heads > 1 and trace.variant.projected
+    return " joined without w_out" if expected and last is None else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
