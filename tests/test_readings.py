@@ -241,7 +241,7 @@ def test_every_matrix_can_be_given_alone_in_each_usual_order(name: str) -> None:
                 assert found.sizes["head"] == sizes["head"]
 
 
-ODD = {
+ODD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a word that is no side": (
         {"axes": ["item", "tokn", "dim"]},
         "there is no side 'tokn' of a matrix",
@@ -290,16 +290,14 @@ def test_axes_that_cannot_be_are_refused(name: str) -> None:
 
 def written(path: Path, contents: dict[str, Any], axes: dict[str, list[str]]) -> Path:
     """Arrays with named sides, in the way that each kind of file has for them."""
+    words: dict[str, Any] = {f"axes.{name}": np.array(each) for name, each in axes.items()}
     lists = {name: each.tolist() for name, each in contents.items()}
     if path.suffix == ".npz":
-        np.savez(
-            path, **contents, **{f"axes.{name}": np.array(each) for name, each in axes.items()}
-        )
+        np.savez(path, **contents, **words)
     elif path.suffix == ".safetensors":
         from safetensors.numpy import save_file
 
-        words = {f"axes.{name}": " ".join(each) for name, each in axes.items()}
-        save_file(contents, path, metadata=words)
+        save_file(contents, path, metadata={name: " ".join(each) for name, each in words.items()})
     elif path.suffix == ".json":
         path.write_text(json.dumps(lists | {"axes": axes}))
     else:
