@@ -14,7 +14,7 @@ from attnviz.examples.file import in_keys
 from attnviz.examples.made import made, numbers_in
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.traces.parts import GIVEN, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
@@ -79,7 +79,7 @@ class Example(Showable):
         """Matrices as they are written, or made of what was drawn."""
         found = dict(given)
         for name, value in given.items():
-            if isinstance(value, (str, Mapping)):
+            if name in GIVEN and isinstance(value, (str, Mapping)):
                 try:
                     found[name] = made(value, self._drawn).numpy()
                 except AttnvizError as error:
@@ -94,9 +94,10 @@ class Example(Showable):
         from attnviz.attention.devices import free_memory, size
 
         shapes = self.recipe.shapes
-        given = [name for name in shapes if name in GIVEN_NAMES]
-        changed = [value for each in self.expectations for value in each.changes.values()]
-        combined = [each for each in (*self.given.values(), *changed) if isinstance(each, Mapping)]
+        given = [name for name in shapes if name in GIVEN]
+        tables = [self.given, *(each.changes for each in self.expectations)]
+        named = [each for table in tables for each in table.items()]
+        combined = [each for name, each in named if name in GIVEN and isinstance(each, Mapping)]
         numbers = sum(numbers_in(each, shapes) for each in (*given, *combined))
         needed = self.recipe.bytes + BYTES_OF_A_NUMBER * numbers
         free = free_memory(torch.device("cpu"))
@@ -112,7 +113,9 @@ class Example(Showable):
         from attnviz.traces.matrices import matrices
 
         changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
-        return matrices({**self.contents, **self._made(changed)}, str(self.path), item)
+        heads = changes.get("heads", self.settings.heads)
+        contents = {**self.contents, **self._made(changed)}
+        return matrices(contents, str(self.path), item, heads)
 
     @property
     def tokens(self) -> Tokens | None:

@@ -21,7 +21,7 @@ from attnviz.examples.file import ExampleFile, in_keys
 from attnviz.examples.made import names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
-from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
+from attnviz.traces.parts import EXPECTED, GIVEN, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
@@ -105,7 +105,7 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
 def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
     """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
     given = _numbers(value)
-    if isinstance(given, (str, dict)):
+    if name in GIVEN and isinstance(given, (str, dict)):
         try:
             shape_of(given, recipe.shapes)
         except AttnvizError as error:

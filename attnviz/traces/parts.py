@@ -38,6 +38,8 @@ class Part:
     given: str = ""  # in a file of matrices
     stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
     learned: bool = False  # whether training would change it
+    binary: bool = False  # whether it says yes or no: 1 or 0
+    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -199,6 +201,8 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
+        binary=True,
+        spreads=True,
     ),
     Part(
         "masked scores",
@@ -235,6 +239,7 @@ OF_ATTENTION = (  # in the order of the path
         "head token key",
         lambda trace, layer: None,  # it is in the weights that are left
         given="kept",
+        binary=True,
     ),
     Part(
         "weights",
@@ -352,7 +357,7 @@ SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
 STEPS = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
+GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", "axes", *GIVEN)  # of a file of matrices
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
 

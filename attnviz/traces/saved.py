@@ -249,6 +249,7 @@ class _Reader:
             for name in ("tokens", "key_tokens")
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
+        rest["heads"] = facts.get("heads")
         return Matrices(**rest, **named, **tensors)
 
 

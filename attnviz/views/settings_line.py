@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnviz.traces.origin import Given, Origin
+from attnviz.traces.origin import Drawn, Given, Origin
 from attnviz.traces.trace import Trace
 from attnviz.wording.words import counted
 
@@ -18,6 +18,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_shape(trace),
         **_attention(trace),
         **_origin(trace.origin),
+        "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
@@ -53,6 +54,13 @@ def _mask(trace: Trace) -> str:
     return "causal" if trace.variant.causal else "all tokens visible"
 
 
+def _item(trace: Trace) -> str:
+    """Which of a batch it is."""
+    if isinstance(trace.origin, Drawn) or trace.items == 1:
+        return ""
+    return f"item {trace.origin.matrices.item} of {trace.items}"
+
+
 def _origin(origin: Origin) -> dict[str, str]:
     """Files, and the seed of what is drawn."""
     settings = origin.settings
@@ -61,6 +69,5 @@ def _origin(origin: Origin) -> dict[str, str]:
     return {
         "embeddings": f"embeddings of {vectors}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
-        "item": f"item {settings.item}" if settings.item else "",
         "seed": f"seed {settings.seed}",
     }
