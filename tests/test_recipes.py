@@ -128,7 +128,13 @@ def test_numbers_are_skipped_some_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bias"), [("w_query", "b_query"), ("cross_w_key", "cross_b_key"), ("u", "b_u")]
+    ("name", "bias"),
+    [
+        ("w_query", "b_query"),
+        ("cross_w_key", "cross_b_key"),
+        ("layers.1.cross_w_out", "layers.1.cross_b_out"),
+        ("new_weights", "b_new_weights"),
+    ],
 )
 def test_a_bias_is_called_after_its_matrix(name: str, bias: str) -> None:
     recipe = Recipe(draws=(Draw(name=name, kind="linear", shape=(3, 2)),))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
 from attnviz.examples.file import in_keys
-from attnviz.examples.made import made, numbers_in
+from attnviz.examples.made import can_be_made, made, numbers_in
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.parts import GIVEN, GIVEN_NAMES
+from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
@@ -79,7 +79,7 @@ class Example(Showable):
         """Matrices as they are written, or made of what was drawn."""
         found = dict(given)
         for name, value in given.items():
-            if name in GIVEN and isinstance(value, (str, Mapping)):
+            if can_be_made(name) and isinstance(value, (str, Mapping)):
                 try:
                     found[name] = made(value, self._drawn).numpy()
                 except AttnvizError as error:
@@ -94,10 +94,10 @@ class Example(Showable):
         from attnviz.attention.devices import free_memory, size
 
         shapes = self.recipe.shapes
-        given = [name for name in shapes if name in GIVEN]
+        given = [name for name in shapes if name in GIVEN_NAMES]
         tables = [self.given, *(each.changes for each in self.expectations)]
         named = [each for table in tables for each in table.items()]
-        combined = [each for name, each in named if name in GIVEN and isinstance(each, Mapping)]
+        combined = [each for name, each in named if can_be_made(name) and isinstance(each, Mapping)]
         numbers = sum(numbers_in(each, shapes) for each in (*given, *combined))
         needed = self.recipe.bytes + BYTES_OF_A_NUMBER * numbers
         free = free_memory(torch.device("cpu"))

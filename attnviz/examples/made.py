@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples import kinds
+from attnviz.traces.parts import GIVEN, GIVEN_NAMES
 from attnviz.wording.words import shape_text
 
 if TYPE_CHECKING:  # whether shapes fit is known without torch
@@ -66,13 +67,18 @@ def numbers_in(value: Any, drawn: Mapping[str, Shape]) -> int:
 
 
 def names_in(value: Any) -> set[str]:
-    """The draws that something is made of."""
+    """The draws that something is made of, or a table of several."""
     if isinstance(value, str):
         return {value}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (Mapping, list)):
         return set()
-    lists = (parts for parts in value.values() if isinstance(parts, list))
-    return {name for parts in lists for part in parts for name in names_in(part)}
+    parts = value.values() if isinstance(value, Mapping) else value
+    return {name for part in parts for name in names_in(part)}
+
+
+def can_be_made(name: str) -> bool:
+    """Whether what has this name is numbers, which can be drawn; the others are words."""
+    return name in GIVEN or name not in GIVEN_NAMES
 
 
 def _way(value: Mapping[str, Any]) -> tuple[Way, list[Any]]:

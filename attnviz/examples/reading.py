@@ -18,10 +18,10 @@ from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import Recipe
 from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile, in_keys
-from attnviz.examples.made import names_in, shape_of
+from attnviz.examples.made import can_be_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
-from attnviz.traces.parts import EXPECTED, GIVEN, GIVEN_NAMES
+from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
@@ -98,14 +98,13 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
     expected = contents.get("expect", [])
     expected = [each for each in expected if isinstance(each, dict)] if expected else []
     tables = [contents.get("given"), *(each.get("with") for each in expected)]
-    values = [each for table in tables if isinstance(table, dict) for each in table.values()]
-    return {name for value in values for name in names_in(value)}
+    return names_in([table for table in tables if isinstance(table, dict)])
 
 
 def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
     """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
     given = _numbers(value)
-    if name in GIVEN and isinstance(given, (str, dict)):
+    if can_be_made(name) and isinstance(given, (str, dict)):
         try:
             shape_of(given, recipe.shapes)
         except AttnvizError as error:
@@ -153,7 +152,7 @@ def _changes(
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
     line = file.line("with", HEAD, number)
     return {
-        name: _giving(name, each, recipe, file, line) if name in GIVEN_NAMES else kinds.plain(each)
+        name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()
     }
 
