@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attnviz.analysis.aspects import ASPECTS
+from attnviz.attention.choices import ACTIVATIONS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.app import main
 from attnviz.renderers import suffixes
@@ -48,7 +49,7 @@ OPTION = st.one_of(
     option("--positions", st.sampled_from(POSITIONS)),
     option("--layers", st.integers(0, 3)),
     option("--norm", st.sampled_from(["pre", "post", "none"])),
-    option("--activation", st.sampled_from(["relu", "gelu"])),
+    option("--activation", st.sampled_from(ACTIVATIONS)),
     option("--feed-forward", st.integers(0, 9)),
     option("--memory", TEXTS),
     option("--seed", st.integers(0, 2**64)),

@@ -256,11 +256,17 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "line 2: 'w_value' in '{}' is 1 × 1, and 2 × any is wanted",
         "by 'embeddings' there are 2",
     ),
-    "blind": (
+    "yes and no": (
         ".toml",
-        "scores = [[1, 2], [3, 4]]\nvisible = [[1, 1], [0, 0]]",
-        "line 2: row 2 of 'visible' in '{}' hides every key",
-        "let each query see",
+        "scores = [[1, 2], [3, 4]]\nmask = [[0, 1], [0, 0]]",
+        "line 2: 'mask' in '{}' is added to the scores, and says 0 and 1 alone",
+        "give it as 'visible' (1: may be read), as 'hidden'",
+    ),
+    "a mask of infinity": (
+        ".toml",
+        "scores = [[1, 2], [3, 4]]\nmask = [[0, inf], [0, 0]]",
+        "line 2: 'mask' in '{}' has infinity at row 1, column 2",
+        "every number must be finite, but for -inf in 'mask'",
     ),
     "tokens": (
         ".toml",

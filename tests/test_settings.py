@@ -77,6 +77,10 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
         ({"norm": "pre"}, "norm"),
         ({"activation": "gelu"}, "activation"),
         ({"feed_forward": 16}, "feed_forward"),
+        ({"norm": "none"}, "norm"),
+        ({"positions": "rotary", "position_base": 0.5}, "position_base"),
+        ({"positions": "rotary", "position_base": float("inf")}, "position_base"),
+        ({"positions": "alibi", "position_base": 500.0}, "position_base"),
         ({"memory": "it rains", "variant": "plain"}, "variant"),
     ],
 )

@@ -146,7 +146,13 @@ ASPECTS = {
         _numbers("dim", ("2", "8", "32", "128", "512"), int, "the text"),
         _numbers("heads", ("1", "2", "4"), int, "embeddings"),
         _numbers("temperature", ("0.25", "1", "4"), float, _VECTORS),
-        _words("positions", lambda: POSITIONS, "kinds of positions", "embeddings"),
+        # Of numbers that are drawn it says nothing which of them are turned together.
+        _words(
+            "positions",
+            lambda: tuple(name for name in POSITIONS if name != "rotary-halves"),
+            "kinds of positions",
+            "embeddings",
+        ),
         Aspect(
             "seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), "the text"
         ),

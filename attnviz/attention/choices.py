@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 from attnviz.errors import unknown
 
-Place = Literal["post", "pre"]  # of the norm
-Activation = Literal["relu", "gelu"]
+Place = Literal["post", "pre", "none"]  # of the norm
+Activation = Literal["relu", "gelu", "gelu-tanh"]
 
 KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
 DEVICES = ("auto", *KINDS)

@@ -51,6 +51,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
     ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
     ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",
+    ("rope-theta", "rope-base", "theta", "base", "rope-freq-base"): "did you mean --position-base?",
     ("cross", "encoder", "source", "context"): "did you mean --memory?",
     ("gpu", "cuda", "cpu", "mps"): "did you mean --device?",
     ("precision", "float16", "bfloat16", "half", "fp16"): "did you mean --dtype?",

@@ -14,7 +14,7 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED
-from attnviz.traces.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
 
 _MATRICES = ", ".join([*(name for name in GIVEN_NAMES if not name.startswith("b_")), "b_…"])
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
@@ -162,10 +162,21 @@ class AttentionOptions:
             "Numbers",
             "--positions",
             metavar="KIND",
-            help=f"Tell tokens where they stand: {', '.join(POSITIONS)}.",
+            help=f"Tell tokens where they stand: {', '.join(POSITIONS)} (rotary-halves: pairs as "
+            "Hugging Face's models have them).",
             among=POSITIONS,
         ),
     ] = Settings.positions
+    position_base: Annotated[
+        float,
+        in_section(
+            "Numbers",
+            "--position-base",
+            metavar="X",
+            help=f"The base of the angles of {', '.join(BASED)} positions.",
+            example="500000",
+        ),
+    ] = Settings.position_base
     embeddings: Annotated[
         str | None,
         in_section(
@@ -273,7 +284,7 @@ class BlockOptions:
             "Transformer block",
             "--norm",
             metavar="PLACE",
-            help="Normalise after each part (post) or before it (pre).",
+            help="Normalise after each part (post), before it (pre), or not at all (none).",
             among=NORMS,
         ),
     ] = Settings.norm
@@ -283,7 +294,7 @@ class BlockOptions:
             "Transformer block",
             "--activation",
             metavar="NAME",
-            help=f"The activation in feed-forward: {' or '.join(ACTIVATIONS)}.",
+            help=f"The activation in feed-forward: {', '.join(ACTIVATIONS)}.",
             among=ACTIVATIONS,
         ),
     ] = Settings.activation

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
 from attnviz.examples.file import in_keys
-from attnviz.examples.made import can_be_made, made, numbers_in
+from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.parts import GIVEN_NAMES
@@ -79,7 +79,7 @@ class Example(Showable):
         """Matrices as they are written, or made of what was drawn."""
         found = dict(given)
         for name, value in given.items():
-            if can_be_made(name) and isinstance(value, (str, Mapping)):
+            if is_made(name, value):
                 try:
                     found[name] = made(value, self._drawn).numpy()
                 except AttnvizError as error:
@@ -95,9 +95,10 @@ class Example(Showable):
 
         shapes = self.recipe.shapes
         given = [name for name in shapes if name in GIVEN_NAMES]
-        tables = [self.given, *(each.changes for each in self.expectations)]
+        tables = (self.given, *(each.changes for each in self.expectations))
         named = [each for table in tables for each in table.items()]
-        combined = [each for name, each in named if can_be_made(name) and isinstance(each, Mapping)]
+        made_of = [value for name, value in named if is_made(name, value)]
+        combined = [each for each in made_of if isinstance(each, Mapping)]
         numbers = sum(numbers_in(each, shapes) for each in (*given, *combined))
         needed = self.recipe.bytes + BYTES_OF_A_NUMBER * numbers
         free = free_memory(torch.device("cpu"))
@@ -114,8 +115,7 @@ class Example(Showable):
 
         changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
         heads = changes.get("heads", self.settings.heads)
-        contents = {**self.contents, **self._made(changed)}
-        return matrices(contents, str(self.path), item, heads)
+        return matrices({**self.contents, **self._made(changed)}, str(self.path), item, heads)
 
     @property
     def tokens(self) -> Tokens | None:

@@ -32,6 +32,12 @@ class Way:
     make: Callable[[list[Tensor]], Tensor]
 
 
+def is_made(name: str, value: Any) -> bool:
+    """Whether what stands under a name says how numbers are made; words are not, nor sides."""
+    numbers = name in GIVEN or name not in GIVEN_NAMES
+    return numbers and isinstance(value, (str, Mapping))
+
+
 def shape_of(value: Any, drawn: Mapping[str, Shape], depth: int = 0) -> Shape:
     """The shape of what is made, once it is sure that it can be; `drawn` has those of draws."""
     if isinstance(value, str):
@@ -74,11 +80,6 @@ def names_in(value: Any) -> set[str]:
         return set()
     parts = value.values() if isinstance(value, Mapping) else value
     return {name for part in parts for name in names_in(part)}
-
-
-def can_be_made(name: str) -> bool:
-    """Whether what has this name is numbers, which can be drawn; the others are words."""
-    return name in GIVEN or name not in GIVEN_NAMES
 
 
 def _way(value: Mapping[str, Any]) -> tuple[Way, list[Any]]:

@@ -18,7 +18,7 @@ from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import Recipe
 from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile, in_keys
-from attnviz.examples.made import can_be_made, names_in, shape_of
+from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
@@ -104,7 +104,7 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
 def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
     """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
     given = _numbers(value)
-    if can_be_made(name) and isinstance(given, (str, dict)):
+    if is_made(name, given):
         try:
             shape_of(given, recipe.shapes)
         except AttnvizError as error:

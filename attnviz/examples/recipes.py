@@ -13,6 +13,7 @@ from attnviz.examples.draws import KINDS, Draw, Recipe
 from attnviz.examples.file import ExampleFile
 from attnviz.examples.kinds import Kind
 from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.wording.words import counted
 
 RECIPE = ("seed", "skip", "draws")
 
@@ -47,6 +48,7 @@ def _draw(table: Any, file: ExampleFile) -> Draw:
             file.line("draws"),
         )
     name = str(table["name"])
+    file.refuse_other_kinds({"name": table["name"]}, kinds.DRAW)
     kind = _kind(table, name, file)
     line = file.line_of_text(name)
     shape = _shape(table[kind], name, kind, line, file)
@@ -93,8 +95,11 @@ def _shape(
 ) -> tuple[int, ...]:
     """The sides of a draw, as many as its kind takes."""
     sides, least = KINDS[kind].sides, KINDS[kind].least
-    if not kinds.SHAPE.fits(shape) or sides not in (None, len(shape)) or len(shape) < least:
+    if not kinds.SHAPE.fits(shape):
         raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
+    if sides not in (None, len(shape)) or len(shape) < least:
+        problem = f"the draw '{name}' has {counted(len(shape), 'side')}, and {kind} fills a matrix"
+        raise file.error(problem, f"{kind} = [4, 3]", line)
     if prod(shape) > kinds.MOST_NUMBERS:
         hint = f"at most {kinds.MOST_NUMBERS:,} can be drawn"
         raise file.error(f"a draw of {prod(shape):,} numbers is too large", hint, line)

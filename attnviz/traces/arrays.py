@@ -31,7 +31,8 @@ def array(name: str, value: Any, part: Part, source: str) -> Numbers:
         raise _refused(name, problem, "give rows of numbers: [[1, 2], …]", source)
     with np.errstate(over="ignore"):  # a long double may be too large: infinite, and so refused
         numbers = np.ascontiguousarray(found, dtype=np.float64)
-    _refuse_odd(name, numbers, ~np.isfinite(numbers), source)
+    hides = np.isneginf(numbers) & part.hides
+    _refuse_odd(name, numbers, ~np.isfinite(numbers) & ~hides, source)
     if part.binary:
         _refuse_other_than_0_and_1(name, numbers, source)
     return numbers
@@ -120,7 +121,7 @@ def _refuse_odd(name: str, numbers: Numbers, odd: Array, source: str) -> None:
         place = tuple(found[0].tolist())
         told = "NaN" if np.isnan(numbers[place]) else "infinity"
         problem = f"'{name}'{in_file(source)} has {told} at {place_told(place)}"
-        hint = "every number must be finite; what must not be read is said by 'visible'"
+        hint = "every number must be finite, but for -inf in 'mask', which hides"
         raise _refused(name, problem, hint, source)
 
 

@@ -40,14 +40,21 @@ def refuse_misfits(
     """Refuse tensors of other sides than theirs, or of sides that are not alike."""
     known = dict(counts)
     for name, tensor in tensors.items():
-        fits = [sides[name]] if tensor.ndim == len(sides[name].split()) else []
+        own = sides_of(sides[name], tensor)
+        fits = own if tensor.ndim == len(own) else []
         refuse_other_sides(name, tensor.shape, sides[name], fits, source)
-        for side, size in zip(sides[name].split(), tensor.shape, strict=True):
+        for side, size in zip(own, tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
                 why = f"by '{by}' there are {wanted} {WORDS[side]}"
                 raise _misfit(name, tensor, sides[name], known, why, source)
     _refuse_other_widths(tensors, sides, known, source)
+
+
+def sides_of(sides: str, tensor: Tensor) -> list[str]:
+    """What the sides of a tensor count; one that all heads share has no side for them."""
+    names = sides.split()
+    return names[1:] if names[0] == "head" and tensor.ndim == len(names) - 1 else names
 
 
 def in_file(source: str) -> str:
@@ -86,7 +93,7 @@ def _refuse_other_widths(
 def _misfit(
     name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
 ) -> AttnvizError:
-    names, found = sides.split(), tuple(tensor.shape)
+    names, found = sides_of(sides, tensor), tuple(tensor.shape)
     if names[0] == "head" and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)

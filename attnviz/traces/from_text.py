@@ -80,7 +80,7 @@ def placed(vectors: Vectors, plan: Plan) -> Vectors:
     """The vectors with what tells them where they stand, if that is added to them."""
     count, dim = vectors.shape[-2:]
     if plan.settings.positions == "sinusoidal":
-        return vectors + positions.sinusoidal(count, dim).to(vectors)
+        return vectors + positions.sinusoidal(count, dim, plan.settings.position_base).to(vectors)
     if plan.settings.positions == "learned":
         return vectors + positions.learned(count, dim, plan.seeds).to(vectors)
     return vectors

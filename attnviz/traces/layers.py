@@ -8,15 +8,16 @@ from functools import partial
 from math import sqrt
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
+from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
@@ -41,8 +42,9 @@ class Scored:
     queries: Queries | None
     keys: Keys | None
     scores: Scores
-    visible: Bool[Tensor, "query key"]
+    visible: Visible
     bias: ForScores | None
+    mask: Float[Tensor, "*#head query key"] | None
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
@@ -54,7 +56,7 @@ def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[
         inputs = layer.outputs
         plan = replace(
             plan,
-            matrices=Matrices(visible=plan.matrices.visible),
+            matrices=plan.matrices.of_every_layer,
             width=plan.width or plan.value_width,
         )
 
@@ -100,6 +102,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
         bias=scored.bias,
+        mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
@@ -113,9 +116,9 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
     queries, of_queries = _made(plan, "query", stream, inputs)
     keys, of_keys = _made(plan, "key", stream, read)
     before = None
-    if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
+    if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
         before = BeforeRotary(queries, keys)
-        queries, keys = positions.turned(queries), positions.turned(keys)
+        queries, keys = _turned(plan, queries), _turned(plan, keys)
     scores = _scores(plan.matrices, queries, keys)
     return Scored(
         made_by=of_queries | of_keys,
@@ -125,7 +128,16 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
         scores=scores,
         visible=_visible(plan, scores, own),
         bias=_bias(plan, scores, own),
+        mask=plan.matrices.mask if own else None,
     )
+
+
+def _turned(
+    plan: Plan, vectors: Float[Tensor, "*batch head token width"]
+) -> Float[Tensor, "*batch head token width"]:
+    settings = plan.settings
+    halves = settings.positions == "rotary-halves"
+    return positions.turned(vectors, settings.position_base, halves=halves)
 
 
 def _made(
@@ -183,7 +195,7 @@ def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
 
 def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     own = attend(plan, number, normed)
     _refuse_other_width(own.context, inputs)
@@ -204,14 +216,16 @@ def _crossed(
     """Attention to a second sentence, and its residual, if there is one."""
     if memory is None:
         return None, None
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     cross = attend(replace(plan, matrices=Matrices()), number, normed, memory)
     return cross, block.residual(inputs, normed, cross.context, norm, place)
 
 
-def _norm(like: Vectors) -> Norm:
+def _norm(plan: Plan, like: Vectors) -> Norm | None:
     """As LayerNorm is before it learns: it stretches and shifts nothing."""
+    if plan.settings.norm == "none":
+        return None
     dim = like.shape[-1]
     return Norm(torch.ones(dim).to(like), torch.zeros(dim).to(like))
 
@@ -256,14 +270,15 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
     return arithmetic.similarity(queries, keys)
 
 
-def _visible(plan: Plan, scores: Scores, own: bool) -> Bool[Tensor, "query key"]:
+def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:
     """What each token may read: of a second sentence everything."""
     queries, keys = scores.shape[-2:]
     if not own:
         return torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
-    if plan.matrices.visible is not None:
-        return plan.matrices.visible
-    return arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    given, hidden = plan.matrices.visible, plan.matrices.hidden
+    if given is None:
+        given = arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    return given if hidden is None else given & ~hidden
 
 
 def _bias(plan: Plan, scores: Scores, own: bool) -> ForScores | None:

@@ -14,10 +14,11 @@ from torch import Tensor
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.arrays import Numbers, array, place_told
 from attnviz.traces.axes import said, separated
-from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides
+from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES
 from attnviz.traces.readings import HEAD, ITEM, Axes, Readings, Sided, nearest, possible, read
 
+YES_OR_NO = ("visible", "hidden")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
 
 
@@ -45,7 +46,9 @@ class Matrices:
     keys: Tensor | None = None
     values: Tensor | None = None
     scores: Tensor | None = None
+    mask: Tensor | None = None  # finite: where it was −∞ something is hidden
     visible: Tensor | None = None
+    hidden: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
 
@@ -73,10 +76,15 @@ class Matrices:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
         found: dict[str, int] = {}
         for name, tensor in self.tensors.items():
-            found = dict(zip(SIDES[name].split(), tensor.shape, strict=True)) | found
+            found = dict(zip(sides_of(SIDES[name], tensor), tensor.shape, strict=True)) | found
         if self.heads is not None:
             found.setdefault(HEAD, self.heads)
         return {side: count for side, (count, _) in self.counts.items()} | found
+
+    @property
+    def of_every_layer(self) -> Matrices:
+        """What does not end with the first layer: who may read whom."""
+        return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
         """The same with every tensor on another's device and in its dtype."""
@@ -131,8 +139,7 @@ def matrices(
     blank = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **named)
     found = _told_apart(arrays, axes, blank, item, heads)
     refuse_misfits(found.tensors, SIDES, found.counts, source)
-    _refuse_blind_rows(found)
-    return found
+    return _hiding(found)
 
 
 def _refuse_unknown(contents: Mapping[str, Any], source: str) -> None:
@@ -222,9 +229,7 @@ def _of_item(
             file=blank.source,
         )
     one = {name: each[min(blank.item, len(each)) - 1] for name, each in batched.items()}
-    tensors: dict[str, Any] = {
-        name: _tensor(name, each, blank.source) for name, each in (arrays | one).items()
-    }
+    tensors: dict[str, Any] = {name: _tensor(name, each) for name, each in (arrays | one).items()}
     return replace(blank, items=items, **tensors)
 
 
@@ -246,31 +251,35 @@ def _number_of_items(batched: dict[str, Numbers], source: str) -> int:
     return items
 
 
-def _tensor(name: str, array: Numbers, source: str) -> Tensor:
+def _tensor(name: str, array: Numbers) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if tensor.ndim > len(SIDES[name].split()):  # a mask with a side for heads
-        if len(tensor) > 1:
-            raise AttnvizError(
-                f"'{name}'{in_file(source)} is another for each of {len(tensor)} heads",
-                "give one for all heads, or one for each item of a batch",
-                about=name,
-                file=source,
-            )
+    if GIVEN[name].spreads and len(tensor) == 1:  # a mask for all heads
         tensor = tensor[0]
-    return tensor != 0 if name == "visible" else tensor
+    return tensor != 0 if name in YES_OR_NO else tensor
 
 
-def _refuse_blind_rows(given: Matrices) -> None:
-    """Softmax over nothing is 0/0."""
-    if given.visible is None:
-        return
-    blind = (~given.visible.any(-1)).nonzero().flatten().tolist()
-    if blind:
+def _hiding(given: Matrices) -> Matrices:
+    """What −∞ in a mask hides is hidden, and not added: of −∞ nothing can be computed."""
+    if given.mask is None:
+        return given
+    _refuse_yes_and_no(given.mask, given.source)
+    infinite: Tensor = given.mask.isneginf()
+    if not infinite.any():
+        return given
+    hidden = infinite if given.hidden is None else infinite | given.hidden
+    rest = given.mask.masked_fill(infinite, 0) if given.mask[~infinite].any() else None
+    return replace(given, mask=rest, hidden=hidden)
+
+
+def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
+    """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
+    if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
-            f"row {blind[0] + 1} of 'visible'{in_file(given.source)} hides every key",
-            "let each query see at least one key",
-            about="visible",
-            file=given.source,
+            f"'mask'{in_file(source)} is added to the scores, and says 0 and 1 alone, as if it "
+            "meant yes and no",
+            "give it as 'visible' (1: may be read), as 'hidden' (1: may not), or write -inf for 1",
+            about="mask",
+            file=source,
         )
 
 

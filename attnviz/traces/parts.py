@@ -40,6 +40,7 @@ class Part:
     learned: bool = False  # whether training would change it
     binary: bool = False  # whether it says yes or no: 1 or 0
     spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
+    hides: bool = False  # whether −∞ may stand in it
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -191,16 +192,40 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "biased scores",
         "head token key",
-        lambda trace, layer: None if layer.attended.bias is None else layer.attended.logits,
+        lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
         step="alibi",
         stage="biased scores",
     ),
     Part(
+        "what a mask adds to scores",
+        "head token key",
+        lambda trace, layer: layer.attended.mask,
+        data="mask",
+        given="mask",
+        spreads=True,
+        hides=True,
+    ),
+    Part(
+        "scores with what a mask adds",
+        "head token key",
+        lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
+        step="additive-mask",
+        stage="scores with mask",
+    ),
+    Part(
         "what each query may read",
-        "token key",
+        "head token key",
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
+        binary=True,
+        spreads=True,
+    ),
+    Part(
+        "what is hidden from each query, whatever else is",
+        "head token key",
+        lambda trace, layer: None,  # it is in what each query may read
+        given="hidden",
         binary=True,
         spreads=True,
     ),
@@ -336,7 +361,12 @@ class ResidualPart:
     data: str
     words: str
     sides: str
-    find: Callable[[Residual], Tensor]
+    find: Callable[[Residual], Tensor | None]
+
+
+def _of_norm(name: str) -> Callable[[Residual], Tensor | None]:
+    """Of its LayerNorm, if it has one."""
+    return lambda residual: getattr(residual.norm, name, None)
 
 
 OF_RESIDUAL = (
@@ -347,8 +377,8 @@ OF_RESIDUAL = (
     ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
     ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
     ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", lambda each: each.norm.gain),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", lambda each: each.norm.shift),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
 SUBLAYERS = ("attention", "cross", "feed_forward")
 

@@ -47,9 +47,10 @@ class Sided:
         return found | {HEAD: 1} if heads else found
 
     def allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Whether a reading has no more batch, and no more heads, than there may be."""
+        """Whether a reading has a side for items, or for heads, only where there may be one."""
+        free = (1,) if self.part.spreads else ()
         sides = zip(axes, self.shape, strict=True)
-        return all(size == 1 or side not in LEADING or side in leading for side, size in sides)
+        return all(size in free or side not in LEADING or side in leading for side, size in sides)
 
     def essence(self, axes: Axes) -> Axes:
         """A reading without sides of 1 in front, which change nothing."""

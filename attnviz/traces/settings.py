@@ -14,11 +14,14 @@ from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation, Place
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
 from attnviz.wording.commands import option
+from attnviz.wording.words import listed
 
-Positions = Literal["none", "sinusoidal", "learned", "rotary", "alibi"]
+Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 ADDED: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
+TURNED: tuple[Positions, ...] = ("rotary", "rotary-halves")  # queries and keys are
+BASED: tuple[Positions, ...] = ("sinusoidal", *TURNED)  # whose angles have a base
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
@@ -42,6 +45,7 @@ class Settings:
     temperature: float | None = None
     dropout: float | None = None
     positions: Positions = "none"
+    position_base: float = 10_000.0  # of their angles
     embeddings: str | None = None
     given: str | None = None  # a file of matrices,
     item: int | None = None  # and which of a batch in it, from 1
@@ -66,6 +70,7 @@ class Settings:
         _refuse_beyond("feed_forward", self.feed_forward, 1, LARGEST_DIM)
         self._refuse_odd_temperature()
         self._refuse_odd_dropout()
+        self._refuse_odd_base()
         self._refuse_what_stands_alone()
 
     @property
@@ -93,6 +98,18 @@ class Settings:
         if self.dropout is not None and not 0 <= self.dropout < 1:
             problem = f"--dropout is {self.dropout:g}, and must be at least 0 and below 1"
             raise AttnvizError(problem, "try --dropout 0.1", about="dropout")
+
+    def _refuse_odd_base(self) -> None:
+        if not 1 <= self.position_base < math.inf:
+            problem = f"--position-base is {self.position_base:.15g}, and must be at least 1"
+            raise AttnvizError(problem, "try --position-base 10000", about="position_base")
+        if self.position_base != Settings.position_base and self.positions not in BASED:
+            raise AttnvizError(
+                f"--position-base belongs to the angles of {listed(BASED)} positions, and "
+                f"--positions is {self.positions}",
+                "give --positions rotary",
+                about="position_base",
+            )
 
     def _refuse_what_stands_alone(self) -> None:
         """Some settings mean nothing without another."""
@@ -161,7 +178,7 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
 
 def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
     """Rotary positions turn pairs of numbers."""
-    if settings.positions == "rotary" and width and width % 2:
+    if settings.positions in TURNED and width and width % 2:
         problem = f"rotary positions turn pairs of numbers, and a head is {width} wide"
         raise AttnvizError(problem, f"try --head-dim {width + 1}", about="positions")
 

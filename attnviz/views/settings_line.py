@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnviz.attention.choices import Place
 from attnviz.traces.origin import Drawn, Given, Origin
+from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.wording.words import counted
+
+NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
@@ -30,9 +34,16 @@ def _shape(trace: Trace) -> dict[str, str]:
     several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
-        "layers": f"{layers} ({first.block.place}-norm)" if first.block else several,
+        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
+        "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
+
+
+def _unjoined(trace: Trace) -> str:
+    """Heads that are projected have a last matrix, but for those that are given without it."""
+    last = getattr(trace.layers[0].projections, "w_out", None)
+    expected = trace.layers[0].heads > 1 and trace.variant.projected
+    return " joined without w_out" if expected and last is None else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
@@ -45,12 +56,22 @@ def _attention(trace: Trace) -> dict[str, str]:
         "temperature": f"temperature {variant.temperature:g}" if variant.temperature != 1 else "",
         "dropout": f"dropout {variant.dropout:g}" if variant.dropout else "",
         "positions": f"{trace.positions} positions" if trace.positions != "none" else "",
+        "position base": _position_base(trace),
     }
 
 
+def _position_base(trace: Trace) -> str:
+    """That of the angles, if it is another than in the papers."""
+    base = trace.origin.settings.position_base
+    return "" if base == Settings.position_base else f"position base {base:.15g}"
+
+
 def _mask(trace: Trace) -> str:
-    if "visible" in trace.layers[0].given:
+    given = trace.layers[0].given
+    if "visible" in given:
         return "mask given"
+    if given & {"hidden", "mask"}:
+        return "causal, and a mask given" if trace.variant.causal else "mask given"
     return "causal" if trace.variant.causal else "all tokens visible"
 
 

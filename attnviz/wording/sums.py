@@ -122,6 +122,16 @@ def less(
     return _sum(left, right, value, results[place], style.of(*results))
 
 
+def more(
+    left: str, values: Numbers, place: int, added: Numbers, results: Numbers, style: Style
+) -> Sum:
+    """`0.76 - 1.00 = -0.24`, one of a row, and what is added to it."""
+    written, also = style.of(*values), style.of(added[place])
+    value = written.printed(values[place]) + also.printed(added[place])
+    right = _plus(written(values[place]), also(added[place]))
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
 def product(left: str, first: float, second: float, result: float, style: Style) -> Sum:
     """`0.24·2 = 0.48`, of shares"""
     other = style.of(second)
@@ -245,13 +255,18 @@ def activated(
     right, values = _mixed(weights, vectors, bias, style)
     function = ACTIVATIONS[activation]
     results = None if values is None else [function(value) for value in values]
-    return _vector_sum(left, f"{activation}({right})", results, result, style)
+    return _vector_sum(left, f"{activation.replace('-', '_')}({right})", results, result, style)
 
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "relu": lambda value: max(value, 0.0),
     "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
+    "gelu-tanh": lambda value: value * (1 + math.tanh(_bent(value))) / 2,
 }
+
+
+def _bent(value: float) -> float:
+    return math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
 
 
 def vector_text(vector: Numbers, style: Style) -> str:

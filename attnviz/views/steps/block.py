@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from attnviz.attention.block import Block, Residual
+from attnviz.attention.choices import Activation, Place
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
 from attnviz.views.grids.section import Section
@@ -14,7 +15,17 @@ from attnviz.views.steps import attention, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
 
-ACTIVATIONS = {"relu": "what is below 0 becomes 0", "gelu": "what is below 0 fades out"}
+ACTIVATIONS: dict[Activation, str] = {
+    "relu": "what is below 0 becomes 0",
+    "gelu": "what is below 0 fades out",
+    "gelu-tanh": "what is below 0 fades out, by a formula with tanh",
+}
+# What comes out of a residual, for terminal and Markdown; by where the norm stands.
+OUTPUTS: dict[Place, tuple[str, str]] = {
+    "post": ("outputs = LayerNorm(x + f(x))", r"\mathrm{LayerNorm}(x + f(x))"),
+    "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
+    "none": ("outputs = x + f(x)", "x + f(x)"),
+}
 CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.projections,
     vectors.vectors,
@@ -94,8 +105,8 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         title="add & norm" if post else "add",
         about=about,
         shapes=f"inputs {inputs} + made {made}",
-        formula="outputs = LayerNorm(x + f(x))" if post else "outputs = x + f(LayerNorm(x))",
-        tex=r"\mathrm{LayerNorm}(x + f(x))" if post else r"x + f(\mathrm{LayerNorm}(x))",
+        formula=OUTPUTS[block.place][0],
+        tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
         remarks=(_gain_and_shift(residual),) if post else (),
@@ -128,6 +139,7 @@ def _gain_and_shift(residual: Residual) -> str:
 def _feed_forward(here: Scene, block: Block) -> Section:
     rows, activation = token_axis("token", here.trace.tokens), block.parameters.activation
     fed = block.feed_forward
+    function = activation.replace("-", "_")  # or it would read as a difference
     sizes = [here.size(each) for each in (fed.sublayer_inputs, block.hidden, fed.sublayer_outputs)]
     return Section(
         number="",
@@ -136,8 +148,8 @@ def _feed_forward(here: Scene, block: Block) -> Section:
         about=f"Each token by itself: a matrix widens its vector to {block.hidden.shape[1]}, "
         f"{activation} is applied ({ACTIVATIONS[activation]}), and a second matrix brings it back.",
         shapes="read {} → hidden {} → made {}".format(*sizes),
-        formula=f"made = {activation}(x W_1 + b_1) W_2 + b_2",
-        tex=rf"\mathrm{{{activation}}}(x W_1 + b_1) W_2 + b_2",
+        formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
+        tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
             here.grid("hidden", block.hidden, rows, followed=True),
             here.grid("made", fed.sublayer_outputs, rows, followed=True),
@@ -156,5 +168,5 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     ]
     matrices += parts.learned_in_block(here.trace, here.layer).values()
     for residual in block.residuals.values():
-        matrices += [residual.norm.gain, residual.norm.shift]
+        matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
     return f"in all this layer has {sum(each.numel() for each in matrices):,} numbers to learn"

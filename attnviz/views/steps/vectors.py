@@ -221,18 +221,30 @@ def rotary(here: Scene) -> Iterator[Section]:
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
     queries = token_axis("query", here.trace.tokens)
+    base = f"{here.trace.origin.settings.position_base:.15g}"
     yield Section(
         number="4b",
         name="rotary",
         title="rotary positions",
-        about="Each two neighbouring numbers of a query or a key are turned by an angle that grows "
+        about=f"{_turned_together(here)} are turned by an angle that grows "
         "with the position: a score then depends on how far two tokens are apart.",
         shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
-        formula="pair i at position p turns by p / 10000^(2i/d_k)",
-        tex=r"\theta_{p,i} = p / 10000^{2i/d_k}",
+        formula=f"pair i at position p turns by p / {base}^(2i/d_k)",
+        tex=rf"\theta_{{p,i}} = p / {base}^{{2i/d_k}}",
         grids=(
             *here.heads("queries", layer.queries, queries, followed=True),
             *here.heads("keys", layer.keys, token_axis("key", here.keys)),
         ),
         sums=sums.turned(here, layer),
+    )
+
+
+def _turned_together(here: Scene) -> str:
+    """Which numbers are a pair."""
+    if here.trace.positions != "rotary-halves":
+        return "Each two neighbouring numbers of a query or a key"
+    half = here.layer.head_dim // 2
+    return (
+        f"Pairs by halves, in the order of Hugging Face's models: numbers i and i + {half} of a "
+        "query or a key"
     )
