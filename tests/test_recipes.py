@@ -394,6 +394,15 @@ def test_an_odd_draw_is_refused_with_its_line(tmp_path: Path, name: str) -> None
     assert problem in str(raised.value)
 
 
+def test_the_line_of_a_draw_is_found_whatever_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    draws = '  { name = "it\'s", rand = [2] },\n  { name = "its", rand = [2], low = 1 },\n'
+    path.write_text(f'title = "Bad"\n[recipe]\ndraws = [\n{draws}]\n')
+
+    with pytest.raises(AttnvizError, match=r"^line 5 of .*no key of a draw with rand 'low'"):
+        read(path)
+
+
 LARGE = {
     "draws": ("draws = [{ name = 'x', rand = [10000, 1000] }]", ""),
     "a product": (

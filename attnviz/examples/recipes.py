@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from math import prod
@@ -28,13 +29,15 @@ def recipe_of(table: Mapping[str, Any], file: ExampleFile) -> Recipe:
 
 def refuse_misnamed(draws: Sequence[Draw], used: set[str], file: ExampleFile) -> None:
     """A draw stands alone under its name, and is not nearly called what could be given."""
-    names = [draw.name for draw in draws]
-    for name in names:
+    counts = Counter(draw.name for draw in draws)
+    for name, count in counts.items():
         line = file.line_of_text(name)
-        if names.count(name) > 1:
+        if count > 1:
             raise file.error(f"two draws are called '{name}'", "give each a name of its own", line)
+        if name in used:
+            continue
         nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if name not in GIVEN_NAMES and name not in used and nearest:
+        if name not in GIVEN_NAMES and nearest:
             hint = f"did you mean '{nearest[0]}'?"
             raise file.error(f"the draw '{name}' is not used", hint, line)
 
