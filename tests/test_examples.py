@@ -95,7 +95,7 @@ def test_a_sum_with_terms_left_out_is_never_called_equal(
     assert all(" ≈ " in line for line in lines)
 
 
-def test_the_examples_are_those_of_eight_tutorials_and_the_mistakes_among_them() -> None:
+def test_the_examples_are_those_of_seven_tutorials_and_of_torch_itself() -> None:
     loaded = [shipped.example(name) for name in NAMES]
 
     assert len({example.source for example in loaded}) == 8

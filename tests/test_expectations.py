@@ -13,6 +13,7 @@ from torch.nn import functional
 from attnviz import Trace, trace
 from attnviz.attention.block import EPSILON
 from attnviz.examples import checking, kinds
+from attnviz.examples.example import Example
 from attnviz.examples.reading import SETTINGS, read
 from attnviz.traces.document import contents
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
@@ -114,6 +115,24 @@ def test_a_block_put_together_of_what_can_be_expected_is_torchs(traced: Trace) -
     assert torch.allclose(part("hidden"), hidden, atol=1e-6)
     made = part("hidden") @ part("w_2") + part("b_2")
     assert torch.allclose(part("feed_forward.made"), made, atol=1e-6)
+
+
+SIDED: dict[str, dict[str, Any]] = {
+    "blocks": {"layers": 2, "heads": 2, "memory": "cold milk now", "norm": "pre"},
+    "rotary": {"positions": "rotary", "causal": True, "dropout": 0.5},
+    "alibi": {"positions": "alibi", "heads": 2},
+    "sinusoidal": {"positions": "sinusoidal", "variant": "multi-head"},
+    "plain": {"variant": "plain"},
+}
+
+
+@pytest.mark.parametrize("name", SIDED)
+def test_what_can_be_expected_has_the_sides_that_its_row_names(name: str) -> None:
+    made = trace("hot tea", tokenizer="words", dim=4, **SIDED[name])
+
+    for part in EXPECTED.values():
+        found = part.find(made, made.layers[0])
+        assert found is None or found.ndim == len(part.sides.split()), part
 
 
 @pytest.mark.parametrize("name", sorted(name for name in EXPECTED if name.startswith("cross-")))
@@ -233,6 +252,37 @@ def test_what_is_expected_of_nothing_is_refused_with_its_line(
     assert result.status == 2
     assert first.startswith(f"error: line {line} of '{path}': {problem}")
     assert second.startswith(f" hint: {hint}")
+
+
+def test_an_error_names_the_line_of_its_own_expectation(attnviz: Attnviz, tmp_path: Path) -> None:
+    claim = "claim = 'rows sum to 1'\nlayer = 5\n"
+
+    result = checked(attnviz, tmp_path, f"{claim}\n[[expect]]\nstep = 'softmax'\nshape = [1]")
+
+    line = HEAD.count("\n") + 1
+    assert result.err.startswith(f"error: line {line} of '{tmp_path / 'lesson.toml'}': ")
+
+
+def test_what_is_expected_of_the_same_settings_is_traced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    softmax = "[[expect]]\nstep = 'softmax'\nshape = [2, 2, 2]\n"
+    other = "with = { temperature = 2.0 }\n"
+    path = tmp_path / "lesson.toml"
+    path.write_text(f"{HEAD}{softmax}{softmax}{softmax}{other}{softmax}{other}{softmax}")
+    traced: list[Any] = []
+    make = Example.trace
+
+    def counted(self: Example, *told: Any) -> Trace:
+        traced.append(told)
+        return make(self, *told)
+
+    monkeypatch.setattr(Example, "trace", counted)
+
+    findings = list(checking.findings(read(path)))
+
+    assert [found.passed for found in findings] == [True] * 5
+    assert traced == [(1, {}), (1, {"temperature": 2.0}), (1, {})]
 
 
 ODD = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isinf
@@ -50,8 +50,12 @@ def findings(example: Example) -> Iterator[Finding]:
             f"'{example.path}' expects nothing, so there is nothing to check",
             "say what must come out under [[expect]]",
         )
+    made: tuple[tuple[int, Mapping[str, Any]], Trace] | None = None
     for expectation in example.expectations:
-        trace = example.trace(expectation.item, expectation.changes)
+        wanted = (expectation.item, expectation.changes)
+        if made is None or made[0] != wanted:  # of the same settings one after the other
+            made = wanted, example.trace(*wanted)
+        trace = made[1]
         for name, look in LOOKS.items():
             if getattr(expectation, name) not in (None, ()):
                 yield look(example, expectation, trace)

@@ -98,8 +98,7 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
     expected = contents.get("expect", [])
     expected = [each for each in expected if isinstance(each, dict)] if expected else []
     tables = [contents.get("given"), *(each.get("with") for each in expected)]
-    values = [each for table in tables if isinstance(table, dict) for each in table.values()]
-    return {name for value in values for name in names_in(value)}
+    return names_in([table for table in tables if isinstance(table, dict)])
 
 
 def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
@@ -153,7 +152,7 @@ def _changes(
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
     line = file.line("with", HEAD, number)
     return {
-        name: _giving(name, each, recipe, file, line) if name in GIVEN_NAMES else kinds.plain(each)
+        name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()
     }
 
