@@ -74,7 +74,10 @@ def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, se
 def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
     contents, one = vectors(2, 3), np.array(ONE_BLIND)
 
-    shared, by_head = made({**contents, "visible": one}), made({**contents, "visible": np.stack([one, one])})
+    shared, by_head = (
+        made({**contents, "visible": one}),
+        made({**contents, "visible": np.stack([one, one])}),
+    )
 
     assert shared.layers[0].visible.shape == (3, 3)
     assert by_head.layers[0].visible.shape == (2, 3, 3)

@@ -52,14 +52,14 @@ def _rows(layer: Layer, tolerance: float) -> Check:
 
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
-    ours = arithmetic.mix(layer.attended.weights, layer.values)
+    ours = arithmetic.mix(layer.attended.weights, layer.values_of_heads)
     mask = _mask(layer)
     if layer.queries is None or layer.keys is None:
         mask = mask + layer.attended.scaled_scores
-    queries = _or_zeros(layer, layer.queries, mask.shape[-2])
-    keys = _or_zeros(layer, layer.keys, mask.shape[-1])
+    queries = _or_zeros(layer, layer.queries, layer.heads, mask.shape[-2])
+    keys = _or_zeros(layer, layer.keys, layer.kv_heads, mask.shape[-1])
     theirs = scaled_dot_product_attention(
-        queries, keys, layer.values, attn_mask=mask, scale=layer.scale
+        queries, keys, layer.values, attn_mask=mask, scale=layer.scale, enable_gqa=True
     )
     return ours - theirs
 
@@ -70,11 +70,11 @@ def _mask(layer: Layer) -> Tensor:
     return arithmetic.plus(hidden, layer.attended.bias, layer.attended.mask)
 
 
-def _or_zeros(layer: Layer, vectors: Tensor | None, count: int) -> Tensor:
+def _or_zeros(layer: Layer, vectors: Tensor | None, heads: int, count: int) -> Tensor:
     """Queries and keys that add nothing to scores that were given, as many as those need."""
     if vectors is not None:
         return vectors
-    return torch.zeros(layer.heads, count, layer.values.shape[-1]).to(layer.values)
+    return torch.zeros(heads, count, layer.values.shape[-1]).to(layer.values)
 
 
 def _reach(layer: Layer) -> float:

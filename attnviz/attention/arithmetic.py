@@ -56,7 +56,7 @@ class Attended:
 
 def attend(
     scores: Float[Tensor, "*batch head query key"],
-    values: Float[Tensor, "*batch head key value_width"],
+    values: Float[Tensor, "*batch group key value_width"],
     visible: Visible,
     *,
     scale: float,
@@ -83,7 +83,7 @@ def attend(
         mixing, mixed_by = weights * kept, "dropout"
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
-    contexts = mix(mixing, values)
+    contexts = mix(mixing, of_heads(values, scores.shape[-3]))
     return Attended(scores, scaled_scores, bias, mask, weights, mixing, mixed_by, contexts)
 
 
@@ -115,6 +115,14 @@ def join_heads(
 ) -> Float[Tensor, "*batch token out"]:
     """The heads side by side again; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
+
+
+def of_heads(
+    vectors: Float[Tensor, "*batch group key width"], heads: int
+) -> Float[Tensor, "*batch {heads} key width"]:
+    """Keys or values of each head, where neighbouring heads share those of a group."""
+    groups = vectors.shape[-3]
+    return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
 
 
 def similarity(

@@ -25,6 +25,7 @@ class Variant:
     causal: bool = False  # a token sees itself and the ones before it
     window: int | None = None  # a token sees the N nearest
     heads: int = 1
+    kv_heads: int | None = None  # of keys and values, if fewer than of queries
     joined: bool = False  # the heads' context vectors are joined and multiplied by W_o
     temperature: float = 1.0  # scores are divided by it, too
     dropout: float = 0.0  # the share of weights that is zeroed

@@ -99,6 +99,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    kv_heads: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--kv-heads",
+            metavar="N",
+            help="How many heads of keys and values there are, which as many heads of queries "
+            "share (grouped-query attention; 1 is multi-query).  [default: one for each head]",
+            example="1",
+        ),
+    ] = None
     head_dim: Annotated[
         int | None,
         in_section(

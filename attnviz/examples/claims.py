@@ -41,17 +41,18 @@ def _hidden_get_none(layer: Layer, example: Example) -> tuple[bool, str]:
 
 def _loops_agree(layer: Layer, example: Example) -> tuple[bool, str]:
     """Scores and context vectors, a product at a time, as a first lesson writes them."""
-    if layer.queries is None or layer.keys is None:
+    keys_of_heads, values = layer.keys_of_heads, layer.values_of_heads
+    if layer.queries is None or keys_of_heads is None:
         return False, "the scores are given"
     largest = 0.0
-    for head, (queries, keys) in enumerate(zip(layer.queries, layer.keys, strict=True)):
+    for head, (queries, keys) in enumerate(zip(layer.queries, keys_of_heads, strict=True)):
         for row, query in enumerate(queries):
             for column, key in enumerate(keys):
                 by_hand = sum(one * other for one, other in zip(query, key, strict=True))
                 score = layer.attended.scores[head, row, column]
                 largest = max(largest, _apart(by_hand, score))
             weights = layer.attended.mixing[head, row]
-            mixed = sum(w * value for w, value in zip(weights, layer.values[head], strict=True))
+            mixed = sum(w * value for w, value in zip(weights, values[head], strict=True))
             largest = max(largest, _apart(mixed, layer.attended.contexts[head, row]))
     return largest < CLOSE, f"to within {largest:.0e}"
 
@@ -65,7 +66,7 @@ def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
     """Row i of the context is the sum over the tokens up to i, whatever comes after."""
     from torch import stack
 
-    weights, values = layer.attended.mixing, layer.values
+    weights, values = layer.attended.mixing, layer.values_of_heads
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
     ]

@@ -23,7 +23,17 @@ MEANT = {  # what a word may stand for, the first of which is a side of the arra
     "batch": (ITEM,),
     "query": ("token",),
     "token": ("token", "key"),
-    "width": ("width", "head_value", "query_width", "value_width", "dim", "context", "hidden"),
+    "width": (
+        "width",
+        "head_value",
+        "query_width",
+        "key_width",
+        "value_width",
+        "joined_width",
+        "dim",
+        "context",
+        "hidden",
+    ),
     "dim": ("dim", "context", "width", "head_value"),
 }
 
@@ -71,7 +81,7 @@ def _of_one(
     if not _complete(part, sides):
         raise _refused(
             f"'{NAME}.{name}'{in_file(source)} names {listed(words)}",
-            f"'{name}' has the sides {', '.join(part.sides.split())}, and may have {ITEM}",
+            f"'{name}' has the sides {', '.join(part.axes)}, and may have {ITEM}",
             source,
         )
     if len(sides) != len(shape):
@@ -86,7 +96,7 @@ def _of_one(
 
 def _sides(part: Part, words: Axes) -> Axes:
     """The words as sides of this part; a word that is none of them stays as it is."""
-    own = part.sides.split()
+    own = [*part.axes]
     if HEAD in words and HEAD not in own:
         own = [SHARED_OUT.get(side, side) for side in own]
     return tuple(
@@ -99,7 +109,7 @@ def _sides(part: Part, words: Axes) -> Axes:
 
 def _complete(part: Part, sides: Axes) -> bool:
     """Whether sides are all that the part has, each once, and no other."""
-    own = set(part.sides.split())
+    own = set(part.axes)
     if HEAD in sides and HEAD not in own and own & SHARED_OUT.keys():
         own = {SHARED_OUT.get(side, side) for side in own} | {HEAD}
     left_out = {ITEM, *SPREAD} if part.spreads else {ITEM, HEAD}

@@ -137,6 +137,7 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "tokenizer": GIVEN if given else settings.tokenizer,
         "dim": layer.inputs.shape[1],
         "heads": layer.heads,
+        "kv_heads": layer.kv_heads,
         "head_dim": layer.head_dim,
         "scale": variant.scaled,
         "causal": GIVEN if "visible" in layer.given else variant.causal,

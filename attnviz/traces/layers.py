@@ -24,8 +24,8 @@ from attnviz.vectors import positions
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
-Keys = Float[Tensor, "*batch head key key_width"]
-Values = Float[Tensor, "*batch head key value_width"]
+Keys = Float[Tensor, "*batch group key key_width"]
+Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
@@ -148,7 +148,7 @@ def _made(
     Without a comparison queries and keys are 0, so every score is. None is what the scores,
     being given, need not be made of.
     """
-    given, heads = plan.matrices, plan.variant.heads
+    given, heads = plan.matrices, plan.heads_of(name)
     found: Tensor | None = getattr(given, _PLURALS[name])
     if found is not None or (name != "value" and given.scores is not None):
         return found, {}
@@ -267,7 +267,7 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
             f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
             "give both, or matrices that make them as wide as each other",
         )
-    return arithmetic.similarity(queries, keys)
+    return arithmetic.similarity(queries, arithmetic.of_heads(keys, queries.shape[-3]))
 
 
 def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:

@@ -251,7 +251,7 @@ class _Reader:
             for name in ("tokens", "key_tokens")
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        rest["heads"] = facts.get("heads")
+        rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         return Matrices(**rest, **named, **tensors)
 
 

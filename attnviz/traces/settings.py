@@ -37,6 +37,7 @@ class Settings:
     variant: str = "scaled"
     dim: int | None = None
     heads: int | None = None
+    kv_heads: int | None = None  # of keys and values; None: as many as of queries
     head_dim: int | None = None
     scale: bool | None = None
     causal: bool | None = None
@@ -61,6 +62,7 @@ class Settings:
         self._refuse_unknown_names()
         _refuse_beyond("dim", self.dim, 1, LARGEST_DIM)
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
+        _refuse_beyond("kv_heads", self.kv_heads, 1, LARGEST_DIM)
         _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
         _refuse_beyond("window", self.window, 1, None)
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
@@ -119,6 +121,13 @@ class Settings:
                 "try --variant scaled",
                 about="variant",
             )
+        if self.kv_heads is not None and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"'{self.variant}' attends with the embeddings themselves: its heads have no keys "
+                f"and values to share, and {option('kv_heads')} is {self.kv_heads}",
+                "try --variant scaled",
+                about="variant",
+            )
         if self.item is not None and self.given is None:
             raise AttnvizError(
                 "--item says which of a batch, and there is no --given",
@@ -151,6 +160,7 @@ def chosen_variant(settings: Settings) -> Variant:
         "causal": settings.causal,
         "window": settings.window,
         "heads": settings.heads,
+        "kv_heads": settings.kv_heads,
         "temperature": settings.temperature,
         "dropout": settings.dropout,
     }
@@ -173,6 +183,17 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
             f"--dim {_nearest_multiple(dim, variant.heads)}, or give --head-dim",
         )
     return dim // variant.heads
+
+
+def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
+    """Heads share keys and values in groups, one as large as the other."""
+    if kv_heads and heads % kv_heads:
+        nearest = _nearest_divisor(heads, kv_heads)
+        raise AttnvizError(
+            f"{option('kv_heads')} is {kv_heads}, and {heads} heads cannot share so many evenly",
+            f"try {option('kv_heads')} {nearest}",
+            about="kv_heads",
+        )
 
 
 def refuse_odd_rotary(settings: Settings, width: int | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from attnviz.attention.choices import Place
 from attnviz.traces.origin import Given, Origin
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.words import counted
 
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
@@ -34,8 +34,15 @@ def _shape(trace: Trace) -> dict[str, str]:
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
         "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
+        "kv_heads": _kv_heads(first),
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
+
+
+def _kv_heads(layer: Layer) -> str:
+    """How many there are of keys and values, where heads share them."""
+    few = layer.kv_heads < layer.heads
+    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:

@@ -241,12 +241,10 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     tensor = part.find(trace, layer)
     if tensor is None or (part.show == "embeddings" and not _first(layer)):
         return []
-    if part.sides.startswith("head "):
-        rows = token_axis(
-            part.sides.split()[1].replace("token", "query"), _read(trace, layer, part)
-        )
+    if part.axes[0] == "head":
+        rows = token_axis(part.axes[1].replace("token", "query"), _read(trace, layer, part))
         return [
-            vectors_grid(titled(part.words, trace, layer, head), each, rows)
+            vectors_grid(_titled_group(part.words, trace, layer, head, len(tensor)), each, rows)
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
@@ -292,7 +290,7 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
     """The tokens that the rows of a part stand for."""
-    of_keys = part.sides.startswith("head key") or part.show == "tokens"
+    of_keys = part.axes[:2] == ("head", "key") or part.show == "tokens"
     return trace.keys_of(layer) if of_keys else trace.tokens
 
 
@@ -355,6 +353,16 @@ def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:
     if not alone(trace):
         return f"{name} {name_of_head(trace, layer, head)}"
     return name if layer.heads == 1 else f"{name} · {name_of_head(trace, layer, head)}"
+
+
+def _titled_group(name: str, trace: Trace, layer: Layer, group: int, groups: int) -> str:
+    """With the heads that share it, of keys and values that some do."""
+    size = layer.heads // groups
+    first, last = group * size, (group + 1) * size - 1
+    if first == last:
+        return titled(name, trace, layer, first)
+    heads = f"heads {first}–{last}" if alone(trace) else f"{layer.name} heads {first}–{last}"
+    return f"{name} · {heads}"
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

@@ -300,7 +300,10 @@ def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS:
         return ()
     weights = here.weights("mixing", here.layer.attended.mixed_by)
-    return (*weights, *here.heads("values", here.layer.values, token_axis("key", here.keys)))
+    return (
+        *weights,
+        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+    )
 
 
 def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int) -> Stages:

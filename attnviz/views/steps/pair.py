@@ -67,9 +67,10 @@ def score(here: Scene, key: int) -> Iterator[Section]:
 
 def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:
     layer = here.layer
+    keys = layer.keys_of_heads
     assert layer.queries is not None
-    assert layer.keys is not None
-    return layer.queries[head, here.followed].tolist(), layer.keys[head, key].tolist()
+    assert keys is not None
+    return layer.queries[head, here.followed].tolist(), keys[head, key].tolist()
 
 
 def _names(here: Scene, key: int, head: str = "") -> tuple[str, str]:

@@ -94,7 +94,7 @@ class Scene:
     def weighted(self) -> Float[Tensor, "head key width"]:
         """What each key hands to the followed query."""
         rows = [torch.tensor(self.row("mixing", head)) for head in range(self.layer.heads)]
-        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values)
+        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
@@ -164,9 +164,25 @@ class Scene:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
+    def of_group(self, heads: range) -> str:
+        """The same of what some heads share: ` H0–1`."""
+        return self.of_head(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
+
     def titled(self, name: str, head: int) -> str:
         """What a table of one head is called, where there are several: `scores · head 1`."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
+
+    def groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
+        """Which of so many groups these heads belong to, and all heads of each of them."""
+        size = self.layer.heads // count
+        places = dict.fromkeys(head // size for head in heads)
+        return {place: range(place * size, (place + 1) * size) for place in places}
+
+    def titled_group(self, name: str, heads: range) -> str:
+        """What a table is called that some heads share: `keys · heads 0–1`."""
+        if len(heads) == 1:
+            return self.titled(name, heads[0])
+        return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
@@ -196,8 +212,8 @@ class Scene:
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(self.titled(name, head), vectors[head], rows, followed=followed)
-            for head in self.shown_heads
+            self.grid(self.titled_group(name, heads), vectors[place], rows, followed=followed)
+            for place, heads in self.groups(len(vectors), self.shown_heads).items()
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
         return tuple(scaled if scale else drawn)

@@ -69,11 +69,12 @@ def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum
         if matrix is None or plural not in found:
             continue
         token, vector, place = _source(here, layer, name)
-        for head in here.written_heads:
-            result = found[plural][head, place].tolist()
-            columns = slice(head * len(result), (head + 1) * len(result))
+        groups = here.groups(len(found[plural]), here.written_heads)
+        for group, heads in groups.items():
+            result = found[plural][group, place].tolist()
+            columns = slice(group * len(result), (group + 1) * len(result))
             yield sums.mixture(
-                f"{name}{here.of_head(head)}({token})",
+                f"{name}{here.of_group(heads)}({token})",
                 vector.tolist(),
                 Rows(matrix[:, columns]),
                 result,
@@ -106,15 +107,15 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
         width, settings = layer.head_dim, here.trace.origin.settings
         angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
-        for head in here.written_heads:
+        for group, heads in here.groups(len(before), here.written_heads).items():
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
                 halves = here.trace.positions == "rotary-halves"
                 cells = positions.pair_places(pair, width, halves=halves)
                 yield sums.turned(
-                    f"{name}{here.of_head(head)}({token}), pair {pair + 1}",
-                    before[head, row, cells].tolist(),
+                    f"{name}{here.of_group(heads)}({token}), pair {pair + 1}",
+                    before[group, row, cells].tolist(),
                     angle,
-                    after[head, row, cells].tolist(),
+                    after[group, row, cells].tolist(),
                     here.style,
                 )
 
@@ -122,10 +123,10 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def scores(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.queries is not None
-    assert layer.keys is not None
-    row = here.followed
+    keys, row = layer.keys_of_heads, here.followed
+    assert keys is not None
     for head, key, left in _cells(here, "score", here.written_keys):
-        query, other = layer.queries[head, row].tolist(), layer.keys[head, key].tolist()
+        query, other = layer.queries[head, row].tolist(), keys[head, key].tolist()
         results = here.row("scores", head)
         ends = here.style.of(*results)
         yield sums.dot(left, query, other, results[key], here.style, ends)
@@ -219,7 +220,7 @@ def dropout(here: Scene, layer: Layer) -> Iterator[Sum]:
 def weighted(here: Scene, layer: Layer) -> Iterator[Sum]:
     for head, key, left in _cells(here, "weighted", here.visible_keys):
         weight = here.row("mixing", head)[key]
-        value, result = layer.values[head, key].tolist(), here.weighted[head, key].tolist()
+        value, result = layer.values_of_heads[head, key].tolist(), here.weighted[head, key].tolist()
         yield sums.scaled_vector(left, weight, value, result, here.style)
 
 
@@ -229,7 +230,10 @@ def context(here: Scene, layer: Layer) -> Iterator[Sum]:
     seen = here.read_keys
     for head in here.written_heads:
         row_of_weights = here.row("mixing", head)
-        weights, values = [row_of_weights[key] for key in seen], Rows(layer.values[head, seen])
+        weights, values = (
+            [row_of_weights[key] for key in seen],
+            Rows(layer.values_of_heads[head, seen]),
+        )
         left = f"context{here.of_head(head)}({here.query_name})"
         result = layer.attended.contexts[head, row].tolist()
         if seen:

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from attnviz.traces import parts
 from attnviz.traces.settings import ADDED
-from attnviz.traces.trace import GIVEN, Projections
+from attnviz.traces.trace import GIVEN, Layer, Projections
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.wording.words import in_brackets
+from attnviz.wording.words import counted, in_brackets
 
 MAKES = {
     "w_query": "a query (what it asks for)",
@@ -157,6 +157,7 @@ def vectors(here: Scene) -> Iterator[Section]:
     found |= {"values": layer.values}
     formula, tex = _made_of(here, [*found])
     heads = f" Neighbouring columns go to each of {layer.heads} heads." if layer.heads > 1 else ""
+    heads += _about_groups(layer)
     grids = {name: _of_each_head(here, name, each) for name, each in found.items()}
     yield Section(
         number="4",
@@ -170,6 +171,17 @@ def vectors(here: Scene) -> Iterator[Section]:
         sums=sums.vectors(here, layer, found),
         stages=_split(here, [len(each) for each in grids.values()]),
     )
+
+
+def _about_groups(layer: Layer) -> str:
+    """Which heads share keys and values, where any do."""
+    several = layer.heads // layer.kv_heads
+    if several == 1:
+        return ""
+    which = f"All {several}" if layer.kv_heads == 1 else f"Every {several} neighbouring"
+    verb = "is" if layer.kv_heads == 1 else "are"
+    count = counted(layer.kv_heads, "head")
+    return f" {which} heads share keys and values: there {verb} {count} of those."
 
 
 def _split(here: Scene, counts: Sequence[int]) -> Stages:
