@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
+from attnviz.attention.arithmetic import Attended
 from attnviz.traces.trace import Layer, Trace
 
 TOLERANCE = {
@@ -29,7 +30,12 @@ class Check:
 
 def verify(trace: Trace) -> list[Check]:
     """Rows sum to 1, hidden weights are 0, and torch's own attention agrees: for each attention."""
-    return [check for layer in trace.attentions for check in _verify(layer)]
+    soft_cap = trace.variant.soft_cap
+    return [
+        check
+        for layer in trace.attentions
+        for check in (*_verify(layer), *_verify_cap(layer, soft_cap))
+    ]
 
 
 def _verify(layer: Layer) -> list[Check]:
@@ -43,6 +49,19 @@ def _verify(layer: Layer) -> list[Check]:
     ]
 
 
+def _verify_cap(layer: Layer, soft_cap: float | None) -> list[Check]:
+    """What torch's own attention has not, by another formula: tanh x is 2 · sigmoid 2x - 1."""
+    capped = layer.attended.capped_scores
+    if capped is None or soft_cap is None:
+        return []
+    bent = soft_cap * (2 * (2 * layer.attended.scaled_scores / soft_cap).sigmoid() - 1)
+    return [_close("no score goes beyond the cap", capped - bent, _tolerance(capped) * soft_cap)]
+
+
+def _tolerance(numbers: Tensor) -> float:
+    return TOLERANCE[numbers.dtype]
+
+
 def _rows(layer: Layer, tolerance: float) -> Check:
     """Every row is shared out whole; one from which all is hidden, not at all."""
     reads = layer.visible.any(-1)
@@ -53,15 +72,21 @@ def _rows(layer: Layer, tolerance: float) -> Check:
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
     ours = arithmetic.mix(layer.attended.weights, layer.values_of_heads)
-    mask = _mask(layer)
-    if layer.queries is None or layer.keys is None:
-        mask = mask + layer.attended.scaled_scores
-    queries = _or_zeros(layer, layer.queries, layer.heads, mask.shape[-2])
-    keys = _or_zeros(layer, layer.keys, layer.kv_heads, mask.shape[-1])
+    mask, (queries, keys) = _mask(layer), (layer.queries, layer.keys)
+    if queries is None or keys is None or layer.attended.capped_scores is not None:
+        mask, queries, keys = mask + _before_bias(layer.attended), None, None
+    queries = _or_zeros(layer, queries, layer.heads, mask.shape[-2])
+    keys = _or_zeros(layer, keys, layer.kv_heads, mask.shape[-1])
     theirs = scaled_dot_product_attention(
         queries, keys, layer.values, attn_mask=mask, scale=layer.scale, enable_gqa=True
     )
     return ours - theirs
+
+
+def _before_bias(attended: Attended) -> Tensor:
+    """Scores that torch takes as they are: given, or bent in a way that it has not."""
+    capped = attended.capped_scores
+    return attended.scaled_scores if capped is None else capped
 
 
 def _mask(layer: Layer) -> Tensor:

@@ -34,6 +34,7 @@ class Attended:
 
     scores: Float[Tensor, "*batch head query key"]  # raw dot products
     scaled_scores: Float[Tensor, "*batch head query key"]
+    capped_scores: Float[Tensor, "*batch head query key"] | None  # where a soft cap bends them
     bias: Float[Tensor, "*#batch #head query key"] | None  # what is added to them, as ALiBi does
     mask: Float[Tensor, "*#head query key"] | None  # and what a mask of numbers adds
     weights: Float[Tensor, "*batch head query key"]  # after softmax: every row sums to 1
@@ -46,7 +47,8 @@ class Attended:
     @property
     def biased(self) -> Float[Tensor, "*batch head query key"]:
         """Scores and what a distance adds to them."""
-        return plus(self.scaled_scores, self.bias)
+        bent = self.scaled_scores if self.capped_scores is None else self.capped_scores
+        return plus(bent, self.bias)
 
     @property
     def logits(self) -> Float[Tensor, "*batch head query key"]:
@@ -60,19 +62,21 @@ def attend(
     visible: Visible,
     *,
     scale: float,
+    soft_cap: float | None = None,
     bias: Float[Tensor, "*#batch #head query key"] | None = None,
     mask: Float[Tensor, "*#head query key"] | None = None,
     kept: Float[Tensor, "*#batch #head query key"] | None = None,
     by_hand: Float[Tensor, "*batch head query key"] | None = None,
     mistaken: Weigh | None = None,
 ) -> Attended:
-    """Attention from its scores on: scale, bias, masks and softmax, dropout, mixture.
+    """Attention from its scores on: scale, soft cap, bias, masks and softmax, dropout, mixture.
 
     `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
     mistake weighs in a way of its own, and nothing else is done to its weights.
     """
     scaled_scores = scores * scale
-    logits = plus(scaled_scores, bias, mask)
+    capped_scores = None if soft_cap is None else capped(scaled_scores, soft_cap)
+    logits = plus(scaled_scores if capped_scores is None else capped_scores, bias, mask)
     mixed_by: MixedBy = "softmax"
     if mistaken is None:
         weights = mixing = attention_weights(logits, visible)
@@ -84,7 +88,22 @@ def attend(
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
     contexts = mix(mixing, of_heads(values, scores.shape[-3]))
-    return Attended(scores, scaled_scores, bias, mask, weights, mixing, mixed_by, contexts)
+    return Attended(
+        scores, scaled_scores, capped_scores, bias, mask, weights, mixing, mixed_by, contexts
+    )
+
+
+def capped(
+    scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
+) -> Float[Tensor, "*batch head query key"]:
+    """Scores bent so that none goes beyond the cap: cap · tanh(score / cap).
+
+    16 bits would lose a small share of a large cap; at least 32 do not.
+    """
+    if soft_cap is None:
+        return scores
+    precise = scores if scores.dtype == torch.float64 else scores.float()
+    return (soft_cap * (precise / soft_cap).tanh()).to(scores)
 
 
 def plus(

@@ -28,6 +28,7 @@ class Variant:
     kv_heads: int | None = None  # of keys and values, if fewer than of queries
     joined: bool = False  # the heads' context vectors are joined and multiplied by W_o
     temperature: float = 1.0  # scores are divided by it, too
+    soft_cap: float | None = None  # scores are bent so that none goes beyond it
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:

@@ -45,6 +45,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("gqa", "mqa", "groups", "n-kv-heads", "num-kv-heads", "num-key-value-heads"): (
         "did you mean --kv-heads?"
     ),
+    ("softcap", "cap", "clip", "logit-cap", "softcapping", "attn-logit-softcapping", "tanh"): (
+        "did you mean --soft-cap?"
+    ),
     ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
     ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
     ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (

@@ -157,6 +157,16 @@ class AttentionOptions:
             example="0.5",
         ),
     ] = None
+    soft_cap: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--soft-cap",
+            metavar="X",
+            help="Bend scores so that none goes beyond X: X tanh(score / X), as Gemma 2 does.",
+            example="50",
+        ),
+    ] = None
     dropout: Annotated[
         float | None,
         in_section(

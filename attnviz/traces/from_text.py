@@ -142,6 +142,7 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "scale": variant.scaled,
         "causal": GIVEN if "visible" in layer.given else variant.causal,
         "temperature": variant.temperature,
+        "soft_cap": variant.soft_cap,
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
         "given": settings.given and Path(settings.given).name,

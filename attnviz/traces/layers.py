@@ -101,6 +101,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         values,
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        soft_cap=plan.variant.soft_cap,
         bias=scored.bias,
         mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),

@@ -193,6 +193,14 @@ OF_ATTENTION = (  # in the order of the path
         stage="scaled scores",
     ),
     Part(
+        "capped scores",
+        "head token key",
+        lambda trace, layer: layer.attended.capped_scores,
+        data="capped_scores",
+        step="soft-cap",
+        stage="capped scores",
+    ),
+    Part(
         "what a distance adds to scores",
         "head token key",
         lambda trace, layer: layer.attended.bias,

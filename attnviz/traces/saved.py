@@ -280,6 +280,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     return Attended(
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
+        capped_scores=found.get("capped_scores"),
         bias=found.get("bias"),
         mask=found.get("mask"),
         weights=weights,

@@ -26,6 +26,7 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
 MOST_LAYERS = 1000
+CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1
 
 
@@ -43,6 +44,7 @@ class Settings:
     causal: bool | None = None
     window: int | None = None
     temperature: float | None = None
+    soft_cap: float | None = None
     dropout: float | None = None
     positions: Positions = "none"
     position_base: float = 10_000.0  # of their angles
@@ -70,6 +72,7 @@ class Settings:
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)
         _refuse_beyond("feed_forward", self.feed_forward, 1, LARGEST_DIM)
         self._refuse_odd_temperature()
+        self._refuse_odd_cap()
         self._refuse_odd_dropout()
         self._refuse_odd_base()
         self._refuse_what_stands_alone()
@@ -94,6 +97,14 @@ class Settings:
             problem = f"--temperature is {self.temperature:g}, and must be above 0"
             hint = "try --temperature 0.5 (sharper) or --temperature 2 (flatter)"
             raise AttnvizError(problem, hint, about="temperature")
+
+    def _refuse_odd_cap(self) -> None:
+        low, high = CAPS
+        if self.soft_cap is not None and not low <= self.soft_cap <= high:
+            problem = (
+                f"{option('soft_cap')} is {self.soft_cap:g}, and must be from {low:g} to {high:g}"
+            )
+            raise AttnvizError(problem, f"try {option('soft_cap')} 50", about="soft_cap")
 
     def _refuse_odd_dropout(self) -> None:
         if self.dropout is not None and not 0 <= self.dropout < 1:
@@ -162,6 +173,7 @@ def chosen_variant(settings: Settings) -> Variant:
         "heads": settings.heads,
         "kv_heads": settings.kv_heads,
         "temperature": settings.temperature,
+        "soft_cap": settings.soft_cap,
         "dropout": settings.dropout,
     }
     chosen = replace(row, **{name: value for name, value in overrides.items() if value is not None})

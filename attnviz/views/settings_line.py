@@ -53,6 +53,7 @@ def _attention(trace: Trace) -> dict[str, str]:
         "mask": _mask(trace),
         "window": f"window {variant.window}" if variant.window else "",
         "temperature": f"temperature {variant.temperature:g}" if variant.temperature != 1 else "",
+        "soft_cap": f"soft cap {variant.soft_cap:g}" if variant.soft_cap else "",
         "dropout": f"dropout {variant.dropout:g}" if variant.dropout else "",
         "positions": f"{trace.positions} positions" if trace.positions != "none" else "",
         "position base": _position_base(trace),

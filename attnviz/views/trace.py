@@ -208,6 +208,7 @@ def _done_to_scores(layer: Layer) -> list[str]:
     """What becomes of a product of query and key before the softmax."""
     return [
         *(["scaled"] if layer.scale != 1 else []),
+        *(["capped"] if layer.attended.capped_scores is not None else []),
         *(["lowered by distance"] if layer.attended.bias is not None else []),
         *(["shifted by a mask"] if layer.attended.mask is not None else []),
         *(["masked"] if _hides(layer) else []),

@@ -107,6 +107,26 @@ def quotient(
     return _sum(left, right, value, results[place], style.of(*results))
 
 
+def capped(
+    left: str, values: Numbers, place: int, cap: float, results: Numbers, style: Style
+) -> Sum:
+    """`50·tanh(1.31 / 50) = 1.31`, one of a row; the cap is exact as it is written."""
+    written, ends = style.of(*values), style.of(*results)
+    value = cap * math.tanh(written.printed(values[place]) / cap)
+    right = f"{exact(cap)}·tanh({written(values[place])} / {exact(cap)})"
+    return _sum(left, right, value, results[place], ends)
+
+
+def exact(number: float) -> str:
+    """A number that somebody chose, in as few digits as say it all.
+
+    >>> exact(50.0), exact(1.23456789)
+    ('50', '1.23456789')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
 def less(
     left: str,
     values: Numbers,

@@ -14,6 +14,7 @@ from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
+from attnviz.wording.sums import exact
 from attnviz.wording.words import listed
 
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
@@ -94,6 +95,25 @@ def _scaling_in_tex(here: Scene) -> str:
     return rf"\frac{{S}}{{{divisor}}}" if below else ""
 
 
+def soft_cap(here: Scene) -> Iterator[Section]:
+    """Scores bent so that none goes beyond a cap."""
+    cap = here.trace.variant.soft_cap
+    if cap is None or here.layer.attended.capped_scores is None:
+        return
+    yield Section(
+        number="6a",
+        name="soft-cap",
+        title="soft cap",
+        about=f"No score may go beyond {exact(cap)}, above 0 or below: the larger a score, the "
+        "more it is bent.",
+        shapes=f"scores {here.size_of_weights}",
+        formula=f"capped = {exact(cap)} · tanh(score / {exact(cap)})",
+        tex=rf"{exact(cap)} \tanh(S_{{ij}} / {exact(cap)})",
+        grids=here.scores("capped scores", "capped scores"),
+        sums=sums.soft_cap(here, here.layer),
+    )
+
+
 def alibi(here: Scene) -> Iterator[Section]:
     """What a distance takes from a score."""
     if here.layer.attended.bias is None:
@@ -105,7 +125,7 @@ def alibi(here: Scene) -> Iterator[Section]:
         about="From each score something is taken for every token that lies between the two: what "
         "is far away counts less, in each head by another slope.",
         shapes=f"scores {here.size_of_weights}",
-        formula="biased = scaled - slope · distance",
+        formula=f"biased = {here.stage_before('biased scores').split()[0]} - slope · distance",
         tex=r"S_{ij} - m\,|i - j|",
         grids=here.scores("biased scores", "biased scores"),
         sums=sums.alibi(here, here.layer),

@@ -31,6 +31,7 @@ CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.vectors,
     attention.scores,
     attention.scaling,
+    attention.soft_cap,
     attention.softmax,
     attention.mixing,
     attention.weighted,

@@ -25,6 +25,7 @@ OF_ATTENTION = (  # whatever the variant is
 )
 NEEDS = {  # what a step that is not there would need
     "rotary": "--positions rotary",
+    "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
     "additive-mask": "a 'mask' in a file of --given",
     "dropout": "--dropout 0.1",

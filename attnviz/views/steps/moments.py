@@ -52,7 +52,7 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     """One weight after the other, below the scores that they are made of."""
     if here.layer.mistake:
         return
-    name = "masked scores" if here.hides else "scaled scores"
+    name = "masked scores" if here.hides else here.stage_before("masked scores")
     (scores,) = here.scores(name, "masked scores")
     (row,) = here.weights("weights", "softmax")
     lines = sums.softmax(here, here.layer)

@@ -83,6 +83,19 @@ class Scene:
         many = len(self.shown_heads) > HEADS and not self.asked.full
         return self.shown_heads[:1] if many else self.shown_heads
 
+    def stage_before(self, stage: Stage) -> Stage:
+        """The last of the stages before it that are there, from scaled scores on."""
+        attended = self.layer.attended
+        there: dict[Stage, bool] = {
+            "scaled scores": True,
+            "capped scores": attended.capped_scores is not None,
+            "biased scores": attended.bias is not None,
+            "scores with mask": attended.mask is not None,
+            "masked scores": True,
+        }
+        stages = list(there)
+        return [each for each in stages[: stages.index(stage)] if there[each]][-1]
+
     def row(self, stage: Stage, head: int) -> list[float]:
         """The numbers of the followed query at one stage on the way to its weights."""
         numbers: list[float] = (

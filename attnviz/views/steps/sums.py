@@ -14,7 +14,7 @@ from attnviz.attention.block import EPSILON, Block, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
-from attnviz.traces.weights import Stage, mask_of
+from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
@@ -150,10 +150,20 @@ def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 @_followed
+def soft_cap(here: Scene, layer: Layer) -> Iterator[Sum]:
+    cap = here.trace.variant.soft_cap
+    assert cap is not None
+    for head, key, left in _cells(here, "capped", here.written_keys):
+        values, results = here.row("scaled scores", head), here.row("capped scores", head)
+        yield sums.capped(left, values, key, cap, results, here.style)
+
+
+@_followed
 def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
     row, slopes = here.followed, positions.slopes(layer.heads)
+    stage = here.stage_before("biased scores")
     for head, key, left in _cells(here, "biased", here.written_keys):
-        values, results = here.row("scaled scores", head), here.row("biased scores", head)
+        values, results = here.row(stage, head), here.row("biased scores", head)
         factors = slopes[head], abs(row - key)
         yield sums.less(left, values, key, factors, results, here.style)
 
@@ -161,7 +171,7 @@ def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def additive_mask(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.attended.mask is not None
-    stage: Stage = "scaled scores" if layer.attended.bias is None else "biased scores"
+    stage = here.stage_before("scores with mask")
     for head, key, left in _cells(here, "with mask", here.written_keys):
         values, results = here.row(stage, head), here.row("scores with mask", head)
         added = mask_of(head, layer.attended.mask)[here.followed].tolist()

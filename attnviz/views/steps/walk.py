@@ -38,6 +38,7 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     vectors.rotary,
     attention.scores,
     attention.scaling,
+    attention.soft_cap,
     attention.alibi,
     attention.additive_mask,
     attention.mask,
