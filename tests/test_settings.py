@@ -85,6 +85,7 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
         ({"soft_cap": float("inf")}, "soft_cap"),
         ({"soft_cap": float("nan")}, "soft_cap"),
         ({"kv_heads": 1, "variant": "plain"}, "variant"),
+        ({"scoring": "additive", "variant": "average"}, "variant"),
         ({"dropout": 1.0}, "dropout"),
         ({"dropout": -0.1}, "dropout"),
         ({"item": 2}, "item"),

@@ -34,7 +34,7 @@ def verify(trace: Trace) -> list[Check]:
     return [
         check
         for layer in trace.attentions
-        for check in (*_verify(layer), *_verify_cap(layer, soft_cap))
+        for check in (*_verify(layer), *_verify_sums(layer), *_verify_cap(layer, soft_cap))
     ]
 
 
@@ -58,6 +58,19 @@ def _verify_cap(layer: Layer, soft_cap: float | None) -> list[Check]:
     return [_close("no score goes beyond the cap", capped - bent, _tolerance(capped) * soft_cap)]
 
 
+def _verify_sums(layer: Layer) -> list[Check]:
+    """Additive scores, one number of a head's width after the other."""
+    w_score, queries, keys = layer.w_score, layer.queries, layer.keys_of_heads
+    if w_score is None or queries is None or keys is None:
+        return []
+    found = torch.zeros_like(layer.attended.scores)
+    for place, by in enumerate(w_score.view(layer.heads, -1).T):
+        both = queries[:, :, None, place] + keys[:, None, :, place]
+        found += by[:, None, None] * both.tanh()
+    tolerance = _tolerance(found) * max(1.0, float(w_score.abs().sum()))
+    return [_close("scores are weighed sums of tanh", found - layer.attended.scores, tolerance)]
+
+
 def _tolerance(numbers: Tensor) -> float:
     return TOLERANCE[numbers.dtype]
 
@@ -73,7 +86,8 @@ def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
     ours = arithmetic.mix(layer.attended.weights, layer.values_of_heads)
     mask, (queries, keys) = _mask(layer), (layer.queries, layer.keys)
-    if queries is None or keys is None or layer.attended.capped_scores is not None:
+    multiplied = layer.w_score is None and layer.attended.capped_scores is None
+    if queries is None or keys is None or not multiplied:
         mask, queries, keys = mask + _before_bias(layer.attended), None, None
     queries = _or_zeros(layer, queries, layer.heads, mask.shape[-2])
     keys = _or_zeros(layer, keys, layer.kv_heads, mask.shape[-1])

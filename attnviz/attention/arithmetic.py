@@ -24,6 +24,7 @@ from attnviz.attention.variants import Variant
 # Where the weights come from that values are mixed by.
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
+NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are added up
 Weigh = Callable[[Tensor, Tensor], Tensor]
 Visible = Bool[Tensor, "*#head query key"]  # one for all heads, or one for each
 
@@ -149,6 +150,25 @@ def similarity(
 ) -> Float[Tensor, "*batch head query key"]:
     """How well each query matches each key: their dot product."""
     return queries @ keys.transpose(-2, -1)
+
+
+def additive_similarity(
+    queries: Float[Tensor, "*batch head query width"],
+    keys: Float[Tensor, "*batch head key width"],
+    w_score: Float[Tensor, "*#batch out"],
+) -> Float[Tensor, "*batch head query key"]:
+    """How well each query matches each key, as Bahdanau has it: w · tanh(query + key).
+
+    A few queries at a time: every pair has numbers of its own before they are added up.
+    """
+    heads, count = queries.shape[-3:-1]
+    weights = rearrange(w_score, "... (head width) -> ... head width 1", head=heads)
+    together = max(1, NUMBERS_AT_ONCE // max(1, keys.numel()))
+    made = [
+        ((part[..., :, None, :] + keys[..., None, :, :]).tanh() @ weights[..., None, :, :])
+        for part in (queries[..., at : at + together, :] for at in range(0, count, together))
+    ]
+    return torch.cat(made, dim=-3).squeeze(-1)
 
 
 def scale_of(variant: Variant, width: int) -> float:

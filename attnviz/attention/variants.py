@@ -21,6 +21,7 @@ class Variant:
     about: str
     projected: bool = True  # queries, keys and values are x W; else x itself
     compared: bool = True  # queries are compared with keys; else every score is 0
+    additive: bool = False  # a score is w · tanh(query + key), and no product of the two
     scaled: bool = True  # scores are divided by the square root of a head's width
     causal: bool = False  # a token sees itself and the ones before it
     window: int | None = None  # a token sees the N nearest

@@ -48,6 +48,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("softcap", "cap", "clip", "logit-cap", "softcapping", "attn-logit-softcapping", "tanh"): (
         "did you mean --soft-cap?"
     ),
+    ("bahdanau", "additive", "score", "score-function", "similarity"): "did you mean --scoring?",
     ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
     ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
     ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (

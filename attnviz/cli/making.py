@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS
+from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS, SCORINGS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
@@ -120,6 +120,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    scoring: Annotated[
+        str,
+        in_section(
+            "Attention",
+            "--scoring",
+            metavar="NAME",
+            help="How a query is held against a key: "
+            f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
+            among={str(name): about for name, about in SCORINGS.items()},
+        ),
+    ] = Settings.scoring
     scale: Annotated[
         bool | None,
         in_section(

@@ -48,13 +48,24 @@ def _loops_agree(layer: Layer, example: Example) -> tuple[bool, str]:
     for head, (queries, keys) in enumerate(zip(layer.queries, keys_of_heads, strict=True)):
         for row, query in enumerate(queries):
             for column, key in enumerate(keys):
-                by_hand = sum(one * other for one, other in zip(query, key, strict=True))
+                by_hand = _score(layer, head, query, key)
                 score = layer.attended.scores[head, row, column]
                 largest = max(largest, _apart(by_hand, score))
             weights = layer.attended.mixing[head, row]
             mixed = sum(w * value for w, value in zip(weights, values[head], strict=True))
             largest = max(largest, _apart(mixed, layer.attended.contexts[head, row]))
     return largest < CLOSE, f"to within {largest:.0e}"
+
+
+def _score(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
+    """A product at a time; or, of additive scores, a tanh."""
+    pairs = list(zip(query, key, strict=True))
+    if layer.w_score is None:
+        return sum(one * other for one, other in pairs)
+    by = layer.w_score[head * len(pairs) :]
+    return sum(
+        weight * (one + other).tanh() for weight, (one, other) in zip(by, pairs, strict=False)
+    )
 
 
 def _apart(one: Any, other: Tensor) -> float:

@@ -48,6 +48,7 @@ class Matrices:
     w_query: Tensor | None = None
     w_key: Tensor | None = None
     w_value: Tensor | None = None
+    w_score: Tensor | None = None
     w_out: Tensor | None = None
     b_query: Tensor | None = None
     b_key: Tensor | None = None

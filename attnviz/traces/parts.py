@@ -125,6 +125,7 @@ OF_ATTENTION = (  # in the order of the path
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
     _matrix("w_key", "dim key_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
+    _matrix("w_score", "query_width", "what additive scores are weighed by"),
     _matrix("w_out", "joined_width context", "the matrix that joins the heads"),
     _matrix("b_query", "query_width", "what is added to queries"),
     _matrix("b_key", "key_width", "what is added to keys"),

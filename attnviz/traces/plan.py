@@ -14,7 +14,13 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_uneven_heads
+from attnviz.traces.settings import (
+    Settings,
+    chosen_variant,
+    head_width,
+    refuse_uneven_heads,
+    scaled,
+)
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
 
@@ -74,6 +80,9 @@ def planned(
     kv_heads = _kv_heads(settings, matrices, heads)
     joined = _joined(matrices, settings, variant)
     variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
+    if matrices.w_score is not None:
+        also = scaled(settings, additive=True)
+        variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
     _refuse_unused(matrices, variant)
     value_width = _width_of_values(matrices, heads, kv_heads)
     width = _width(settings, variant, matrices, dim)
@@ -204,10 +213,13 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
     if not variant.projected:
         _refuse_any(
             matrices,
-            ("w_query", "w_key", "w_value", "b_query", "b_key", "b_value"),
+            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value"),
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
+    if matrices.scores is not None:
+        why = "the scores are given, and need not be made of queries and keys"
+        _refuse_any(matrices, ("w_score",), why, "leave one of them out")
     if not variant.compared:
         _refuse_any(
             matrices,

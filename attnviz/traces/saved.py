@@ -41,7 +41,17 @@ from attnviz.vectors.arrays import numpy_arrays
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 MAY_LACK = ("gain", "shift")  # of a block without a norm
-PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
+PROJECTIONS = (
+    "w_query",
+    "w_key",
+    "w_value",
+    "w_score",
+    "w_out",
+    "b_query",
+    "b_key",
+    "b_value",
+    "b_out",
+)
 
 Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation, Place
+from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, Place, Scoring
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
 from attnviz.wording.commands import option
@@ -40,6 +40,7 @@ class Settings:
     heads: int | None = None
     kv_heads: int | None = None  # of keys and values; None: as many as of queries
     head_dim: int | None = None
+    scoring: Scoring = "dot"
     scale: bool | None = None
     causal: bool | None = None
     window: int | None = None
@@ -132,6 +133,13 @@ class Settings:
                 "try --variant scaled",
                 about="variant",
             )
+        if self.scoring != "dot" and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"'{self.variant}' attends with the embeddings themselves, and {option('scoring')} "
+                f"{self.scoring} is about queries and keys",
+                "try --variant scaled",
+                about="variant",
+            )
         if self.kv_heads is not None and not VARIANTS[self.variant].projected:
             raise AttnvizError(
                 f"'{self.variant}' attends with the embeddings themselves: its heads have no keys "
@@ -158,6 +166,7 @@ NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word 
     "variant": ("variant", VARIANTS),
     "positions": ("kind of positions", POSITIONS),
     "dtype": ("dtype", DTYPES),
+    "scoring": ("kind of score", SCORINGS),
     "norm": ("place for the norm", NORMS),
     "activation": ("activation", ACTIVATIONS),
 }
@@ -167,7 +176,8 @@ def chosen_variant(settings: Settings) -> Variant:
     """The row of the variant, with what the settings override."""
     row = VARIANTS[settings.variant]
     overrides: dict[str, Any] = {
-        "scaled": settings.scale,
+        "additive": settings.scoring == "additive" or None,
+        "scaled": scaled(settings, additive=settings.scoring == "additive"),
         "causal": settings.causal,
         "window": settings.window,
         "heads": settings.heads,
@@ -180,6 +190,11 @@ def chosen_variant(settings: Settings) -> Variant:
     # Several heads, and one in a block, end in an output projection, unless nothing is projected.
     several = chosen.heads > 1 or settings.blocks
     return replace(chosen, joined=row.joined or (chosen.projected and several))
+
+
+def scaled(settings: Settings, *, additive: bool) -> bool | None:
+    """Whether scores are scaled, if that is said: additive ones are only when it is asked for."""
+    return False if additive and settings.scale is None else settings.scale
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:

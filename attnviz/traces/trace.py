@@ -33,6 +33,7 @@ class Projections:
     w_key: Float[Tensor, "*batch dim keys_out"] | None = None
     w_value: Float[Tensor, "*batch dim values_out"] | None = None
     w_out: Float[Tensor, "*batch joined context"] | None = None
+    w_score: Float[Tensor, "*batch out"] | None = None  # of additive scores
     b_query: Float[Tensor, "out"] | None = None
     b_key: Float[Tensor, "keys_out"] | None = None
     b_value: Float[Tensor, "values_out"] | None = None
@@ -89,6 +90,11 @@ class Layer:
         hidden: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
         mixing = self.weights.cells("mixing", head)
         return [query for query in hidden if not mixing.row(query).values.any()]
+
+    @property
+    def w_score(self) -> Tensor | None:
+        """What additive scores are weighed by; None where scores are products."""
+        return None if self.projections is None else self.projections.w_score
 
     @property
     def kv_heads(self) -> int:

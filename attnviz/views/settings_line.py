@@ -49,6 +49,7 @@ def _attention(trace: Trace) -> dict[str, str]:
     """What the variant does, once every option is heard."""
     variant = trace.variant
     return {
+        "scoring": "additive scores" if variant.additive else "",
         "scale": "scaled" if variant.scaled else "not scaled",
         "mask": _mask(trace),
         "window": f"window {variant.window}" if variant.window else "",

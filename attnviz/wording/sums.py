@@ -57,6 +57,25 @@ def dot(
     return _sum(left, added(terms, style), value, result, ends)
 
 
+def additive(
+    left: str,
+    weights: Numbers,
+    vectors: tuple[Numbers, Numbers],
+    result: float,
+    style: Style,
+    ends: Style,
+) -> Sum:
+    """`0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) = -0.14`"""
+    own, (query, key) = style.of(*weights), (style.of(*vector) for vector in vectors)
+    triples = list(zip(weights, *vectors, strict=True))
+    terms = [f"{own(by)}·tanh({_plus(query(one), key(other))})" for by, one, other in triples]
+    value = sum(
+        own.printed(by) * math.tanh(query.printed(one) + key.printed(other))
+        for by, one, other in triples
+    )
+    return _sum(left, added(terms, style), value, result, ends)
+
+
 def total(left: str, terms: Numbers, place: int, results: Numbers, style: Style) -> Sum:
     """`0.21 + 0.19 = 0.40`, one number of a vector"""
     written = style.of(*terms)

@@ -28,6 +28,9 @@ def scores(here: Scene) -> Iterator[Section]:
         yield from pair.score(here, here.asked.key)
         return
     compared = here.trace.variant.compared and layer.queries is not None
+    if layer.w_score is not None:
+        yield _additive_scores(here, layer.w_score)
+        return
     shapes = f"scores {here.size_of_weights}"
     if compared and layer.queries is not None and layer.keys is not None:
         keys = layer.keys.transpose(-2, -1)
@@ -42,6 +45,25 @@ def scores(here: Scene) -> Iterator[Section]:
         tex=r"S = Q K^\top" if compared else "",
         grids=here.scores("scores", "scores", AXES_NOTE),
         sums=sums.scores(here, layer) if compared else (),
+    )
+
+
+def _additive_scores(here: Scene, w_score: Tensor) -> Section:
+    layer = here.layer
+    assert layer.queries is not None
+    assert layer.keys is not None
+    made_of = f"queries {here.size(layer.queries)} + keys {here.size(layer.keys)}"
+    return Section(
+        number="5",
+        name="scores",
+        title="scores",
+        about="Each query is added to each key, and tanh keeps every number between -1 and 1. "
+        "Weighed by w_score they are added up: the larger the score, the better the two match.",
+        shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
+        formula="score = w_score · tanh(query + key)",
+        tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
+        grids=here.scores("scores", "scores", AXES_NOTE),
+        sums=sums.additive_scores(here, layer),
     )
 
 

@@ -38,7 +38,8 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
     (query,) = here.heads("query", layer.queries, queries, followed=True)
     (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys))
     (row,) = here.scores("scores", "scores")
-    lines = sums.scores(here, layer)
+    write = sums.scores if layer.w_score is None else sums.additive_scores
+    lines = write(here, layer)
     for place, (done, line) in enumerate(
         zip(_reveals(here, here.written_keys), lines, strict=True)
     ):

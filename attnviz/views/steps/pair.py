@@ -37,6 +37,12 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
             f"'{trace.variant.name}' attention compares no query with a key, and --key names one",
             "try --variant scaled, or leave --key out",
         )
+    if layer.w_score is not None:
+        raise AttnvizError(
+            "additive scores are no products of a query and a key, whose lengths and angle --key "
+            "shows",
+            "leave --key out; attnviz steps TEXT --query TOKEN --step scores writes them out",
+        )
     if layer.queries is None or layer.keys is None:
         raise AttnvizError(
             "the scores are given: there are no vectors of queries and keys to draw",

@@ -132,6 +132,21 @@ def scores(here: Scene, layer: Layer) -> Iterator[Sum]:
         yield sums.dot(left, query, other, results[key], here.style, ends)
 
 
+@_followed
+def additive_scores(here: Scene, layer: Layer) -> Iterator[Sum]:
+    queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
+    assert queries is not None
+    assert keys is not None
+    assert w_score is not None
+    weights = w_score.view(layer.heads, -1)
+    for head, key, left in _cells(here, "score", here.written_keys):
+        query, other = queries[head, here.followed].tolist(), keys[head, key].tolist()
+        results = here.row("scores", head)
+        ends = here.style.of(*results)
+        by = weights[head].tolist()
+        yield sums.additive(left, by, (query, other), results[key], here.style, ends)
+
+
 def divisors(here: Scene, layer: Layer) -> list[str]:
     """What scores are divided by, as it is written."""
     variant = here.trace.variant

@@ -111,11 +111,14 @@ def projections(here: Scene) -> Iterator[Section]:
         yield Section(number="3", name="projections", title="projections", about=_no_matrices(here))
         return
     makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
+    about = f"What a vector is multiplied with to become {makes}. " if makes else ""
+    if "w_score" in made_by:
+        about += "w_score weighs what a query and a key come to together. "
     yield Section(
         number="3",
         name="projections",
         title="projections",
-        about=f"What a vector is multiplied with to become {makes}. {_origin(here, made_by)}",
+        about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
         grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
         remarks=(count_of(made_by),),
