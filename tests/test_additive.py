@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
 
     told = " ".join(result.out.split())
     assert "additive scores · not scaled" in told
+    assert told.startswith("additive attention, step by step")
     assert "w_score weighs what a query and a key come to together." in told
     assert "score = w_score · tanh(query + key)" in told
     assert "Q Kᵀ" not in told
@@ -146,13 +148,14 @@ def test_seeds_are_scored_together_as_each_alone(attnviz: Attnviz) -> None:
 @pytest.mark.parametrize(
     ("contents", "settings", "problem"),
     [
-        ({"scores": [[1.0]], "w_score": [1.0]}, {}, "the scores are given"),
+        ({"scores": [[1.0]], "w_score": [1.0]}, {}, "the scores are given, and .w_score"),
+        ({"scores": [[1.0]]}, {"scoring": "additive"}, "the scores are given, and"),
         ({**GIVEN, "w_score": [1.0]}, {}, "'w_score' is 1, and 2 is wanted"),
         ({"w_score": np.ones(2), "embeddings": np.ones((2, 2))}, {"variant": "plain"}, "'plain'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
-    contents: dict[str, object], settings: dict[str, str], problem: str
+    contents: dict[str, object], settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(AttnvizError, match=f"^{problem}"):
         trace(None, given=matrices(contents), **settings)

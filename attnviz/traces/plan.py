@@ -218,14 +218,25 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
             "try --variant scaled, with --no-scale if need be",
         )
     if matrices.scores is not None:
-        why = "the scores are given, and need not be made of queries and keys"
-        _refuse_any(matrices, ("w_score",), why, "leave one of them out")
+        _refuse_additive(matrices, variant)
     if not variant.compared:
         _refuse_any(
             matrices,
             ("queries", "keys", "scores"),
             f"'{variant.name}' compares nothing",
             "try --variant causal",
+        )
+
+
+def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
+    """Scores that are given are made in no way."""
+    if variant.additive:
+        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
+        raise AttnvizError(
+            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
+            "leave one of them out",
+            about="w_score" if matrices.w_score is not None else "scoring",
+            file=matrices.source,
         )
 
 

@@ -97,6 +97,12 @@ class Layer:
         return None if self.projections is None else self.projections.w_score
 
     @property
+    def multiplied(self) -> bool:
+        """Whether scores are products of queries and keys: not given, and not additive."""
+        there = self.queries is not None and self.keys is not None
+        return there and "scores" not in self.given and self.w_score is None
+
+    @property
     def kv_heads(self) -> int:
         """How many heads of keys and values there are: of queries there may be more."""
         return self.values.shape[-3]

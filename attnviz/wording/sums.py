@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from attnviz.wording.numbers import Style
+from attnviz.wording.numbers import Style, exact_text
 
 Numbers = Sequence[float]
 
@@ -96,6 +96,7 @@ def mixture(
 ) -> Sum:
     """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
     right, values = _mixed(weights, vectors, bias, style, shares=shares)
+    values = values if weights else [0.0] * len(result)
     return _vector_sum(left, right, values, result, style)
 
 
@@ -132,18 +133,8 @@ def capped(
     """`50·tanh(1.31 / 50) = 1.31`, one of a row; the cap is exact as it is written."""
     written, ends = style.of(*values), style.of(*results)
     value = cap * math.tanh(written.printed(values[place]) / cap)
-    right = f"{exact(cap)}·tanh({written(values[place])} / {exact(cap)})"
+    right = f"{exact_text(cap)}·tanh({written(values[place])} / {exact_text(cap)})"
     return _sum(left, right, value, results[place], ends)
-
-
-def exact(number: float) -> str:
-    """A number that somebody chose, in as few digits as say it all.
-
-    >>> exact(50.0), exact(1.23456789)
-    ('50', '1.23456789')
-    """
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)
 
 
 def less(
@@ -267,17 +258,27 @@ def normed(
     left: str,
     numbers: Numbers,
     mean: float,
-    variance: float,
-    least: float,
+    spread: tuple[float, float],
     result: Numbers,
     style: Style,
+    learned: tuple[Numbers, Numbers] | None = None,
 ) -> Sum:
-    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`"""
-    written, middle, spread = style.of(*numbers), style.of(mean), style.of(variance)
+    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`
+
+    `spread` is the variance, and what is added to it. Where a gain and a shift are `learned`,
+    they follow number by number: `… · [1.10 0.90] + [0.10 0.00]`.
+    """
+    variance, least = spread
+    written, middle, wide = style.of(*numbers), style.of(mean), style.of(variance)
     less = _plus("", middle(-mean)).strip()
-    right = f"({vector_text(numbers, written)} {less}) / √({spread(variance)} + {least:g})"
-    centre, root = -middle.printed(-mean), math.sqrt(spread.printed(variance) + least)
+    right = f"({vector_text(numbers, written)} {less}) / √({wide(variance)} + {least:g})"
+    centre, root = -middle.printed(-mean), math.sqrt(wide.printed(variance) + least)
     values = [(written.printed(number) - centre) / root for number in numbers]
+    if learned is not None:
+        gain, shift = (style.of(*each) for each in learned)
+        right += f" · {vector_text(learned[0], gain)} + {vector_text(learned[1], shift)}"
+        pairs = zip(values, *learned, strict=True)
+        values = [each * gain.printed(by) + shift.printed(more) for each, by, more in pairs]
     return _vector_sum(left, right, values, result, style)
 
 
@@ -334,7 +335,9 @@ def _factor(number: str) -> str:
 
 
 def _joined(written: list[str], count: int) -> str:
-    """The terms that are written, and how many are not."""
+    """The terms that are written, and how many are not; a sum of nothing is 0."""
+    if not count:
+        return "0"
     if len(written) < count:
         written.insert(FIRST, f"… {count - len(written)} more …")
     return reduce(_plus, written[1:], written[0])
@@ -360,6 +363,8 @@ def _mixed(
     What a text comes to that leaves terms out, nobody can say, and it is not worked out.
     """
     shown = _shown(len(weights), style)
+    if not shown:
+        return "0", None
     pairs = [(weights[place], vectors[place]) for place in shown]
     ours = style if shares else style.of(*weights)
     theirs = style.of(*(number for _, vector in pairs for number in vector))

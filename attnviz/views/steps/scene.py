@@ -154,12 +154,14 @@ class Scene:
         rows = {row for head in self.shown_heads for row in self.layer.blind_rows(head)}
         return sorted(rows)
 
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self, *, by_key: bool) -> tuple[str, ...]:
         """What is not written out, if something is not."""
         keys, heads = len(self.keys), len(self.shown_heads)
         found = []
-        if len(self.written_keys) < keys and self.asked.key is None:
-            found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most")
+        if by_key and len(self.written_keys) < keys and self.asked.key is None:
+            several = len(self.written_heads) > 1
+            head = f" in head {self.written_heads[0]}" if several else ""
+            found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most{head}")
         if len(self.written_heads) < heads:
             found.append(f"written out: head 0 of {heads} (--head follows another)")
         return (*found, "--full writes out all") if found else ()

@@ -10,15 +10,17 @@ import numpy as np
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
-from attnviz.attention.block import EPSILON, Block, Residual
+from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
+from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.sums import Sum
 
 Sums = tuple[Sum, ...]
@@ -88,16 +90,25 @@ def _source(here: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
     row, asked = here.followed, here.asked.key
     if name == "query" or (layer.key_inputs is None and asked is None):
         return here.query_name, layer.inputs[row], row
-    weights = here.row("mixing", here.written_heads[0])
-    place = weights.index(max(weights)) if asked is None else asked
+    place = _key(here)
     read = layer.inputs if layer.key_inputs is None else layer.key_inputs
     return here.name(here.keys, place), read[place], place
+
+
+def _key(here: Scene) -> int:
+    """The key that is asked for; the followed token's own, or of others the one read most."""
+    if here.asked.key is not None:
+        return here.asked.key
+    if here.keys is here.trace.tokens:
+        return here.followed
+    weights = here.row("mixing", here.written_heads[0])
+    return weights.index(max(weights))
 
 
 @_followed
 def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.before_rotary is not None
-    key = here.followed if here.asked.key is None else here.asked.key
+    key = _key(here)
     kinds = (
         ("query", here.followed, layer.before_rotary.queries, layer.queries),
         ("key", key, layer.before_rotary.keys, layer.keys),
@@ -151,13 +162,13 @@ def divisors(here: Scene, layer: Layer) -> list[str]:
     """What scores are divided by, as it is written."""
     variant = here.trace.variant
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *([f"{variant.temperature:g}"] if variant.temperature != 1 else [])]
+    return [*root, *([exact_text(variant.temperature)] if variant.temperature != 1 else [])]
 
 
 @_followed
 def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
     variant = here.trace.variant
-    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * float(f"{variant.temperature:g}")
+    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * variant.temperature
     for head, key, left in _cells(here, "scaled", here.written_keys):
         values, results = here.row("scores", head), here.row("scaled scores", head)
         below = divisors(here, layer)
@@ -234,11 +245,11 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
 
 @_followed
 def dropout(here: Scene, layer: Layer) -> Iterator[Sum]:
-    kept = 1 / (1 - here.trace.variant.dropout)
+    kept, given = 1 / (1 - here.trace.variant.dropout), "kept" in layer.given
     for head, key, left in _cells(here, "kept", here.visible_keys):
         weight, result = here.row("weights", head)[key], here.row("mixing", head)[key]
-        factor = kept if result else 0.0
-        yield sums.product(left, weight, factor, result, here.style)
+        own = result / weight if given and weight else kept
+        yield sums.product(left, weight, own if result else 0.0, result, here.style)
 
 
 @_followed
@@ -280,24 +291,27 @@ def added(here: Scene, residual: Residual) -> Iterator[Sum]:
     both = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left = f"sum({here.query_name})"
     yield sums.vectors_added(left, both, residual.added[row].tolist(), here.style)
-    if residual.outputs is not residual.added:
-        yield from _normed(here, residual.added, residual.outputs)
+    post = here.layer.block is not None and here.layer.block.place == "post"
+    if residual.norm is not None and post:
+        yield from _normed(here, residual.added, residual.outputs, residual.norm)
 
 
 @_followed
-def normed(here: Scene, before: Tensor, after: Tensor) -> Iterator[Sum]:
-    yield from _normed(here, before, after)
+def normed(here: Scene, residual: Residual) -> Iterator[Sum]:
+    assert residual.norm is not None
+    yield from _normed(here, residual.inputs, residual.sublayer_inputs, residual.norm)
 
 
-def _normed(here: Scene, before: Tensor, after: Tensor) -> Iterator[Sum]:
-    """Learned gain and shift are 1 and 0 here, and are not written."""
+def _normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
+    """Mean and variance, and what is made with them; a gain of 1 and a shift of 0 not written."""
     vector, name, style = before[here.followed], here.query_name, here.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[here.followed].tolist()
     yield sums.mean(f"mean({name})", numbers, mean, style)
     yield sums.variance(f"variance({name})", numbers, mean, variance, style)
-    spread = EPSILON
-    yield sums.normed(f"normed({name})", numbers, mean, variance, spread, result, style)
+    own = (norm.gain.tolist(), norm.shift.tolist()) if learned(norm) else None
+    spread = (variance, EPSILON)
+    yield sums.normed(f"normed({name})", numbers, mean, spread, result, style, own)
 
 
 @_followed
