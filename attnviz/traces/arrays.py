@@ -97,16 +97,17 @@ def _refuse_uneven(name: str, level: list[Any], shape: list[int], source: str) -
     odd = next((place for place, each in enumerate(lengths) if each != lengths[0]), None)
     if odd is None:
         return
-    *parts, row = (int(each) + 1 for each in np.unravel_index(odd, tuple(shape)))
-    where = f"row {row} of {'part ' + '.'.join(map(str, parts)) + ' of ' if parts else ''}'{name}'"
+    place = tuple(int(each) for each in np.unravel_index(odd, tuple(shape)))
     first, here = lengths[0], lengths[odd]
     if first is None or here is None:
-        problem = f"{where}{in_file(source)} is {_kind(here)}, and row 1 is {_kind(first)}"
+        told = f"{_kind(here)} at {place_told(place)}, and {_kind(first)} before it"
+        problem = f"'{name}'{in_file(source)} has {told}"
     else:
-        inside = next((each for rows in level if rows for each in rows), 0)
+        inside = next(each for row in level for each in row)
         noun = "row" if isinstance(inside, list) else "number"
-        first_told = "none" if first == 0 else str(first)
-        problem = f"{where}{in_file(source)} has {counted(here, noun)}, and row 1 has {first_told}"
+        of = f"part {'.'.join(str(each + 1) for each in place[:-1])} of " if place[1:] else ""
+        where = f"row {place[-1] + 1} of {of}'{name}'{in_file(source)}"
+        problem = f"{where} has {counted(here, noun)}, and row 1 has {first}"
     raise _refused(name, problem, "every row needs as many numbers as the others", source)
 
 

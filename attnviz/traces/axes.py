@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.fitting import SHARED_OUT, in_file
+from attnviz.traces.parts import GIVEN, Part
 from attnviz.traces.readings import HEAD, ITEM, SPREAD, Axes
 from attnviz.wording.words import counted, listed
-
-if TYPE_CHECKING:
-    from attnviz.traces.parts import Part
 
 NAME = "axes"
 MEANT = {  # what a word may stand for, the first of which is a side of the array
@@ -36,6 +34,8 @@ MEANT = {  # what a word may stand for, the first of which is a side of the arra
     ),
     "dim": ("dim", "context", "width", "head_value"),
 }
+OWN = [side for part in GIVEN.values() for side in part.sides.split()]
+KNOWN = tuple(dict.fromkeys([ITEM, *OWN, *MEANT]))
 
 
 def separated(contents: Mapping[str, Any], source: str) -> tuple[dict[str, Any], dict[str, Axes]]:
@@ -49,48 +49,38 @@ def separated(contents: Mapping[str, Any], source: str) -> tuple[dict[str, Any],
 
 
 def said(
-    parts: Mapping[str, Part], shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes],
-    source: str,
-) -> dict[str, Axes]:  # fmt: skip
+    shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes], source: str
+) -> dict[str, Axes]:
     """The sides of each array that they are named of."""
     found: dict[str, Axes] = {}
-    for_all = axes.get("")
+    for_all = axes.get("", ())
     for name, shape in shapes.items() if for_all else ():
-        sides = _sides(parts[name], for_all or ())
-        if len(sides) == len(shape) and _complete(parts[name], sides):
+        sides = _sides(GIVEN[name], for_all)
+        if len(sides) == len(shape) and _complete(GIVEN[name], sides):
             found[name] = sides
     if for_all and not found:
-        raise _refused(
-            f"'{NAME}'{in_file(source)} names {listed(for_all)}, which are the sides of nothing "
-            "that is given", "write axes.queries = […] for one matrix", source,
-        )  # fmt: skip
-    return found | {
-        name: _of_one(name, each, parts, shapes, source) for name, each in axes.items() if name
-    }
+        problem = (
+            f"'{NAME}'{in_file(source)} names {listed(for_all)}: nothing given has these sides"
+        )
+        raise _refused(problem, f"name the sides of one matrix: {NAME}.queries = […]", source)
+    own = {name: words for name, words in axes.items() if name}
+    return found | {name: _of_one(name, words, shapes, source) for name, words in own.items()}
 
 
-def _of_one(
-    name: str, words: Axes, parts: Mapping[str, Part], shapes: Mapping[str, Sequence[int]],
-    source: str,
-) -> Axes:  # fmt: skip
+def _of_one(name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source: str) -> Axes:
+    """The sides that are named of one array, if they are its own."""
+    called = f"'{NAME}.{name}'{in_file(source)}"
     if name not in shapes:
-        error = unknown("matrix", name, shapes, about=NAME)
-        raise _refused(f"{error}, whose {NAME} are named{in_file(source)}", error.hint, source)
-    part, shape = parts[name], shapes[name]
+        error = unknown("matrix", name, shapes)
+        raise _refused(f"{called} names the sides of nothing that is given", error.hint, source)
+    part, shape = GIVEN[name], shapes[name]
     sides = _sides(part, words)
     if not _complete(part, sides):
-        raise _refused(
-            f"'{NAME}.{name}'{in_file(source)} names {listed(words)}",
-            f"'{name}' has the sides {', '.join(part.axes)}, and may have {ITEM}",
-            source,
-        )
+        hint = f"the sides of '{name}' are {listed(part.axes)}; a batch has {ITEM}, too"
+        raise _refused(f"{called} names {listed(words)}", hint, source)
     if len(sides) != len(shape):
-        raise _refused(
-            f"'{NAME}.{name}'{in_file(source)} names {counted(len(sides), 'side')}, and '{name}' "
-            f"has {len(shape)}",
-            "name every side once",
-            source,
-        )
+        problem = f"{called} names {counted(len(sides), 'side')}, and '{name}' has {len(shape)}"
+        raise _refused(problem, "name every side once", source)
     return sides
 
 
@@ -133,6 +123,10 @@ def _words(name: str, value: Any, source: str) -> Axes:
             'name every side: ["item", "head", "token", "width"]',
             source,
         )
+    for each in words:
+        if each not in KNOWN:
+            error = unknown("side", each, KNOWN)
+            raise _refused(f"{error} of a matrix{in_file(source)}", error.hint, source)
     return tuple(words)
 
 

@@ -172,7 +172,7 @@ def _told_apart(
 ) -> Matrices:
     """With the arrays, once it is known what their sides count; one item, if they are a batch."""
     shapes = {name: each.shape for name, each in arrays.items()}
-    named = said(GIVEN, shapes, axes, blank.source)
+    named = said(shapes, axes, blank.source)
     sided = [
         Sided(name, GIVEN[name], shape, (named[name],))
         if name in named
@@ -329,7 +329,7 @@ def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
     value = contents["vocabulary"]
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iuf":
         value = value.item()  # safetensors has floats alone
-    if isinstance(value, bool) or value != value or not _is_count(value):
+    if isinstance(value, bool) or not _is_count(value):
         raise AttnvizError(
             f"'vocabulary'{in_file(source)} is no number of ids",
             "give a whole number: 20000",

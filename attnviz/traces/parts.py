@@ -69,7 +69,8 @@ def _ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def _positions(trace: Trace, layer: Layer) -> Tensor | None:
-    added = trace.positions in ("sinusoidal", "learned") and layer.layer == 0
+    first = layer.layer == 0 and layer.memory is None
+    added = trace.positions in ("sinusoidal", "learned") and first
     return layer.entering - trace.embeddings if added else None
 
 
@@ -308,12 +309,6 @@ OF_ATTENTION = (  # in the order of the path
         step="context",
         show="context",
     ),
-    Part(
-        "weights over the memory",
-        "head token key",
-        lambda trace, layer: layer.cross.attended.weights if layer.cross else None,
-        step="cross-softmax",
-    ),
 )
 
 
@@ -404,15 +399,52 @@ OF_RESIDUAL = (
     ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
     ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
+SUBLAYERS = ("attention", "cross", "feed_forward")
 
 PARTS = (*OF_ATTENTION, *OF_BLOCK)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
-EXPECTED = {part.step: part for part in PARTS if part.step}
+STEPS = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
 GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", "axes", *GIVEN)  # of a file of matrices
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
+
+
+def _of_cross(part: Part) -> Part:
+    """The same part of the attention to a second sentence."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        return None if layer.cross is None else part.find(trace, layer.cross)
+
+    return Part(f"{part.words}, of the attention to the memory", part.sides, found)
+
+
+def _of_residual(sublayer: str, part: ResidualPart) -> Part:
+    """A part of the residual of one sub-layer of a block, where there is one."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        residual = None if layer.block is None else layer.block.residuals.get(sublayer)
+        return None if residual is None else part.find(residual)
+
+    return Part(f"{part.words}, of {sublayer}", part.sides, found)
+
+
+OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
+EXPECTED = {  # what an example may expect: steps, those of cross-attention, what a block holds
+    **STEPS,
+    **{
+        f"cross-{part.step}": _of_cross(part)
+        for part in OF_ATTENTION
+        if part.step and part.step not in OF_SENTENCE
+    },
+    **{f"block.{part.data}": part for part in OF_BLOCK if part.data},
+    **{
+        f"block.{sublayer}.{part.data}": _of_residual(sublayer, part)
+        for sublayer in SUBLAYERS
+        for part in OF_RESIDUAL
+    },
+}
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:

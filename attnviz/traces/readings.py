@@ -50,14 +50,16 @@ class Sided:
         return found
 
     def allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Whether a reading has no more batch, and no more heads, than there may be."""
+        """Whether a reading has a side for items, or for heads, only where there may be one."""
+        free = (1,) if self.part.spreads else ()
         sides = zip(axes, self.shape, strict=True)
-        return all(size == 1 or side not in LEADING or side in leading for side, size in sides)
+        return all(size in free or side not in LEADING or side in leading for side, size in sides)
 
     def essence(self, axes: Axes) -> Axes:
-        """A reading without sides of 1 in front, which change nothing."""
+        """A reading without sides of 1 that change nothing."""
+        empty = SPREAD if self.part.spreads else LEADING
         sides = zip(axes, self.shape, strict=True)
-        return tuple(side for side, size in sides if size > 1 or side not in LEADING)
+        return tuple(side for side, size in sides if size > 1 or side not in empty)
 
 
 def possible(part: Part, ndim: int) -> tuple[Axes, ...]:
@@ -186,7 +188,7 @@ def _ambiguous(arrays: Sequence[Sided], found: Sequence[Readings], source: str) 
     names = " or ".join(f"axes.{each.name} = {_listed(axes)}" for axes in readings[:MOST_TOLD])
     return AttnvizError(
         f"'{each.name}'{in_file(source)} is {shape_text(each.shape)}, which may be {told}",
-        f"say which in the file: {names}{_shorter(each, readings)}",
+        f"say which in the file: {names}{_shorter(found, each)}",
         about=each.name,
         file=source,
     )
@@ -197,14 +199,15 @@ def _essences(each: Sided, found: Iterable[Readings]) -> dict[Axes, Axes]:
     return {each.essence(readings[each.name]): readings[each.name] for readings in found}
 
 
-def _shorter(each: Sided, readings: Sequence[Axes]) -> str:
+def _shorter(found: Sequence[Readings], each: Sided) -> str:
     """What an option would say, where it is enough."""
-    items = [ITEM in axes for axes in readings]
-    heads = [HEAD in axes for axes in readings]
-    if len(readings) != 2 or items == heads or True in (all(items), all(heads)):
+    items, heads = (
+        [all_ for all_ in found if any(side in axes for axes in all_.values())] for side in LEADING
+    )
+    if len(found) != 2 or len(items) != 1 or len(heads) != 1 or items == heads:
         return ""
-    by_head = readings[heads.index(True)]
-    return f"; or give --item 1, or --heads {each.shape[by_head.index(HEAD)]}"
+    axes = heads[0][each.name]
+    return f"; or give --item 1, or --heads {each.shape[axes.index(HEAD)]}" if HEAD in axes else ""
 
 
 def _told(axes: Axes, shape: Sequence[int]) -> str:

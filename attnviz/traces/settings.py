@@ -28,6 +28,7 @@ LARGEST_DIM = 65_536
 MOST_LAYERS = 1000
 CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1
+LARGEST_WINDOW = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ class Settings:
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
         _refuse_beyond("kv_heads", self.kv_heads, 1, LARGEST_DIM)
         _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
-        _refuse_beyond("window", self.window, 1, None)
+        _refuse_beyond("window", self.window, 1, LARGEST_WINDOW if (self.window or 0) > 0 else None)
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
         _refuse_beyond("item", self.item, 1, None)
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)

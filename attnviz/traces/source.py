@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.foreseen import memory_of
-from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -117,7 +118,15 @@ def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors
     """A vector for each token: given, from the file that the settings name, or drawn."""
     settings = source.settings
     found = source.matrices.embeddings if source.vectors is None else source.vectors
-    dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
+    known = source.matrices.sizes.get("dim")
+    dim = known if found is None else found.shape[1]
+    if known not in (None, dim):
+        raise AttnvizError(
+            f"the embeddings are {dim} wide, and '{source.matrices.source}' is for a width of "
+            f"{known}",
+            "give a row for each number of an embedding",
+            file=source.matrices.source,
+        )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
             f"--dim is {settings.dim}, and the embeddings are {dim} wide",
@@ -125,6 +134,8 @@ def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors
         )
     if found is None:
         return (seeds or source.seeds).embed(tokens.ids, dim or settings.width)
+    where = settings.embeddings or source.matrices.source
+    held("embeddings", found, torch.empty(0, dtype=getattr(torch, settings.dtype)), where)
     return found
 
 

@@ -14,7 +14,7 @@ from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Origin
+from attnviz.traces.origin import Drawn, Origin
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.weights import InMemory, Weights, mask_of
@@ -186,6 +186,11 @@ class Trace(Showable):
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
         return None if self.tokenizer == GIVEN else self.tokens.text
+
+    @property
+    def items(self) -> int:
+        """How many there are in the batch that it is one of."""
+        return 1 if isinstance(self.origin, Drawn) else self.origin.matrices.items
 
     @property
     def attentions(self) -> tuple[Layer, ...]:

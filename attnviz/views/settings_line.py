@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnviz.attention.choices import Place
-from attnviz.traces.origin import Given, Origin
+from attnviz.traces.origin import Drawn, Given, Origin
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
@@ -23,6 +23,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_shape(trace),
         **_attention(trace),
         **_origin(trace.origin),
+        "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
@@ -34,7 +35,7 @@ def _shape(trace: Trace) -> dict[str, str]:
     several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
+        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
         "kv_heads": _kv_heads(first),
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
@@ -44,6 +45,13 @@ def _kv_heads(layer: Layer) -> str:
     """How many there are of keys and values, where heads share them."""
     few = layer.kv_heads < layer.heads
     return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
+
+
+def _unjoined(trace: Trace) -> str:
+    """Heads that are projected have a last matrix, but for those that are given without it."""
+    last = getattr(trace.layers[0].projections, "w_out", None)
+    expected = trace.layers[0].heads > 1 and trace.variant.projected
+    return " joined without w_out" if expected and last is None else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
@@ -92,6 +100,13 @@ def _mask(trace: Trace) -> str:
     return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
+def _item(trace: Trace) -> str:
+    """Which of a batch it is."""
+    if isinstance(trace.origin, Drawn) or trace.items == 1:
+        return ""
+    return f"item {trace.origin.matrices.item} of {trace.items}"
+
+
 def _origin(origin: Origin) -> dict[str, str]:
     """Files, and the seed of what is drawn."""
     settings = origin.settings
@@ -100,6 +115,5 @@ def _origin(origin: Origin) -> dict[str, str]:
     return {
         "embeddings": f"embeddings of {vectors}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
-        "item": f"item {settings.item}" if settings.item else "",
         "seed": f"seed {settings.seed}",
     }

@@ -352,7 +352,8 @@ def context(here: Scene) -> Iterator[Section]:
     grids = here.heads("context vectors", contexts, rows, followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
-        about += " The heads' vectors then stand side by side."
+        about += " The heads' vectors then stand side by side"
+        about += "." if _last_matrix(here) else ", and no matrix mixes them."
         grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
     last = _last_matrix(here)
     if last:
