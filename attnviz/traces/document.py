@@ -129,7 +129,7 @@ def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("item", "items", "heads", "tokens", "key_tokens", "vocabulary")
+        facts = ("item", "items", "heads", "kv_heads", "tokens", "key_tokens", "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }

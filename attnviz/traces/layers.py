@@ -24,8 +24,8 @@ from attnviz.vectors import positions
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
-Keys = Float[Tensor, "*batch head key key_width"]
-Values = Float[Tensor, "*batch head key value_width"]
+Keys = Float[Tensor, "*batch group key key_width"]
+Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
@@ -73,7 +73,7 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     attended = _attended(plan, stream, inputs, scored, values)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
-        _refuse_overflow(context)
+        _refuse_overflow(context, "context vectors")
     return Layer(
         layer=number,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
@@ -101,13 +101,14 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         values,
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        soft_cap=plan.variant.soft_cap,
         bias=scored.bias,
         mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
     )
-    _refuse_overflow(attended.scaled_scores)
+    _refuse_overflow(attended.scaled_scores, "scores")
     return attended
 
 
@@ -119,9 +120,10 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
     if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
         before = BeforeRotary(queries, keys)
         queries, keys = _turned(plan, queries), _turned(plan, keys)
-    scores = _scores(plan.matrices, queries, keys)
+    of_scores = _weighed_by(plan, stream, queries)
+    scores = _scores(plan.matrices, queries, keys, of_scores.get("w_score"))
     return Scored(
-        made_by=of_queries | of_keys,
+        made_by=of_queries | of_keys | of_scores,
         before_rotary=before,
         queries=queries,
         keys=keys,
@@ -148,7 +150,7 @@ def _made(
     Without a comparison queries and keys are 0, so every score is. None is what the scores,
     being given, need not be made of.
     """
-    given, heads = plan.matrices, plan.variant.heads
+    given, heads = plan.matrices, plan.heads_of(name)
     found: Tensor | None = getattr(given, _PLURALS[name])
     if found is not None or (name != "value" and given.scores is not None):
         return found, {}
@@ -207,6 +209,8 @@ def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     hidden = block.hidden(normed, parameters)
     fed = block.feed_forward(hidden, parameters)
     last = block.residual(outputs, normed, fed, norm, place)
+    if plan.blunder is None:
+        _refuse_overflow(last.outputs, "outputs of a block")
     return replace(own, cross=cross, block=Block(place, first, crossed, last, hidden, parameters))
 
 
@@ -257,7 +261,21 @@ def _stream(number: int, own: bool) -> str:
     return layer if own else f"{layer}cross "
 
 
-def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scores:
+def _weighed_by(plan: Plan, stream: str, queries: Queries | None) -> Named:
+    """What additive scores are weighed by, given or drawn, for all heads side by side."""
+    if not plan.variant.additive or queries is None:
+        return {}
+    given = plan.matrices.w_score
+    if given is None:
+        heads, _, width = queries.shape[-3:]
+        drawn = plan.drawn(f"{stream}w_score", width, heads, queries)
+        given = drawn.transpose(-2, -1).flatten(-2)
+    return {"w_score": given}
+
+
+def _scores(
+    given: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
+) -> Scores:
     if given.scores is not None:
         return given.scores
     assert queries is not None
@@ -267,7 +285,10 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
             f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
             "give both, or matrices that make them as wide as each other",
         )
-    return arithmetic.similarity(queries, keys)
+    of_heads = arithmetic.of_heads(keys, queries.shape[-3])
+    if w_score is not None:
+        return arithmetic.additive_similarity(queries, of_heads, w_score)
+    return arithmetic.similarity(queries, of_heads)
 
 
 def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:
@@ -309,12 +330,14 @@ def _joined(
     return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
-def _refuse_overflow(numbers: Tensor) -> None:
+def _refuse_overflow(numbers: Tensor, name: str) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
     if not numbers.isfinite().all():
         dtype = str(numbers.dtype).removeprefix("torch.")
         raise AttnvizError(
-            f"the scores are too large for {dtype}, whose largest number is "
+            f"the {name} are too large for {dtype}, whose largest number is "
             f"{torch.finfo(numbers.dtype).max:.2g}",
-            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
+            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64"
+            if name == "scores"
+            else "try smaller numbers, or --dtype float64",
         )

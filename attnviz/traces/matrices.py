@@ -16,7 +16,17 @@ from attnviz.traces.arrays import Numbers, array, place_told
 from attnviz.traces.axes import said, separated
 from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES
-from attnviz.traces.readings import HEAD, ITEM, Axes, Readings, Sided, nearest, possible, read
+from attnviz.traces.readings import (
+    GROUP,
+    HEAD,
+    ITEM,
+    Axes,
+    Readings,
+    Sided,
+    nearest,
+    possible,
+    read,
+)
 
 YES_OR_NO = ("visible", "hidden")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
@@ -30,6 +40,7 @@ class Matrices:
     item: int = 1
     items: int = 1  # how many the file holds
     heads: int | None = None  # how many there are, where matrices of each stand side by side
+    kv_heads: int | None = None  # and of those that make keys and values
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
     vocabulary: int | None = None  # how many ids there are
@@ -37,6 +48,7 @@ class Matrices:
     w_query: Tensor | None = None
     w_key: Tensor | None = None
     w_value: Tensor | None = None
+    w_score: Tensor | None = None
     w_out: Tensor | None = None
     b_query: Tensor | None = None
     b_key: Tensor | None = None
@@ -79,6 +91,8 @@ class Matrices:
             found = dict(zip(sides_of(SIDES[name], tensor), tensor.shape, strict=True)) | found
         if self.heads is not None:
             found.setdefault(HEAD, self.heads)
+        if self.kv_heads is not None:
+            found.setdefault(GROUP, self.kv_heads)
         return {side: count for side, (count, _) in self.counts.items()} | found
 
     @property
@@ -173,7 +187,7 @@ def _told_apart(
         readings = nearest(sided, counts)
     sizes = {**_sizes(sided, readings), **counts}
     arranged = {name: _arranged(arrays[name], readings[name], name, sizes) for name in arrays}
-    return _of_item(arranged, readings, item, replace(blank, heads=_by_head(readings, sizes)))
+    return _of_item(arranged, readings, item, _with_heads(blank, readings, sizes))
 
 
 def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
@@ -183,11 +197,16 @@ def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
     return found
 
 
-def _by_head(readings: Readings, sizes: Mapping[str, int]) -> int | None:
-    """How many heads there are, where a matrix for each says it that is one of all then."""
-    own = SHARED_OUT.keys()
-    several = any(HEAD in axes and own & {*SIDES[name].split()} for name, axes in readings.items())
-    return sizes[HEAD] if several else None
+def _with_heads(blank: Matrices, readings: Readings, sizes: Mapping[str, int]) -> Matrices:
+    """With how many heads there are, where a matrix for each says it that is one of all then."""
+    several = [GIVEN[name] for name, axes in readings.items() if HEAD in axes]
+    side_by_side = [part for part in several if HEAD not in part.axes]
+    grouped = [part.grouped for part in side_by_side]
+    return replace(
+        blank,
+        heads=None if all(grouped) else sizes.get(HEAD),
+        kv_heads=sizes.get(GROUP) if any(grouped) else None,
+    )
 
 
 def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -> Numbers:
@@ -195,7 +214,7 @@ def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -
 
     Matrices of each head stand side by side, and a mask for all queries is written out.
     """
-    spreads, own = GIVEN[name].spreads, SIDES[name].split()
+    spreads, own = GIVEN[name].spreads, GIVEN[name].axes
     before = (ITEM, HEAD) if spreads and HEAD not in own else (ITEM,)
     target = [side for side in before if side in axes]
     for side in own:

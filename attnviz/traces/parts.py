@@ -42,6 +42,16 @@ class Part:
     spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
     hides: bool = False  # whether −∞ may stand in it
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Its sides in the words of a file, in which heads of keys and values are heads."""
+        return tuple("head" if side == "group" else side for side in self.sides.split())
+
+    @property
+    def grouped(self) -> bool:
+        """Whether its heads are those of keys and values, that there may be fewer of."""
+        return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
+
 
 def _matrix(name: str, sides: str, words: str) -> Part:
     """A matrix or a bias of the attention, which has one name everywhere."""
@@ -82,7 +92,7 @@ def _joined(trace: Trace, layer: Layer) -> Tensor | None:
 
 def _weighted(trace: Trace, layer: Layer) -> Tensor:
     """What each key hands to each query."""
-    return layer.attended.mixing[..., None] * layer.values[:, None]
+    return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def _mixed_by(kind: str) -> Find:
@@ -114,11 +124,12 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
-    _matrix("w_key", "dim query_width", "the matrix that makes keys"),
+    _matrix("w_key", "dim key_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
-    _matrix("w_out", "value_width context", "the matrix that joins the heads"),
+    _matrix("w_score", "query_width", "what additive scores are weighed by"),
+    _matrix("w_out", "joined_width context", "the matrix that joins the heads"),
     _matrix("b_query", "query_width", "what is added to queries"),
-    _matrix("b_key", "query_width", "what is added to keys"),
+    _matrix("b_key", "key_width", "what is added to keys"),
     _matrix("b_value", "value_width", "what is added to values"),
     _matrix("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", _positions, step="positions"),
@@ -133,7 +144,7 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys",
-        "head key width",
+        "group key width",
         lambda trace, layer: layer.keys,
         data="keys",
         show="keys",
@@ -147,15 +158,15 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys before rotary",
-        "head key width",
+        "group key width",
         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
         data="keys_before_rotary",
     ),
     Part("queries", "head token width", _unturned("queries"), step="queries"),
-    Part("keys", "head key width", _unturned("keys"), step="keys"),
+    Part("keys", "group key width", _unturned("keys"), step="keys"),
     Part(
         "values",
-        "head key head_value",
+        "group key head_value",
         lambda trace, layer: layer.values,
         data="values",
         step="values",
@@ -163,7 +174,7 @@ OF_ATTENTION = (  # in the order of the path
         given="values",
     ),
     Part("queries, turned", "head token width", _turned("queries"), step="rotary-queries"),
-    Part("keys, turned", "head key width", _turned("keys"), step="rotary-keys"),
+    Part("keys, turned", "group key width", _turned("keys"), step="rotary-keys"),
     Part(
         "scores",
         "head token key",
@@ -182,6 +193,14 @@ OF_ATTENTION = (  # in the order of the path
         step="scaling",
         show="scaled",
         stage="scaled scores",
+    ),
+    Part(
+        "capped scores",
+        "head token key",
+        lambda trace, layer: layer.attended.capped_scores,
+        data="capped_scores",
+        step="soft-cap",
+        stage="capped scores",
     ),
     Part(
         "what a distance adds to scores",
@@ -281,7 +300,7 @@ OF_ATTENTION = (  # in the order of the path
         data="contexts",
         step="heads",
     ),
-    Part("joined heads", "token value_width", _joined, step="joined"),
+    Part("joined heads", "token joined_width", _joined, step="joined"),
     Part(
         "context vectors",
         "token context",

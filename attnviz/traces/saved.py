@@ -41,7 +41,17 @@ from attnviz.vectors.arrays import numpy_arrays
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 MAY_LACK = ("gain", "shift")  # of a block without a norm
-PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
+PROJECTIONS = (
+    "w_query",
+    "w_key",
+    "w_value",
+    "w_score",
+    "w_out",
+    "b_query",
+    "b_key",
+    "b_value",
+    "b_out",
+)
 
 Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")
@@ -251,7 +261,7 @@ class _Reader:
             for name in ("tokens", "key_tokens")
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        rest["heads"] = facts.get("heads")
+        rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         return Matrices(**rest, **named, **tensors)
 
 
@@ -280,6 +290,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     return Attended(
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
+        capped_scores=found.get("capped_scores"),
         bias=found.get("bias"),
         mask=found.get("mask"),
         weights=weights,
