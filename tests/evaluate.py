@@ -19,14 +19,35 @@ from typing import Any
 
 import numpy as np
 
-from tests.intervals import Interval, arccos, cos, exp, gelu, printed, relu, root, sin
+from tests.intervals import (
+    Interval,
+    arccos,
+    cos,
+    exp,
+    gelu,
+    gelu_tanh,
+    printed,
+    relu,
+    root,
+    sin,
+    tanh,
+)
 
 Words = deque[str]
 
 # NumPy's, for they spread an operation on numbers over vectors.
 SUMS = {"+": np.add, "-": np.subtract}
 PRODUCTS = {"·": np.multiply, "/": np.divide}
-FUNCTIONS = {"arccos": arccos, "exp": exp, "cos": cos, "sin": sin, "relu": relu, "gelu": gelu}
+FUNCTIONS = {
+    "arccos": arccos,
+    "exp": exp,
+    "cos": cos,
+    "sin": sin,
+    "tanh": tanh,
+    "relu": relu,
+    "gelu_tanh": gelu_tanh,  # before the name that it begins with
+    "gelu": gelu,
+}
 
 SIGN = re.compile(r" ([=≈]) (?=[^=≈]*$)")
 VECTOR = r"\[[^\[\]]+\]"

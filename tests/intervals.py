@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 LOWEST = -0.7518  # gelu falls until here, and rises from here
+LOWEST_BY_TANH = -0.7525
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ def exp(number: Interval) -> Interval:
     return number.map(math.exp)
 
 
+def tanh(number: Interval) -> Interval:
+    return number.map(math.tanh)
+
+
 def arccos(number: Interval) -> Interval:
     return number.map(lambda value: math.acos(min(max(value, -1.0), 1.0)))
 
@@ -87,9 +92,18 @@ def relu(number: Interval) -> Interval:
 
 
 def gelu(number: Interval) -> Interval:
-    made = number.map(_gelu)
-    dips = number.low < LOWEST < number.high
-    return replace(made, low=_gelu(LOWEST)) if dips else made
+    return _dipping(number, _gelu, LOWEST)
+
+
+def gelu_tanh(number: Interval) -> Interval:
+    return _dipping(number, _gelu_tanh, LOWEST_BY_TANH)
+
+
+def _dipping(number: Interval, function: Callable[[float], float], lowest: float) -> Interval:
+    """Of a function that falls until some place, and rises from there."""
+    made = number.map(function)
+    dips = number.low < lowest < number.high
+    return replace(made, low=function(lowest)) if dips else made
 
 
 def _wave(function: Callable[[float], float], angle: Interval) -> Interval:
@@ -101,3 +115,8 @@ def _wave(function: Callable[[float], float], angle: Interval) -> Interval:
 
 def _gelu(value: float) -> float:
     return value * (1 + math.erf(value / math.sqrt(2))) / 2
+
+
+def _gelu_tanh(value: float) -> float:
+    bent = math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
+    return value * (1 + math.tanh(bent)) / 2

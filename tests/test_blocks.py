@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,9 +15,16 @@ from attnviz.attention import block
 from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
+from tests.conftest import Attnviz
 
 TEXT, OTHER = "I am learning this", "You are teaching that today"
-KINDS = [(norm, activation) for norm in NORMS for activation in ACTIVATIONS]
+KINDS = [(norm, activation) for norm in NORMS if norm != "none" for activation in ACTIVATIONS]
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {  # torch's
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+    "gelu-tanh": partial(nn.functional.gelu, approximate="tanh"),
+}
 
 
 def projections_into(theirs: nn.MultiheadAttention, layer: Layer) -> None:
@@ -54,7 +64,7 @@ def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None)
             layer.heads,
             32,
             dropout=0.0,
-            activation=activation,
+            activation=FUNCTIONS[activation],
             batch_first=True,
             norm_first=norm == "pre",
         ).eval()
@@ -88,7 +98,13 @@ def test_layers_with_memory_agree_with_torchs_decoder(norm: str, activation: str
     assert layer.block is not None
     assert layer.cross.memory is not None
     theirs = nn.TransformerDecoderLayer(
-        8, 2, 32, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre"
+        8,
+        2,
+        32,
+        dropout=0.0,
+        activation=FUNCTIONS[activation],
+        batch_first=True,
+        norm_first=norm == "pre",
     ).eval()
 
     with torch.no_grad():
@@ -155,7 +171,7 @@ def test_layer_norm_of_one_and_three() -> None:
 def test_activations_are_torchs(name: Activation) -> None:
     numbers = torch.linspace(-4, 4, 50)
 
-    assert_close(block.FUNCTIONS[name](numbers), getattr(nn.functional, name)(numbers))
+    assert_close(block.FUNCTIONS[name](numbers), FUNCTIONS[name](numbers))
 
 
 def test_every_activation_of_the_settings_is_there() -> None:
@@ -167,6 +183,27 @@ def test_a_post_norm_block_hands_on_vectors_of_mean_0_and_variance_1() -> None:
 
     assert_close(outputs.mean(-1), torch.zeros(4), atol=1e-5, rtol=0)
     assert_close(outputs.var(-1, correction=0), torch.ones(4), atol=1e-3, rtol=0)
+
+
+def test_a_block_without_a_norm_only_adds() -> None:
+    made = trace(TEXT, layers=2, norm="none", memory=OTHER, activation="gelu")
+    for layer in made.layers:
+        assert layer.block is not None
+        for residual in layer.block.residuals.values():
+            assert residual.norm is None
+            assert torch.equal(residual.sublayer_inputs, residual.inputs)
+            assert_close(residual.outputs, residual.inputs + residual.sublayer_outputs)
+
+
+def test_steps_of_a_block_without_a_norm_speak_of_none(attnviz: Attnviz) -> None:
+    walk = attnviz("steps", TEXT, "--layers", "1", "--norm", "none", "--query", "am").out
+
+    assert "1 layer (no norm)" in " ".join(walk.split())
+    assert "outputs = x + f(x)" in walk
+    assert "11 add   inputs" in walk
+    assert not {"LayerNorm", "gain", "normed"} & {*walk.replace("(", " ").split()}
+    # 3 matrices and w_out, 8 × 8 each; 8 × 32 + 32 + 32 × 8 + 8: and no gains and shifts.
+    assert f"in all this layer has {4 * 64 + 552} numbers to learn" in walk
 
 
 @pytest.mark.parametrize("name", ["plain", "average"])

@@ -31,9 +31,16 @@ KINDS: dict[str, dict[str, Any]] = {
     "causal": {"variant": "causal"},
     "multi-head": {"variant": "multi-head"},
     "rotary": {"variant": "multi-head", "positions": "rotary"},
+    "rotary by halves": {"variant": "causal", "positions": "rotary-halves", "position_base": 100.0},
     "alibi": {"variant": "multi-head", "positions": "alibi"},
     "dropout": {"variant": "causal", "dropout": 0.25},
     "blocks": {"variant": "multi-head", "layers": 2, "norm": "pre", "activation": "gelu"},
+    "blocks without a norm": {
+        "variant": "causal",
+        "layers": 2,
+        "norm": "none",
+        "activation": "gelu-tanh",
+    },
     "blocks with memory": {"variant": "multi-head", "layers": 2, "memory": "you"},
 }
 BATCHES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
@@ -167,7 +174,7 @@ def test_a_batch_is_scored_as_each_item_alone(
 
     def logits(inputs: Tensor) -> Tensor:
         scored = score(plan, "", inputs, inputs, own=True)
-        return arithmetic.biased(scored.scores, scored.bias)
+        return arithmetic.plus(scored.scores, scored.bias)
 
     def keys(inputs: Tensor) -> Tensor:
         found = score(plan, "", inputs, inputs, own=True).keys

@@ -12,8 +12,10 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
+from attnviz.traces.settings import TURNED, Positions
 from attnviz.vectors import positions
 from attnviz.vectors.drawn import Seeds
+from tests.conftest import Attnviz
 
 
 def test_sinusoidal_positions_are_the_papers() -> None:
@@ -89,9 +91,63 @@ def test_rotary_turns_queries_and_keys_of_a_run_and_no_values() -> None:
     assert layer.attended.bias is None
 
 
-def test_rotary_needs_pairs() -> None:
+@given(
+    seed=st.integers(0, 99),
+    tokens=st.integers(1, 9),
+    pairs=st.integers(1, 5),
+    base=st.sampled_from([1.0, 100.0, 10_000.0, 500_000.0]),
+)
+def test_rotary_by_halves_is_hugging_faces_formula(
+    seed: int, tokens: int, pairs: int, base: float
+) -> None:
+    """q cos + rotate_half(q) sin, where rotate_half puts the second half first, and below 0."""
+    random = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(2, tokens, 2 * pairs, generator=random, dtype=torch.float64)
+
+    turned = positions.turned(vectors, base, halves=True)
+
+    inverse = 1.0 / base ** (torch.arange(0, 2 * pairs, 2).double() / (2 * pairs))
+    angle = torch.cat([torch.outer(torch.arange(tokens).double(), inverse)] * 2, dim=-1)
+    rotated = torch.cat([-vectors[..., pairs:], vectors[..., :pairs]], dim=-1)
+    assert_close(turned, vectors * angle.cos() + rotated * angle.sin())
+
+
+@given(seed=st.integers(0, 99), pairs=st.integers(1, 5))
+def test_rotary_by_halves_is_rotary_of_numbers_in_another_order(seed: int, pairs: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(4, 2 * pairs, generator=random, dtype=torch.float64)
+    order = [positions.pair_places(pair, 2 * pairs, halves=True) for pair in range(pairs)]
+    places = [place for both in order for place in both]
+
+    turned = positions.turned(vectors, halves=True)
+
+    assert_close(turned[:, places], positions.turned(vectors[:, places]))
+
+
+def test_rotary_by_halves_is_what_a_run_and_its_steps_turn(attnviz: Attnviz) -> None:
+    options = ("--positions", "rotary-halves", "--position-base", "500", "--dim", "6")
+    result = attnviz("steps", "tap tap tap", *options, "--step", "4b", "--query", "3")
+    layer = trace("tap tap tap", positions="rotary-halves", position_base=500.0, dim=6).layers[0]
+
+    assert layer.before_rotary is not None
+    assert layer.before_rotary.keys is not None
+    assert_close(layer.keys, positions.turned(layer.before_rotary.keys, 500.0, halves=True))
+    assert "rotary-halves positions · position base 500" in " ".join(result.out.split())
+    assert "in the order of Hugging Face's models: numbers i and i + 3 of" in result.out
+    assert "pair i at position p turns by p / 500^(2i/d_k)" in result.out
+
+
+def test_another_base_is_that_of_the_sines() -> None:
+    made = trace("tap tap tap", positions="sinusoidal", position_base=100.0, dim=4)
+
+    added = made.layers[0].inputs - made.embeddings
+    assert_close(added[2].tolist(), [sin(2), cos(2), sin(0.2), cos(0.2)], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", TURNED)
+def test_rotary_needs_pairs(kind: Positions) -> None:
     with pytest.raises(AttnvizError, match="a head is 3 wide") as refused:
-        trace("tap tap", positions="rotary", head_dim=3)
+        trace("tap tap", positions=kind, head_dim=3)
 
     assert refused.value.hint == "try --head-dim 4"
 

@@ -15,9 +15,11 @@ import pytest
 
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS
-from attnviz.examples.reading import KEYS, WHAT, WHERE
+from attnviz.examples.kinds import DRAW
+from attnviz.examples.made import WAYS
+from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
 from attnviz.examples.recipes import RECIPE
-from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
+from attnviz.traces.parts import GIVEN_NAMES, STEPS
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
@@ -89,9 +91,18 @@ def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> 
 
     assert result.status == 0, result.out
     assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
-    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *KINDS))
-    assert all(name in code[1] or f"{name[:2]}…" in code[1] for name in (*EXPECTED, *GIVEN_NAMES))
+    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *HOW, *DRAW))
+    assert all(name in code[1] or f"{name[:2]}…" in code[1] for name in (*STEPS, *GIVEN_NAMES))
+    assert all(f"{start}…" in code[1] for start in ("cross-", "block."))
     assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
+
+
+def test_the_page_about_lessons_names_every_draw_and_every_way_to_make_a_matrix() -> None:
+    page = (DOCS / "examples.md").read_text("utf-8")
+
+    options = {option for kind in KINDS.values() for option in kind.options}
+    assert all(re.search(rf"`[^`]*\b{name}\b", page) for name in {*KINDS, *options})
+    assert all(f"`{{ {way} = [" in page for way in WAYS)
 
 
 def _comments(text: str) -> str:

@@ -32,6 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "half precision": {"dtype": "bfloat16"},
     "double precision": {"dtype": "float64", "window": 2},
     "blocks": {"layers": 2, "activation": "gelu", "feed_forward": 5},
+    "rotary by halves": {"positions": "rotary-halves", "position_base": 500.0},
+    "no norm": {"layers": 2, "norm": "none", "activation": "gelu-tanh"},
     "pre-norm": {"layers": 2, "norm": "pre", "variant": "multi-head"},
     "memory": {"memory": "you are teaching it", "layers": 2},
     "bytes": {"tokenizer": "bytes"},

@@ -15,10 +15,12 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz import trace
+from attnviz.attention.choices import ACTIVATIONS, NORMS
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.renderers.wrapping import aligned
 from attnviz.traces.matrices import matrices
+from attnviz.traces.settings import BASED, POSITIONS, TURNED, Settings
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.choosing import chosen, refuse_unknown_step
 from attnviz.views.steps.scene import StepSettings
@@ -159,14 +161,15 @@ SETTINGS = st.fixed_dictionaries(
         "variant": st.sampled_from([*VARIANTS]),
         "dim": st.sampled_from([1, 2, 4, 6]),
         "seed": st.integers(0, 1000),
-        "positions": st.sampled_from(["none", "sinusoidal", "learned", "rotary", "alibi"]),
+        "positions": st.sampled_from(POSITIONS),
         "causal": st.booleans() | st.none(),
         "scale": st.booleans() | st.none(),
         "temperature": st.sampled_from([None, 0.01, 0.3, 2.0, 50.0]),
         "dropout": st.sampled_from([None, 0.25, 0.5]),
         "layers": st.sampled_from([None, 1, 2]),
-        "norm": st.sampled_from(["post", "pre"]),
-        "activation": st.sampled_from(["relu", "gelu"]),
+        "norm": st.sampled_from(NORMS),
+        "activation": st.sampled_from(ACTIVATIONS),
+        "position_base": st.sampled_from([1.0, 500.0, 10_000.0, 5e5]),
         "memory": st.sampled_from([None, "who goes there"]),
     }
 )
@@ -179,6 +182,7 @@ PLAIN_SETTINGS = {
     "layers": None,
     "norm": "post",
     "activation": "relu",
+    "position_base": 10_000.0,
     "memory": None,
 }
 
@@ -191,7 +195,9 @@ def possible(changes: dict[str, Any]) -> dict[str, Any]:
     if changes["layers"] is None and changes["memory"] is None:
         changes |= {"norm": "post", "activation": "relu"}
     heads = 2 if changes["variant"] == "multi-head" else 1
-    if changes["dim"] % heads or (changes["positions"] == "rotary" and changes["dim"] // heads % 2):
+    if changes["positions"] not in BASED:
+        changes["position_base"] = Settings.position_base
+    if changes["dim"] % heads or (changes["positions"] in TURNED and changes["dim"] // heads % 2):
         changes["dim"] = 4
     return changes
 
@@ -484,6 +490,7 @@ def test_course_notes_in_markdown(
     "changes",
     [
         {"positions": "rotary"},
+        {"positions": "rotary-halves", "layers": 1, "norm": "none"},
         {"positions": "alibi", "dropout": 0.1},
         {"layers": 2},
         {"memory": "I am", "norm": "pre", "dropout": 0.1},

@@ -7,7 +7,7 @@ and each claim in it, known by its words, is worked out again from the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from attnviz.cells import Whole
 from attnviz.errors import AttnvizError
 from attnviz.examples import shipped
 from attnviz.examples.names import names
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import DTYPES, POSITIONS
 from attnviz.traces.trace import Layer
@@ -540,7 +540,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "weights by hand": {"embeddings": ROWS, "weights": SHARES},
     "a mask": {"embeddings": ROWS, "visible": [[1, 0, 1], [0, 1, 0], [1, 1, 1]]},
     "a mask that hides nothing": {"embeddings": ROWS, "visible": [[1, 1, 1]] * 3},
-    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0.5]]},
+    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0]]},
     "matrices": {"embeddings": ROWS, "w_query": ROWS[:2], "b_query": [1.0, -1.0]},
     "alike": {"embeddings": [[1.0, 1.0]] * 3, "w_value": [[0.0, 0.0], [0.0, 0.0]]},
 }
@@ -549,7 +549,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 def traced(choices: dict[str, Any], text: str, given: str, mistake: str) -> Trace | None:
     """What these settings make, if they make anything."""
     chosen = {name: value for name, value in choices.items() if value is not None}
-    source = matrices({"tokens": ["a", "b", "c"], **GIVEN[given]}) if given else None
+    source = given_matrices(GIVEN[given]) if given else None
     if source is not None and "embeddings" in GIVEN[given]:
         chosen.pop("dim")
     try:
@@ -627,8 +627,14 @@ def told(made: Trace, step: str = "", **asked: Any) -> str:
     return " | ".join([section.about, section.formula, *section.remarks])
 
 
+def given_matrices(contents: Mapping[str, Any]) -> Matrices:
+    """Of three tokens; what is there twice is there for each of two heads."""
+    heads = 2 if contents.get("queries") is TWICE else None
+    return matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
+
+
 def of_matrices(**contents: Any) -> Trace:
-    return trace(None, given=matrices({"tokens": ["a", "b", "c"], **contents}))
+    return trace(None, given=given_matrices(contents))
 
 
 @pytest.mark.parametrize("way", [{}, {"query": "2"}, {"as_": "arcs"}])
@@ -778,11 +784,11 @@ def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
 
 
 def test_the_arithmetic_of_dropout_that_is_given_is_that_of_each_weight() -> None:
-    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0.5]])
+    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0]])
     (section,) = steps(made, step="dropout", query="3").sections
 
     assert "What dropout leaves is given" in section.about
-    assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0.50"]
+    assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0"]
 
 
 def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> None:
@@ -791,6 +797,7 @@ def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> 
     assert layer.block is not None
     gain, shift = torch.tensor([2.0, -0.5]), torch.tensor([0.25, 1.0])
     residual = layer.block.attention
+    assert residual.norm is not None
     norm = replace(residual.norm, gain=gain, shift=shift)
     outputs = residual.sublayer_inputs * gain + shift
     changed = replace(residual, norm=norm, sublayer_inputs=outputs)

@@ -150,7 +150,13 @@ ASPECTS = {
         _numbers("dim", ("2", "8", "32", "128", "512"), int, OF_TEXT),
         _numbers("heads", ("1", "2", "4"), int, OF_EMBEDDINGS),
         _numbers("temperature", ("0.25", "1", "4"), float, OF_VECTORS),
-        _words("positions", lambda: POSITIONS, "kinds of positions", OF_EMBEDDINGS),
+        # Of numbers that are drawn it says nothing which of them are turned together.
+        _words(
+            "positions",
+            lambda: tuple(name for name in POSITIONS if name != "rotary-halves"),
+            "kinds of positions",
+            OF_EMBEDDINGS,
+        ),
         Aspect("seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), OF_TEXT),
         _words(
             "dtype",

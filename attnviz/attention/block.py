@@ -1,13 +1,15 @@
 """A transformer block around attention: residuals, layer normalisation, feed-forward.
 
 A sub-layer f (attention, or feed-forward) stands in a residual: x + f(x). It is normalised
-after ("post", as in the first transformer), or what f reads is ("pre", as in GPT-2).
+after ("post", as in the first transformer), or what f reads is ("pre", as in GPT-2), or nothing
+is ("none").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import pi
 
 import torch
 from jaxtyping import Float
@@ -44,7 +46,7 @@ class FeedForward:
 class Residual:
     """A sub-layer and what is around it, in the order it happened."""
 
-    norm: Norm
+    norm: Norm | None  # None: in a block without any
     inputs: Vectors
     sublayer_inputs: Vectors  # the inputs, or LayerNorm of them
     sublayer_outputs: Vectors
@@ -92,17 +94,21 @@ def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
     return hidden @ parameters.w_2 + parameters.b_2
 
 
-def normed_before(inputs: Vectors, norm: Norm, place: Place) -> Vectors:
+def normed_before(inputs: Vectors, norm: Norm | None, place: Place) -> Vectors:
     """What a sub-layer reads."""
-    return layer_norm(inputs, norm) if place == "pre" else inputs
+    return layer_norm(inputs, norm) if norm is not None and place == "pre" else inputs
 
 
 def residual(
-    inputs: Vectors, sublayer_inputs: Vectors, sublayer_outputs: Vectors, norm: Norm, place: Place
+    inputs: Vectors,
+    sublayer_inputs: Vectors,
+    sublayer_outputs: Vectors,
+    norm: Norm | None,
+    place: Place,
 ) -> Residual:
     """x + f(x), normalised where the place says."""
     added = inputs + sublayer_outputs
-    outputs = layer_norm(added, norm) if place == "post" else added
+    outputs = layer_norm(added, norm) if norm is not None and place == "post" else added
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
@@ -116,4 +122,14 @@ def gelu(vectors: Tensor) -> Tensor:
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
 
 
-FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
+def gelu_by_tanh(vectors: Tensor) -> Tensor:
+    """The same, nearly: the share by a formula without an integral, as GPT-2 has it."""
+    bent = vectors + 0.044715 * vectors**3
+    return vectors * (1 + torch.tanh((2 / pi) ** 0.5 * bent)) / 2
+
+
+FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": relu,
+    "gelu": gelu,
+    "gelu-tanh": gelu_by_tanh,
+}

@@ -7,11 +7,16 @@ from typing import Literal, get_args
 
 from attnviz.errors import unknown
 
-Place = Literal["post", "pre"]  # of the norm
-Activation = Literal["relu", "gelu"]
+Place = Literal["post", "pre", "none"]  # of the norm
+Activation = Literal["relu", "gelu", "gelu-tanh"]
 
 KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
 DEVICES = ("auto", *KINDS)
+Scoring = Literal["dot", "additive"]
+SCORINGS: dict[Scoring, str] = {  # how a query is held against a key
+    "dot": "query · key",
+    "additive": "w_score · tanh(query + key), as Bahdanau has it",
+}
 NORMS: tuple[Place, ...] = get_args(Place)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 

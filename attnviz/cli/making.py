@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS
+from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS, SCORINGS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED
-from attnviz.traces.settings import DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
 
 _MATRICES = ", ".join([*(name for name in GIVEN_NAMES if not name.startswith("b_")), "b_…"])
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
@@ -99,6 +99,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    kv_heads: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--kv-heads",
+            metavar="N",
+            help="How many heads of keys and values there are, which as many heads of queries "
+            "share (grouped-query attention; 1 is multi-query).  [default: one for each head]",
+            example="1",
+        ),
+    ] = None
     head_dim: Annotated[
         int | None,
         in_section(
@@ -109,6 +120,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    scoring: Annotated[
+        str,
+        in_section(
+            "Attention",
+            "--scoring",
+            metavar="NAME",
+            help="How a query is held against a key: "
+            f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
+            among={str(name): about for name, about in SCORINGS.items()},
+        ),
+    ] = Settings.scoring
     scale: Annotated[
         bool | None,
         in_section(
@@ -146,6 +168,16 @@ class AttentionOptions:
             example="0.5",
         ),
     ] = None
+    soft_cap: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--soft-cap",
+            metavar="X",
+            help="Bend scores so that none goes beyond X: X tanh(score / X), as Gemma 2 does.",
+            example="50",
+        ),
+    ] = None
     dropout: Annotated[
         float | None,
         in_section(
@@ -162,10 +194,21 @@ class AttentionOptions:
             "Numbers",
             "--positions",
             metavar="KIND",
-            help=f"Tell tokens where they stand: {', '.join(POSITIONS)}.",
+            help=f"Tell tokens where they stand: {', '.join(POSITIONS)} (rotary-halves: pairs as "
+            "Hugging Face's models have them).",
             among=POSITIONS,
         ),
     ] = Settings.positions
+    position_base: Annotated[
+        float,
+        in_section(
+            "Numbers",
+            "--position-base",
+            metavar="X",
+            help=f"The base of the angles of {', '.join(BASED)} positions.",
+            example="500000",
+        ),
+    ] = Settings.position_base
     embeddings: Annotated[
         str | None,
         in_section(
@@ -273,7 +316,7 @@ class BlockOptions:
             "Transformer block",
             "--norm",
             metavar="PLACE",
-            help="Normalise after each part (post) or before it (pre).",
+            help="Normalise after each part (post), before it (pre), or not at all (none).",
             among=NORMS,
         ),
     ] = Settings.norm
@@ -283,7 +326,7 @@ class BlockOptions:
             "Transformer block",
             "--activation",
             metavar="NAME",
-            help=f"The activation in feed-forward: {' or '.join(ACTIVATIONS)}.",
+            help=f"The activation in feed-forward: {', '.join(ACTIVATIONS)}.",
             among=ACTIVATIONS,
         ),
     ] = Settings.activation

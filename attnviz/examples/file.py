@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from attnviz.traces.settings import NAMES
 from attnviz.traces.texts import line_of
 
 OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+QUOTED = re.compile(r""""([^"]*)"|'([^']*)'""")
 VALUES = {*VARIANTS, *TOKENIZERS, *(name for _, known in NAMES.values() for name in known)}
 
 
@@ -48,19 +50,43 @@ class ExampleFile:
     path: Path
     text: str
 
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def _headings(self) -> Mapping[str, list[int]]:
+        """Where each heading stands, as often as it does."""
+        found: dict[str, list[int]] = {}
+        for place, line in enumerate(self.lines):
+            if line.lstrip().startswith("["):
+                found.setdefault(line.strip(), []).append(place)
+        return found
+
+    @cached_property
+    def _quoted(self) -> Mapping[str, int]:
+        """The first line that holds each word that stands in quotes."""
+        found: dict[str, int] = {}
+        for number, line in enumerate(self.lines, start=1):
+            for each in QUOTED.finditer(line):
+                found.setdefault(each[each.lastindex or 0], number)
+        return found
+
     def line(self, key: str, after: str = "", number: int = 0) -> int | None:
-        """The line of a key, the first in the file or after a heading; `number` counts headings."""
-        lines = self.text.splitlines()
-        heads = [place for place, line in enumerate(lines) if line.strip() == after]
-        start = heads[number] if after and number < len(heads) else 0
-        found = line_of("\n".join(lines[start:]), key) if key else 1
-        return None if found is None else found + start
+        """The line of a key, the first in the file or after a heading; `number` counts headings.
+
+        After one of several headings the key is looked for until the next one.
+        """
+        places = [0, *self._headings.get(after, [])][number + 1 : number + 3] if after else []
+        start, end = (*places, None, None)[:2]
+        if not key:
+            return (start or 0) + 1
+        found = line_of("\n".join(self.lines[start:end]), key)
+        return None if found is None else found + (start or 0)
 
     def line_of_text(self, word: str) -> int | None:
         """The first line that holds a word in quotes."""
-        pattern = re.compile(rf"""["']{re.escape(word)}["']""")
-        lines = enumerate(self.text.splitlines(), start=1)
-        return next((number for number, line in lines if pattern.search(line)), None)
+        return self._quoted.get(word)
 
     def error(self, problem: str, hint: str, line: int | None = None) -> AttnvizError:
         where = f"'{self.path}'" if line is None else f"line {line} of '{self.path}'"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
+
+from torch import Tensor
 
 from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
@@ -67,7 +70,7 @@ def _attention(trace: Trace, layer: Layer) -> Contents:
 def _block(trace: Trace, layer: Layer, block: Block) -> Contents:
     """What surrounds attention: each sub-layer with its residual, and the feed-forward matrices."""
     residuals = {
-        name: {part.data: array(part.find(residual)) for part in OF_RESIDUAL}
+        name: _arrays({part.data: part.find(residual) for part in OF_RESIDUAL})
         for name, residual in block.residuals.items()
     }
     found = {part.data: part.find(trace, layer) for part in OF_BLOCK if part.data}
@@ -75,8 +78,12 @@ def _block(trace: Trace, layer: Layer, block: Block) -> Contents:
         "norm": block.place,
         **residuals,
         "activation": block.parameters.activation,
-        **{name: array(tensor) for name, tensor in found.items() if tensor is not None},
+        **_arrays(found),
     }
+
+
+def _arrays(found: Mapping[str, Tensor | None]) -> Contents:
+    return {name: array(tensor) for name, tensor in found.items() if tensor is not None}
 
 
 def _of_origin(origin: Origin) -> Contents:
@@ -122,7 +129,7 @@ def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("item", "items", "tokens", "key_tokens", "vocabulary")
+        facts = ("item", "items", "heads", "kv_heads", "tokens", "key_tokens", "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from torch import Tensor
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError
 from attnviz.wording.words import shape_text
+
+if TYPE_CHECKING:  # a lesson is read without torch
+    from torch import Tensor
 
 Known = Mapping[str, tuple[int, str]]  # how long a side is, and by whose word
 
@@ -15,8 +17,11 @@ WORDS = {
     "token": "tokens",
     "key": "keys",
     "dim": "numbers in an embedding",
-    "query_width": "numbers in queries and keys",
+    "query_width": "numbers in queries",
+    "key_width": "numbers in keys",
     "value_width": "numbers in values",
+    "joined_width": "numbers in joined heads",
+    "group": "heads of keys and values",
     "context": "numbers in a context vector",
     "head": "heads",
     "width": "numbers in a head's queries",
@@ -26,9 +31,16 @@ WORDS = {
 # Heads side by side are as wide as the matrices that make them.
 SIDE_BY_SIDE = (
     ("queries", "query_width", "width"),
-    ("keys", "query_width", "width"),
+    ("keys", "key_width", "width"),
     ("values", "value_width", "head_value"),
 )
+HEADS_OF = {  # how many heads stand side by side in what is so wide, and how wide each is
+    "query_width": ("head", "width"),
+    "key_width": ("group", "width"),
+    "value_width": ("group", "head_value"),
+    "joined_width": ("head", "head_value"),
+}
+SHARED_OUT = {whole: width for whole, (_, width) in HEADS_OF.items()}  # among heads
 
 
 def refuse_misfits(
@@ -37,8 +49,10 @@ def refuse_misfits(
     """Refuse tensors of other sides than theirs, or of sides that are not alike."""
     known = dict(counts)
     for name, tensor in tensors.items():
-        _refuse_other_sides(name, tensor, sides[name], source)
-        for side, size in zip(sides[name].split(), tensor.shape, strict=True):
+        own = sides_of(sides[name], tensor)
+        fits = own if tensor.ndim == len(own) else []
+        refuse_other_sides(name, tensor.shape, sides[name], fits, source)
+        for side, size in zip(own, tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
                 why = f"by '{by}' there are {wanted} {WORDS[side]}"
@@ -46,21 +60,31 @@ def refuse_misfits(
     _refuse_other_widths(tensors, sides, known, source)
 
 
+def sides_of(sides: str, tensor: Tensor) -> list[str]:
+    """What the sides of a tensor count; one that all heads share has no side for them."""
+    names = sides.split()
+    return names[1:] if names[0] in ("head", "group") and tensor.ndim == len(names) - 1 else names
+
+
 def in_file(source: str) -> str:
     """The file, where a message names it."""
     return f" in '{source}'" if source else ""
 
 
-def _refuse_other_sides(name: str, tensor: Tensor, sides: str, source: str) -> None:
-    if tensor.ndim != len(sides.split()):
-        heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} is {shape_text(tensor.shape)}, which is no "
-            f"{_words_of(sides)}",
-            f"{heads}a batch comes before them",
-            about=name,
-            file=source,
-        )
+def refuse_other_sides(
+    name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
+) -> None:
+    """Refuse what has more or fewer sides than anything that could be read."""
+    if readings:
+        return
+    first = sides.startswith(("head ", "group "))
+    heads = "heads come first, and may be left out; " if first else ""
+    raise AttnvizError(
+        f"'{name}'{in_file(source)} is {shape_text(shape)}, which is no {_words_of(sides)}",
+        f"{heads}a batch comes before them",
+        about=name,
+        file=source,
+    )
 
 
 def _refuse_other_widths(
@@ -79,8 +103,8 @@ def _refuse_other_widths(
 def _misfit(
     name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
 ) -> AttnvizError:
-    names, found = sides.split(), tuple(tensor.shape)
-    if names[0] == "head" and found[0] == 1:
+    names, found = sides_of(sides, tensor), tuple(tensor.shape)
+    if names[0] in ("head", "group") and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)
     problem = f"'{name}'{in_file(source)} is {shape_text(found)}, and {wanted} is wanted"
@@ -92,6 +116,12 @@ def _words_of(sides: str) -> str:
     >>> _words_of("head token key")
     '(heads ×) tokens × keys'
     """
-    words = {"head": "(heads ×)", "token": "tokens", "key": "keys", "dim": "width"}
+    words = {
+        "head": "(heads ×)",
+        "group": "(heads ×)",
+        "token": "tokens",
+        "key": "keys",
+        "dim": "width",
+    }
     parts = [words.get(side, side.replace("_", " ")) for side in sides.split()]
     return " × ".join(parts).replace("(heads ×) × ", "(heads ×) ")

@@ -82,7 +82,7 @@ def placed(vectors: Vectors, plan: Plan) -> Vectors:
     """The vectors with what tells them where they stand, if that is added to them."""
     count, dim = vectors.shape[-2:]
     if plan.settings.positions == "sinusoidal":
-        return vectors + positions.sinusoidal(count, dim).to(vectors)
+        return vectors + positions.sinusoidal(count, dim, plan.settings.position_base).to(vectors)
     if plan.settings.positions == "learned":
         return vectors + positions.learned(count, dim, plan.seeds).to(vectors)
     return vectors
@@ -154,10 +154,12 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "tokenizer": GIVEN if given else settings.tokenizer,
         "dim": layer.inputs.shape[1],
         "heads": layer.heads,
+        "kv_heads": layer.kv_heads,
         "head_dim": layer.head_dim,
         "scale": variant.scaled,
         "causal": GIVEN if "visible" in layer.given else variant.causal,
         "temperature": variant.temperature,
+        "soft_cap": variant.soft_cap,
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
         "given": settings.given and Path(settings.given).name,

@@ -8,23 +8,24 @@ from functools import partial
 from math import sqrt
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import FEED_FORWARD, Plan
+from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
-Keys = Float[Tensor, "*batch head key key_width"]
-Values = Float[Tensor, "*batch head key value_width"]
+Keys = Float[Tensor, "*batch group key key_width"]
+Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 
@@ -40,8 +41,9 @@ class Scored:
     queries: Queries | None
     keys: Keys | None
     scores: Scores
-    visible: Bool[Tensor, "query key"]
+    visible: Visible
     bias: ForScores | None
+    mask: Float[Tensor, "*#head query key"] | None
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
@@ -53,7 +55,7 @@ def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[
         inputs = layer.outputs
         plan = replace(
             plan,
-            matrices=Matrices(visible=plan.matrices.visible),
+            matrices=plan.matrices.of_every_layer,
             width=plan.width or plan.value_width,
         )
 
@@ -98,7 +100,9 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         values,
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        soft_cap=plan.variant.soft_cap,
         bias=scored.bias,
+        mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
@@ -112,19 +116,29 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
     queries, of_queries = _made(plan, "query", stream, inputs)
     keys, of_keys = _made(plan, "key", stream, read)
     before = None
-    if own and plan.settings.positions == "rotary" and queries is not None and keys is not None:
+    if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
         before = BeforeRotary(queries, keys)
-        queries, keys = positions.turned(queries), positions.turned(keys)
-    scores = _scores(plan.matrices, queries, keys)
+        queries, keys = _turned(plan, queries), _turned(plan, keys)
+    of_scores = _weighed_by(plan, stream, queries)
+    scores = _scores(plan.matrices, queries, keys, of_scores.get("w_score"))
     return Scored(
-        made_by=of_queries | of_keys,
+        made_by=of_queries | of_keys | of_scores,
         before_rotary=before,
         queries=queries,
         keys=keys,
         scores=scores,
         visible=_visible(plan, scores, own),
         bias=_bias(plan, scores, own),
+        mask=plan.matrices.mask if own else None,
     )
+
+
+def _turned(
+    plan: Plan, vectors: Float[Tensor, "*batch head token width"]
+) -> Float[Tensor, "*batch head token width"]:
+    settings = plan.settings
+    halves = settings.positions == "rotary-halves"
+    return positions.turned(vectors, settings.position_base, halves=halves)
 
 
 def _made(
@@ -135,7 +149,7 @@ def _made(
     Without a comparison queries and keys are 0, so every score is. None is what the scores,
     being given, need not be made of.
     """
-    given, heads = plan.matrices, plan.variant.heads
+    given, heads = plan.matrices, plan.heads_of(name)
     found: Tensor | None = getattr(given, _PLURALS[name])
     if found is not None or (name != "value" and given.scores is not None):
         return found, {}
@@ -182,7 +196,7 @@ def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
 
 def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     own = attend(plan, number, normed)
     _refuse_other_width(own.context, inputs)
@@ -205,14 +219,16 @@ def _crossed(
     """Attention to a second sentence, and its residual, if there is one."""
     if memory is None:
         return None, None
-    place, norm = plan.settings.norm, _norm(inputs)
+    place, norm = plan.settings.norm, _norm(plan, inputs)
     normed = block.normed_before(inputs, norm, place)
     cross = attend(replace(plan, matrices=Matrices()), number, normed, memory)
     return cross, block.residual(inputs, normed, cross.context, norm, place)
 
 
-def _norm(like: Vectors) -> Norm:
+def _norm(plan: Plan, like: Vectors) -> Norm | None:
     """As LayerNorm is before it learns: it stretches and shifts nothing."""
+    if plan.settings.norm == "none":
+        return None
     dim = like.shape[-1]
     return Norm(torch.ones(dim).to(like), torch.zeros(dim).to(like))
 
@@ -244,7 +260,21 @@ def _stream(number: int, own: bool) -> str:
     return layer if own else f"{layer}cross "
 
 
-def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scores:
+def _weighed_by(plan: Plan, stream: str, queries: Queries | None) -> Named:
+    """What additive scores are weighed by, given or drawn, for all heads side by side."""
+    if not plan.variant.additive or queries is None:
+        return {}
+    given = plan.matrices.w_score
+    if given is None:
+        heads, _, width = queries.shape[-3:]
+        drawn = plan.drawn(f"{stream}w_score", width, heads, queries)
+        given = drawn.transpose(-2, -1).flatten(-2)
+    return {"w_score": given}
+
+
+def _scores(
+    given: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
+) -> Scores:
     if given.scores is not None:
         return given.scores
     assert queries is not None
@@ -254,17 +284,21 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
             f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
             "give both, or matrices that make them as wide as each other",
         )
-    return arithmetic.similarity(queries, keys)
+    of_heads = arithmetic.of_heads(keys, queries.shape[-3])
+    if w_score is not None:
+        return arithmetic.additive_similarity(queries, of_heads, w_score)
+    return arithmetic.similarity(queries, of_heads)
 
 
-def _visible(plan: Plan, scores: Scores, own: bool) -> Bool[Tensor, "query key"]:
+def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:
     """What each token may read: of a second sentence everything."""
     queries, keys = scores.shape[-2:]
     if not own:
         return torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
-    if plan.matrices.visible is not None:
-        return plan.matrices.visible
-    return arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    given, hidden = plan.matrices.visible, plan.matrices.hidden
+    if given is None:
+        given = arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    return given if hidden is None else given & ~hidden
 
 
 def _bias(plan: Plan, scores: Scores, own: bool) -> ForScores | None:

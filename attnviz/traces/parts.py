@@ -38,6 +38,19 @@ class Part:
     given: str = ""  # in a file of matrices
     stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
     learned: bool = False  # whether training would change it
+    binary: bool = False  # whether it says yes or no: 1 or 0
+    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
+    hides: bool = False  # whether −∞ may stand in it
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Its sides in the words of a file, in which heads of keys and values are heads."""
+        return tuple("head" if side == "group" else side for side in self.sides.split())
+
+    @property
+    def grouped(self) -> bool:
+        """Whether its heads are those of keys and values, that there may be fewer of."""
+        return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -56,7 +69,8 @@ def _ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def _positions(trace: Trace, layer: Layer) -> Tensor | None:
-    added = trace.positions in ("sinusoidal", "learned") and layer.layer == 0
+    first = layer.layer == 0 and layer.memory is None
+    added = trace.positions in ("sinusoidal", "learned") and first
     return layer.entering - trace.embeddings if added else None
 
 
@@ -78,7 +92,7 @@ def _joined(trace: Trace, layer: Layer) -> Tensor | None:
 
 def _weighted(trace: Trace, layer: Layer) -> Tensor:
     """What each key hands to each query."""
-    return layer.attended.mixing[..., None] * layer.values[:, None]
+    return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def _mixed_by(kind: str) -> Find:
@@ -110,11 +124,12 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
-    _matrix("w_key", "dim query_width", "the matrix that makes keys"),
+    _matrix("w_key", "dim key_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
-    _matrix("w_out", "value_width context", "the matrix that joins the heads"),
+    _matrix("w_score", "query_width", "what additive scores are weighed by"),
+    _matrix("w_out", "joined_width context", "the matrix that joins the heads"),
     _matrix("b_query", "query_width", "what is added to queries"),
-    _matrix("b_key", "query_width", "what is added to keys"),
+    _matrix("b_key", "key_width", "what is added to keys"),
     _matrix("b_value", "value_width", "what is added to values"),
     _matrix("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", _positions, step="positions"),
@@ -129,7 +144,7 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys",
-        "head key width",
+        "group key width",
         lambda trace, layer: layer.keys,
         data="keys",
         show="keys",
@@ -143,15 +158,15 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys before rotary",
-        "head key width",
+        "group key width",
         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
         data="keys_before_rotary",
     ),
     Part("queries", "head token width", _unturned("queries"), step="queries"),
-    Part("keys", "head key width", _unturned("keys"), step="keys"),
+    Part("keys", "group key width", _unturned("keys"), step="keys"),
     Part(
         "values",
-        "head key head_value",
+        "group key head_value",
         lambda trace, layer: layer.values,
         data="values",
         step="values",
@@ -159,7 +174,7 @@ OF_ATTENTION = (  # in the order of the path
         given="values",
     ),
     Part("queries, turned", "head token width", _turned("queries"), step="rotary-queries"),
-    Part("keys, turned", "head key width", _turned("keys"), step="rotary-keys"),
+    Part("keys, turned", "group key width", _turned("keys"), step="rotary-keys"),
     Part(
         "scores",
         "head token key",
@@ -180,6 +195,14 @@ OF_ATTENTION = (  # in the order of the path
         stage="scaled scores",
     ),
     Part(
+        "capped scores",
+        "head token key",
+        lambda trace, layer: layer.attended.capped_scores,
+        data="capped_scores",
+        step="soft-cap",
+        stage="capped scores",
+    ),
+    Part(
         "what a distance adds to scores",
         "head token key",
         lambda trace, layer: layer.attended.bias,
@@ -188,16 +211,42 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "biased scores",
         "head token key",
-        lambda trace, layer: None if layer.attended.bias is None else layer.attended.logits,
+        lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
         step="alibi",
         stage="biased scores",
     ),
     Part(
+        "what a mask adds to scores",
+        "head token key",
+        lambda trace, layer: layer.attended.mask,
+        data="mask",
+        given="mask",
+        spreads=True,
+        hides=True,
+    ),
+    Part(
+        "scores with what a mask adds",
+        "head token key",
+        lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
+        step="additive-mask",
+        stage="scores with mask",
+    ),
+    Part(
         "what each query may read",
-        "token key",
+        "head token key",
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
+        binary=True,
+        spreads=True,
+    ),
+    Part(
+        "what is hidden from each query, whatever else is",
+        "head token key",
+        lambda trace, layer: None,  # it is in what each query may read
+        given="hidden",
+        binary=True,
+        spreads=True,
     ),
     Part(
         "masked scores",
@@ -234,6 +283,7 @@ OF_ATTENTION = (  # in the order of the path
         "head token key",
         lambda trace, layer: None,  # it is in the weights that are left
         given="kept",
+        binary=True,
     ),
     Part(
         "weights",
@@ -250,7 +300,7 @@ OF_ATTENTION = (  # in the order of the path
         data="contexts",
         step="heads",
     ),
-    Part("joined heads", "token value_width", _joined, step="joined"),
+    Part("joined heads", "token joined_width", _joined, step="joined"),
     Part(
         "context vectors",
         "token context",
@@ -258,12 +308,6 @@ OF_ATTENTION = (  # in the order of the path
         data="context",
         step="context",
         show="context",
-    ),
-    Part(
-        "weights over the memory",
-        "head token key",
-        lambda trace, layer: layer.cross.attended.weights if layer.cross else None,
-        step="cross-softmax",
     ),
 )
 
@@ -336,7 +380,12 @@ class ResidualPart:
     data: str
     words: str
     sides: str
-    find: Callable[[Residual], Tensor]
+    find: Callable[[Residual], Tensor | None]
+
+
+def _of_norm(name: str) -> Callable[[Residual], Tensor | None]:
+    """Of its LayerNorm, if it has one."""
+    return lambda residual: getattr(residual.norm, name, None)
 
 
 OF_RESIDUAL = (
@@ -347,18 +396,55 @@ OF_RESIDUAL = (
     ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
     ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
     ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", lambda each: each.norm.gain),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", lambda each: each.norm.shift),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
+SUBLAYERS = ("attention", "cross", "feed_forward")
 
 PARTS = (*OF_ATTENTION, *OF_BLOCK)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
-EXPECTED = {part.step: part for part in PARTS if part.step}
+STEPS = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
+GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", "axes", *GIVEN)  # of a file of matrices
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
+
+
+def _of_cross(part: Part) -> Part:
+    """The same part of the attention to a second sentence."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        return None if layer.cross is None else part.find(trace, layer.cross)
+
+    return Part(f"{part.words}, of the attention to the memory", part.sides, found)
+
+
+def _of_residual(sublayer: str, part: ResidualPart) -> Part:
+    """A part of the residual of one sub-layer of a block, where there is one."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        residual = None if layer.block is None else layer.block.residuals.get(sublayer)
+        return None if residual is None else part.find(residual)
+
+    return Part(f"{part.words}, of {sublayer}", part.sides, found)
+
+
+OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
+EXPECTED = {  # what an example may expect: steps, those of cross-attention, what a block holds
+    **STEPS,
+    **{
+        f"cross-{part.step}": _of_cross(part)
+        for part in OF_ATTENTION
+        if part.step and part.step not in OF_SENTENCE
+    },
+    **{f"block.{part.data}": part for part in OF_BLOCK if part.data},
+    **{
+        f"block.{sublayer}.{part.data}": _of_residual(sublayer, part)
+        for sublayer in SUBLAYERS
+        for part in OF_RESIDUAL
+    },
+}
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:

@@ -10,9 +10,25 @@ from torch import Tensor
 from attnviz.attention.mistakes import MISTAKES, Mistake
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
+from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.settings import Settings, chosen_variant, head_width
+from attnviz.traces.settings import (
+    Settings,
+    chosen_variant,
+    head_width,
+    refuse_uneven_heads,
+    scaled,
+)
 from attnviz.vectors.drawn import Seeds
+from attnviz.wording.commands import option
+from attnviz.wording.words import counted
+
+MADE_BY = {
+    "query_width": "w_query",
+    "key_width": "w_key",
+    "value_width": "w_value",
+    "joined_width": "w_out",
+}
 
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
@@ -34,6 +50,11 @@ class Plan:
         """A matrix of this name, on the device and in the dtype of `like`."""
         return self.seeds.projection(name, rows, columns).to(like)
 
+    def heads_of(self, name: str) -> int:
+        """How many heads there are of a query, a key or a value."""
+        fewer = None if name == "query" else self.variant.kv_heads
+        return fewer or self.variant.heads
+
     @property
     def blunder(self) -> Mistake | None:
         """The mistake that is made on purpose, if one is."""
@@ -50,21 +71,28 @@ def planned(
 ) -> Plan:
     """The variant and the widths, once the settings and what is given are heard."""
     sizes, variant = matrices.sizes, chosen_variant(settings)
-    heads = sizes.get("head", variant.heads)
+    heads = sizes.get("head", settings.heads or sizes.get("group", variant.heads))
     if settings.heads not in (None, heads):
         raise AttnvizError(
             f"--heads is {settings.heads}, and '{matrices.source}' has {heads}",
             f"leave --heads out, or give --heads {heads}",
             file=matrices.source,
         )
-    joined = matrices.w_out is not None or variant.joined or (variant.projected and heads > 1)
-    variant = replace(variant, heads=heads, joined=joined)
+    kv_heads = _kv_heads(settings, matrices, heads)
+    joined = _joined(matrices, settings, variant)
+    variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
+    if matrices.w_score is not None:
+        also = scaled(settings, additive=True)
+        variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
     _refuse_unused(matrices, variant)
-    value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
+    value_width = _width_of_values(matrices, heads, kv_heads)
+    _refuse_other_values(matrices, variant, dim)
+    if not variant.projected and _splits_embeddings(matrices):
+        head_width(settings, variant, dim)
     width = _width(settings, variant, matrices, dim)
     if width is None:
         variant = replace(variant, scaled=_scaled_without_width(settings))
-    natural = width if variant.projected and width else dim // heads
+    natural = width if variant.projected and width else max(1, dim // heads)
     return Plan(
         settings=settings,
         variant=variant,
@@ -76,10 +104,97 @@ def planned(
     )
 
 
+def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
+    """How many heads of keys and values there are: given, chosen, or told by how wide they are."""
+    sizes = matrices.sizes
+    found = sizes.get("group", settings.kv_heads or _groups_of(sizes, heads))
+    if settings.kv_heads not in (None, found):
+        raise AttnvizError(
+            f"{option('kv_heads')} is {settings.kv_heads}, and '{matrices.source}' has {found} of "
+            "keys and values",
+            f"leave it out, or give {option('kv_heads')} {found}",
+            about="kv_heads",
+            file=matrices.source,
+        )
+    refuse_uneven_heads(heads, found)
+    return found
+
+
+def _groups_of(sizes: dict[str, int], heads: int) -> int:
+    """Where keys are narrower than queries, fewer heads of them stand side by side."""
+    for whole, narrower in (("query_width", "key_width"), ("joined_width", "value_width")):
+        wide, narrow = sizes.get(whole, 0), sizes.get(narrower, 0)
+        if narrow and narrow < wide and not (narrow * heads) % wide:
+            return narrow * heads // wide
+    return heads
+
+
+def _width_of_values(matrices: Matrices, heads: int, kv_heads: int) -> int | None:
+    """Of one head, by the values, the matrix that makes them, or the one that joins the heads."""
+    sizes = matrices.sizes
+    made = _shared_out(sizes, "value_width", kv_heads) or sizes.get("head_value")
+    joined = _shared_out(sizes, "joined_width", heads)
+    if made and joined and made != joined:
+        raise AttnvizError(
+            f"values of a head are {made} wide{in_file(matrices.source)}, and 'w_out' joins heads "
+            f"that are {joined} wide",
+            f"give 'w_out' {heads * made} rows",
+            about="w_out",
+            file=matrices.source,
+        )
+    return made or joined
+
+
+def _joined(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
+    """Whether a matrix joins the heads: of heads that are given only one that is given, too."""
+    given = matrices.sizes.get("head", 1) > 1 and not settings.blocks
+    return matrices.w_out is not None or (variant.joined and not given)
+
+
+def _splits_embeddings(matrices: Matrices) -> bool:
+    """Whether heads share out embeddings, where no matrix makes anything of them."""
+    both = matrices.queries is not None and matrices.keys is not None
+    return matrices.values is None or not (both or matrices.scores is not None)
+
+
+def _refuse_other_values(matrices: Matrices, variant: Variant, dim: int) -> None:
+    """What is given of the last matrix fits vectors that are given with it, or that are not."""
+    if matrices.b_out is not None and matrices.w_out is None:
+        if not variant.joined:
+            _refuse_any(matrices, ("b_out",), "nothing is multiplied by w_out", "give w_out, too")
+        if len(matrices.b_out) != dim:
+            raise AttnvizError(
+                f"'b_out' in '{matrices.source}' is {len(matrices.b_out)} wide, and what it is "
+                f"added to {dim}",
+                "give w_out, too, or as many numbers as an embedding has",
+                about="b_out",
+                file=matrices.source,
+            )
+    rows = matrices.sizes.get("joined_width", dim)
+    if not variant.projected and matrices.values is None and rows != dim:
+        raise AttnvizError(
+            f"'w_out' in '{matrices.source}' has {counted(rows, 'row')}, and '{variant.name}' "
+            f"mixes embeddings that are {dim} wide",
+            "give values, too, or a row for each number of an embedding",
+            about="w_out",
+            file=matrices.source,
+        )
+
+
 def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:
     """Of a head's queries and keys; None where scores are given and nobody says."""
     sizes = matrices.sizes
     found = _shared_out(sizes, "query_width", variant.heads) or sizes.get("width")
+    keys = _shared_out(sizes, "key_width", variant.kv_heads or variant.heads)
+    if found and keys and keys != found:
+        raise AttnvizError(
+            f"queries of a head are {found} wide{in_file(matrices.source)}, and 'w_key' makes keys "
+            f"that are {keys} wide: they have no product",
+            f"give 'w_key' {(variant.kv_heads or variant.heads) * found} columns",
+            about="w_key",
+            file=matrices.source,
+        )
+    found = found or keys
     if found is None:
         unknown = matrices.scores is not None
         return settings.head_dim if unknown else head_width(settings, variant, dim)
@@ -97,10 +212,12 @@ def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
     if whole not in sizes:
         return None
     if sizes[whole] % heads:
-        name = "w_query" if whole == "query_width" else "w_value"
+        name = MADE_BY[whole]
+        makes, sides = ("joins", "rows") if name == "w_out" else ("makes", "columns")
         raise AttnvizError(
-            f"'{name}' makes vectors {sizes[whole]} wide, which does not split into {heads} heads",
-            f"give as many columns as {heads} times the width of a head",
+            f"'{name}' {makes} vectors {sizes[whole]} wide, which does not split into {heads} "
+            f"heads",
+            f"give as many {sides} as {heads} times the width of a head",
             about=name,
         )
     return sizes[whole] // heads
@@ -121,16 +238,30 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
     if not variant.projected:
         _refuse_any(
             matrices,
-            ("w_query", "w_key", "w_value", "b_query", "b_key", "b_value"),
+            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value"),
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
+    if matrices.scores is not None:
+        _refuse_additive(matrices, variant)
     if not variant.compared:
         _refuse_any(
             matrices,
             ("queries", "keys", "scores"),
             f"'{variant.name}' compares nothing",
             "try --variant causal",
+        )
+
+
+def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
+    """Scores that are given are made in no way."""
+    if variant.additive:
+        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
+        raise AttnvizError(
+            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
+            "leave one of them out",
+            about="w_score" if matrices.w_score is not None else "scoring",
+            file=matrices.source,
         )
 
 

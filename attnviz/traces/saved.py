@@ -41,7 +41,18 @@ from attnviz.vectors.arrays import numpy_arrays
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
-PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
+MAY_LACK = ("gain", "shift")  # of a block without a norm
+PROJECTIONS = (
+    "w_query",
+    "w_key",
+    "w_value",
+    "w_score",
+    "w_out",
+    "b_query",
+    "b_key",
+    "b_value",
+    "b_out",
+)
 
 Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")
@@ -212,7 +223,8 @@ class _Reader:
 
     def _fitting(self, parts: Sequence[Part | ResidualPart], stored: Contents) -> dict[str, Tensor]:
         named = {part.data: part for part in parts if part.data}
-        found = {name: self._tensor(stored[name]) for name in named}
+        here = [name for name in named if name not in MAY_LACK or stored.get(name) is not None]
+        found = {name: self._tensor(stored[name]) for name in here}
         sides = {name: part.sides for name, part in named.items()}
         refuse_misfits(found, sides, {}, self.source)
         return found
@@ -220,7 +232,7 @@ class _Reader:
     def _residual(self, stored: Contents) -> Residual:
         found = self._fitting(OF_RESIDUAL, stored)
         return Residual(
-            norm=Norm(found["gain"], found["shift"]),
+            norm=Norm(found["gain"], found["shift"]) if "gain" in found else None,
             inputs=found["inputs"],
             sublayer_inputs=found["read"],
             sublayer_outputs=found["made"],
@@ -251,6 +263,7 @@ class _Reader:
             for name in ("tokens", "key_tokens")
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
+        rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         return Matrices(**rest, **named, **tensors)
 
 
@@ -261,7 +274,7 @@ def _refuse_uneven(trace: Trace) -> None:
             raise ValueError(tokens)
     for layer in trace.attentions:
         wanted = (len(trace.tokens), len(trace.keys_of(layer)))
-        if (tuple(layer.visible.shape), len(trace.embeddings)) != (wanted, len(trace.tokens)):
+        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (wanted, len(trace.tokens)):
             raise ValueError(wanted)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
@@ -279,7 +292,9 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     return Attended(
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
+        capped_scores=found.get("capped_scores"),
         bias=found.get("bias"),
+        mask=found.get("mask"),
         weights=weights,
         mixing=mixing,
         mixed_by=mixed_by,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.foreseen import memory_of
-from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -121,13 +122,26 @@ def tokens_of(source: Source) -> Tokens:
 def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
     """A vector for each token: given, from the file that the settings name, or drawn."""
     found = source.found
-    return (seeds or source.seeds).embed(tokens.ids, width_of(source)) if found is None else found
+    if found is None:
+        return (seeds or source.seeds).embed(tokens.ids, width_of(source))
+    width_of(source)  # which fits what else is given
+    where = source.settings.embeddings or source.matrices.source
+    held("embeddings", found, torch.empty(0, dtype=getattr(torch, source.settings.dtype)), where)
+    return found
 
 
 def width_of(source: Source) -> int:
     """How many numbers stand for a token, before there are any."""
     settings, found = source.settings, source.found
-    dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
+    known = source.matrices.sizes.get("dim")
+    dim = known if found is None else found.shape[1]
+    if known not in (None, dim):
+        raise AttnvizError(
+            f"the embeddings are {dim} wide, and '{source.matrices.source}' is for a width of "
+            f"{known}",
+            "give a row for each number of an embedding",
+            file=source.matrices.source,
+        )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
             f"--dim is {settings.dim}, and the embeddings are {dim} wide",
@@ -155,7 +169,7 @@ def matrices_of(settings: Settings) -> Matrices:
     """The matrices of the file that the settings name, if they name one."""
     if settings.given is None:
         return Matrices()
-    return matrix_files.read(settings.given, settings.item)
+    return matrix_files.read(settings.given, settings.item, settings.heads)
 
 
 def vocabulary_of(source: Source) -> int | None:

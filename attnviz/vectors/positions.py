@@ -16,10 +16,12 @@ from torch import Tensor
 
 from attnviz.vectors.drawn import Seeds
 
+BASE = 10_000.0  # of the angles: that of both papers
 
-def sinusoidal(tokens: int, dim: int) -> Float[Tensor, "token dim"]:
+
+def sinusoidal(tokens: int, dim: int, base: float = BASE) -> Float[Tensor, "token dim"]:
     """Sines and cosines of falling frequency: sin(p / 10000^(2i/D)), then its cosine."""
-    angle = angles(tokens, dim)
+    angle = angles(tokens, dim, base)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
 
 
@@ -28,23 +30,38 @@ def learned(tokens: int, dim: int, seeds: Seeds) -> Float[Tensor, "*seed token d
     return seeds.normal("position", range(tokens), dim)
 
 
-def angles(tokens: int, width: int) -> Float[Tensor, "token pair"]:
-    """How far each pair of numbers is turned at each position: p / 10000^(2i/D), in radians."""
+def angles(tokens: int, width: int, base: float = BASE) -> Float[Tensor, "token pair"]:
+    """How far each pair of numbers is turned at each position: p / base^(2i/D), in radians."""
     position = torch.arange(tokens, dtype=torch.float64)[:, None]
     pair = torch.arange(0, width, 2, dtype=torch.float64)[None, :]
-    return position / 10_000 ** (pair / width)
+    return position / base ** (pair / width)
 
 
-def turned(vectors: Float[Tensor, "*batch token width"]) -> Float[Tensor, "*batch token width"]:
-    """Rotary positions: each two neighbouring numbers turned, the further the later they stand.
+def turned(
+    vectors: Float[Tensor, "*batch token width"], base: float = BASE, *, halves: bool = False
+) -> Float[Tensor, "*batch token width"]:
+    """Rotary positions: each pair of numbers turned, the further the later they stand.
 
     The product of a query and a key then depends on how far they are apart, and not on where.
+    A pair is of two neighbours, as in the paper; or by `halves`, as in Hugging Face's models,
+    of a number of the first half and the one at the same place of the second.
     """
-    angle = angles(*vectors.shape[-2:])
+    tokens, width = vectors.shape[-2:]
+    angle = angles(tokens, width, base)
     cosine, sine = angle.cos().to(vectors), angle.sin().to(vectors)
-    even, odd = vectors[..., 0::2], vectors[..., 1::2]
-    pairs = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
-    return rearrange(pairs, "... token pair two -> ... token (pair two)")
+    order = "(two pair)" if halves else "(pair two)"
+    one, other = rearrange(vectors, f"... token {order} -> two ... token pair", two=2)
+    pairs = torch.stack([one * cosine - other * sine, one * sine + other * cosine])
+    return rearrange(pairs, f"two ... token pair -> ... token {order}")
+
+
+def pair_places(pair: int, width: int, *, halves: bool) -> list[int]:
+    """Where the two numbers of a pair stand, from 0.
+
+    >>> pair_places(1, 8, halves=False), pair_places(1, 8, halves=True)
+    ([2, 3], [1, 5])
+    """
+    return [pair, pair + width // 2] if halves else [2 * pair, 2 * pair + 1]
 
 
 def slopes(heads: int) -> list[float]:

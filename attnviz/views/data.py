@@ -20,7 +20,7 @@ from attnviz.analysis.sweeps import Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents, contents
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import array
+from attnviz.traces.weights import array, mask_of
 from attnviz.views.view import Data, Lines, Words
 
 WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
@@ -50,7 +50,7 @@ def _weights(trace: Trace) -> Iterator[Lines]:
 
 def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
     """All keys of a query at once."""
-    keys, visible = trace.keys_of(layer).labels, array(layer.visible)
+    keys, visible = trace.keys_of(layer).labels, array(mask_of(head, layer.visible))
     words = Words((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
     for query, label in enumerate(trace.tokens.labels):

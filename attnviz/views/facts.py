@@ -16,7 +16,7 @@ ROUNDING = 5e-3  # half of the last digit that two digits have
 
 def multiplied(layer: Layer) -> bool:
     """Whether its scores are products of its queries and keys."""
-    return layer.queries is not None and layer.keys is not None and "scores" not in layer.given
+    return layer.multiplied
 
 
 def hides(layer: Layer) -> bool:

@@ -30,11 +30,16 @@ def headline(trace: Trace) -> str:
 def _kind(trace: Trace) -> str:
     if "scores" in trace.layers[0].given:
         return "attention of given scores"
+    if trace.layers[0].w_score is not None:
+        return "additive causal attention" if _causal(trace) else "additive attention"
     if not trace.variant.compared and trace.positions == "alibi":
         return "attention by distance alone"
-    own_mask = "visible" in trace.layers[0].given
-    variant = replace(trace.variant, causal=False) if own_mask else trace.variant
+    variant = replace(trace.variant, causal=_causal(trace))
     return f"{_adjective(variant)} attention"
+
+
+def _causal(trace: Trace) -> bool:
+    return trace.variant.causal and "visible" not in trace.layers[0].given
 
 
 def _adjective(variant: Variant) -> str:

@@ -10,10 +10,10 @@ from attnviz.cells import Whole
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.facts import sums_to_one
-from attnviz.views.grids.axes import SUM_TO_ONE, Axis
+from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale
-from attnviz.wording.words import isolated
+from attnviz.wording.words import isolated, listed
 
 
 def readings(trace: Trace, query: int) -> list[Grid]:
@@ -34,15 +34,27 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     cells = Whole(np.concatenate([row.values for _, row in heads]), hidden)
     of = " of the memory" if layers[0].memory is not None else ""
     by_softmax = all(layer.attended.mixed_by == "softmax" for layer in layers)
+    whole = SUM_TO_ONE if by_softmax and sums_to_one(cells) else ""
     return Grid(
         f'what "{isolated(label)}" ({query + 1}) reads{of}',
         Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         bar_scale(cells),
-        note=SUM_TO_ONE if by_softmax and sums_to_one(cells) else "",
+        note=_note_on_query(layers, query) or whole,
         share=True,
     )
+
+
+def _note_on_query(layers: Sequence[Layer], query: int) -> str:
+    """That it reads nothing, in all heads or in some; nothing is said where it reads in each."""
+    heads = [(layer, head) for layer in layers for head in range(layer.heads)]
+    blind = [query in layer.blind_rows(head) for layer, head in heads]
+    if not any(blind) or all(blind):
+        return f"it reads {NOTHING}" if any(blind) else ""
+    pairs = zip(heads, blind, strict=True)
+    names = [f"{layer.name}H{head}" for (layer, head), none in pairs if none]
+    return f"in {listed(names)} it reads {NOTHING}"
 
 
 def name_of_head(trace: Trace, layer: Layer, head: int) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnviz.traces.origin import Given, Origin
-from attnviz.traces.settings import ADDED
-from attnviz.traces.trace import Trace
+from attnviz.attention.choices import Place
+from attnviz.traces.origin import Drawn, Given, Origin
+from attnviz.traces.settings import ADDED, Settings
+from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted
+
+NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
@@ -20,6 +23,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_shape(trace),
         **_attention(trace),
         **_origin(trace.origin),
+        "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
@@ -31,9 +35,23 @@ def _shape(trace: Trace) -> dict[str, str]:
     several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
-        "layers": f"{layers} ({first.block.place}-norm)" if first.block else several,
+        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
+        "kv_heads": _kv_heads(first),
+        "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
+
+
+def _kv_heads(layer: Layer) -> str:
+    """How many there are of keys and values, where heads share them."""
+    few = layer.kv_heads < layer.heads
+    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
+
+
+def _unjoined(trace: Trace) -> str:
+    """Heads that are projected have a last matrix, but for those that are given without it."""
+    last = getattr(trace.layers[0].projections, "w_out", None)
+    expected = trace.layers[0].heads > 1 and trace.variant.projected
+    return " joined without w_out" if expected and last is None else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
@@ -42,15 +60,24 @@ def _attention(trace: Trace) -> dict[str, str]:
     windowed = variant.window and "visible" not in first.given
     dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
     return {
+        "scoring": "additive scores" if first.w_score is not None else "",
         "scale": "scaled" if variant.scaled else "not scaled",
         "mask": _mask(trace),
         "window": f"window {variant.window}" if windowed else "",
         "temperature": f"temperature {exact_text(variant.temperature)}"
         if variant.temperature != 1
         else "",
+        "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
         "dropout": f"dropout {exact_text(variant.dropout)}" if dropped and variant.dropout else "",
         "positions": f"{trace.positions} positions" if _placed(trace) else "",
+        "position base": _position_base(trace),
     }
+
+
+def _position_base(trace: Trace) -> str:
+    """That of the angles, if it is another than in the papers."""
+    base = trace.origin.settings.position_base
+    return "" if base == Settings.position_base else f"position base {base:.15g}"
 
 
 def _placed(trace: Trace) -> bool:
@@ -63,11 +90,21 @@ def _placed(trace: Trace) -> bool:
 
 
 def _mask(trace: Trace) -> str:
-    if "visible" in trace.layers[0].given:
+    given = trace.layers[0].given
+    if "visible" in given:
         return "mask given"
+    if given & {"hidden", "mask"}:
+        return "causal, and a mask given" if trace.variant.causal else "mask given"
     if trace.variant.causal:
         return "causal"
     return "" if trace.variant.window else "all tokens visible"  # a window says for itself
+
+
+def _item(trace: Trace) -> str:
+    """Which of a batch it is."""
+    if isinstance(trace.origin, Drawn) or trace.items == 1:
+        return ""
+    return f"item {trace.origin.matrices.item} of {trace.items}"
 
 
 def _origin(origin: Origin) -> dict[str, str]:
@@ -78,6 +115,5 @@ def _origin(origin: Origin) -> dict[str, str]:
     return {
         "embeddings": f"embeddings of {vectors}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
-        "item": f"item {settings.item}" if settings.item else "",
         "seed": f"seed {settings.seed}",
     }

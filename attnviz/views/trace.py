@@ -18,10 +18,11 @@ from attnviz.traces.parts import SHOWN, Part, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
+from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.facts import hides, multiplied, sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
@@ -210,7 +211,9 @@ def _done_to_scores(layer: Layer) -> list[str]:
     """What becomes of a product of query and key before the softmax."""
     return [
         *(["scaled"] if layer.scale != 1 else []),
+        *(["capped"] if layer.attended.capped_scores is not None else []),
         *(["lowered by distance"] if layer.attended.bias is not None else []),
+        *(["shifted by a mask"] if layer.attended.mask is not None else []),
         *(["masked"] if hides(layer) else []),
     ]
 
@@ -243,17 +246,16 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     tensor = part.find(trace, layer)
     if tensor is None or (part.show == "embeddings" and not _first(layer)):
         return []
-    if part.sides.startswith("head "):
-        rows = token_axis(
-            part.sides.split()[1].replace("token", "query"), _read(trace, layer, part)
-        )
+    if part.axes[0] == "head":
+        rows = token_axis(part.axes[1].replace("token", "query"), _read(trace, layer, part))
         return [
-            vectors_grid(titled(part.words, trace, layer, head), each, rows)
+            vectors_grid(_titled_group(part.words, trace, layer, head, len(tensor)), each, rows)
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
     rows = token_axis(side, trace.tokens)
-    return [vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)]
+    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)
+    return [replace(grid, note=note_on_blind(trace)) if part.show == "context" else grid]
 
 
 def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
@@ -275,7 +277,8 @@ def _about_scores(trace: Trace, layer: Layer, stage: Stage, done: Sequence[str])
     rest = f", not yet {listed(done)}" if done else ""
     if not trace.variant.compared:
         return f"nothing is compared: every score is 0{rest}"
-    return f"scores = query times key{rest}" if compared else f"given scores{rest}"
+    made = "scores = w_score · tanh(query + key)" if layer.w_score is not None else "given scores"
+    return f"scores = query times key{rest}" if compared else f"{made}{rest}"
 
 
 def _factor(layer: Layer) -> str:
@@ -301,7 +304,7 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
     """The tokens that the rows of a part stand for."""
-    of_keys = part.sides.startswith("head key") or part.show == "tokens"
+    of_keys = part.axes[:2] == ("head", "key") or part.show == "tokens"
     return trace.keys_of(layer) if of_keys else trace.tokens
 
 
@@ -343,7 +346,7 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
     rows, columns = _sides(trace, layer)
     drawn = list(_of_heads(MIXED_BY[mixed_by], trace, layer, stage))
     shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells in drawn)
-    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if shares else AXES_NOTE
+    note = " · ".join(part for part in (AXES_NOTE, note_on_rows(trace, mixed_by, shares)) if part)
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
         for title, cells in drawn
@@ -366,6 +369,16 @@ def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:
     if not alone(trace):
         return f"{name} {name_of_head(trace, layer, head)}"
     return name if layer.heads == 1 else f"{name} · {name_of_head(trace, layer, head)}"
+
+
+def _titled_group(name: str, trace: Trace, layer: Layer, group: int, groups: int) -> str:
+    """With the heads that share it, of keys and values that some do."""
+    size = layer.heads // groups
+    first, last = group * size, (group + 1) * size - 1
+    if first == last:
+        return titled(name, trace, layer, first)
+    heads = f"heads {first}–{last}" if alone(trace) else f"{layer.name} heads {first}–{last}"
+    return f"{name} · {heads}"
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from attnviz.wording.numbers import Style
+from attnviz.wording.numbers import Style, exact_text
 
 Numbers = Sequence[float]
 
@@ -54,6 +54,25 @@ def dot(
     pairs = list(zip(first, second, strict=True))
     terms = [f"{ours(one)}·{_factor(theirs(other))}" for one, other in pairs]
     value = sum(ours.printed(one) * theirs.printed(other) for one, other in pairs)
+    return _sum(left, added(terms, style), value, result, ends)
+
+
+def additive(
+    left: str,
+    weights: Numbers,
+    vectors: tuple[Numbers, Numbers],
+    result: float,
+    style: Style,
+    ends: Style,
+) -> Sum:
+    """`0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) = -0.14`"""
+    own, (query, key) = style.of(*weights), (style.of(*vector) for vector in vectors)
+    triples = list(zip(weights, *vectors, strict=True))
+    terms = [f"{own(by)}·tanh({_plus(query(one), key(other))})" for by, one, other in triples]
+    value = sum(
+        own.printed(by) * math.tanh(query.printed(one) + key.printed(other))
+        for by, one, other in triples
+    )
     return _sum(left, added(terms, style), value, result, ends)
 
 
@@ -108,6 +127,16 @@ def quotient(
     return _sum(left, right, value, results[place], style.of(*results))
 
 
+def capped(
+    left: str, values: Numbers, place: int, cap: float, results: Numbers, style: Style
+) -> Sum:
+    """`50·tanh(1.31 / 50) = 1.31`, one of a row; the cap is exact as it is written."""
+    written, ends = style.of(*values), style.of(*results)
+    value = cap * math.tanh(written.printed(values[place]) / cap)
+    right = f"{exact_text(cap)}·tanh({written(values[place])} / {exact_text(cap)})"
+    return _sum(left, right, value, results[place], ends)
+
+
 def less(
     left: str,
     values: Numbers,
@@ -120,6 +149,16 @@ def less(
     written, (slope, distance) = style.of(*values), factors
     value = written.printed(values[place]) - slope * distance
     right = f"{written(values[place])} - {slope!r}·{distance}"
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
+def more(
+    left: str, values: Numbers, place: int, added: Numbers, results: Numbers, style: Style
+) -> Sum:
+    """`0.76 - 1.00 = -0.24`, one of a row, and what is added to it."""
+    written, also = style.of(*values), style.of(added[place])
+    value = written.printed(values[place]) + also.printed(added[place])
+    right = _plus(written(values[place]), also(added[place]))
     return _sum(left, right, value, results[place], style.of(*results))
 
 
@@ -256,13 +295,18 @@ def activated(
     right, values = _mixed(weights, vectors, bias, style)
     function = ACTIVATIONS[activation]
     results = None if values is None else [function(value) for value in values]
-    return _vector_sum(left, f"{activation}({right})", results, result, style)
+    return _vector_sum(left, f"{activation.replace('-', '_')}({right})", results, result, style)
 
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "relu": lambda value: max(value, 0.0),
     "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
+    "gelu-tanh": lambda value: value * (1 + math.tanh(_bent(value))) / 2,
 }
+
+
+def _bent(value: float) -> float:
+    return math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
 
 
 def vector_text(vector: Numbers, style: Style) -> str:

@@ -48,7 +48,7 @@ class Swept:
 
     @property
     def sees_one(self) -> bool:
-        return int(self.comparison.base.visible.sum(-1).max()) == 1
+        return bool((self.comparison.base.visible.sum(-1) == 1).all())
 
     @property
     def compared(self) -> bool:

@@ -133,8 +133,8 @@ def _what_is_seen(comparison: Comparison, each: Alternative) -> str:
 def _flattens(comparison: Comparison, each: Alternative) -> bool:
     """Whether the rows that are shown are more even than they should be."""
     rows = comparison.rows
-    should = measure(each.right[:, rows], each.visible[rows], None).entropy
-    entropy = measure(each.weights[:, rows], each.visible[rows], None).entropy
+    should = measure(each.right[:, rows], each.visible[..., rows, :], None).entropy
+    entropy = measure(each.weights[:, rows], each.visible[..., rows, :], None).entropy
     return float(entropy.mean()) > float(should.mean())
 
 

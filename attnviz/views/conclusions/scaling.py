@@ -49,8 +49,8 @@ class Scaling:
         return "√d_k" if layer is None else f"√{layer.head_dim}"
 
     @property
-    def seen(self) -> Bool[Tensor, "query key"]:
-        return self.comparison.base.visible[self.comparison.rows]
+    def seen(self) -> Bool[Tensor, "*head query key"]:
+        return self.comparison.base.visible[..., self.comparison.rows, :]
 
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
@@ -130,7 +130,9 @@ class Scaling:
         return least > WHOLE and bool(torch.equal(before.indices, after.indices))
 
 
-def _reach(logits: Float[Tensor, "head query key"], seen: Bool[Tensor, "query key"]) -> float:
+def _reach(
+    logits: Float[Tensor, "head query key"], seen: Bool[Tensor, "*#head query key"]
+) -> float:
     """How far the scores of a row are apart, at most."""
     high, low = logits.masked_fill(~seen, -torch.inf), logits.masked_fill(~seen, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
@@ -225,7 +227,7 @@ NOTHING = "Scaling changes nothing here"
 FINDINGS: tuple[Finding[Scaling], ...] = (
     Finding(
         "a query sees one token",
-        lambda facts: int(facts.seen.sum(-1).max()) == 1,
+        lambda facts: bool((facts.seen.sum(-1) == 1).all()),
         lambda facts: f"{NOTHING}: {facts.who} sees one token, and reads it whole.",
     ),
     Finding(

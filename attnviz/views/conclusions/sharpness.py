@@ -43,7 +43,7 @@ class Sharpness:
         place = self.comparison.query
         rows = slice(None) if place is None else slice(place, place + 1)
         ways = self.comparison.alternatives
-        seen = {tuple(each.visible[rows].sum(-1).tolist()) for each in ways}
+        seen = {tuple(each.visible[..., rows, :].sum(-1).flatten().tolist()) for each in ways}
         return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
 
     @property

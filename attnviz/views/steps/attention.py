@@ -9,15 +9,16 @@ from torch import Tensor
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.facts import changed_by_mistake, multiplied
-from attnviz.views.grids.axes import AXES_NOTE
+from attnviz.views.grids.axes import AXES_NOTE, NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.numbers import exact_text
-from attnviz.wording.words import counted, in_brackets
+from attnviz.wording.words import counted, listed
 
+BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
 SHARES = (
     "Each row of scores becomes shares: exp of each over the sum of all in the row. A row sums to "
     "1."
@@ -32,6 +33,9 @@ def scores(here: Scene) -> Iterator[Section]:
         yield from pair.score(here, here.asked.key)
         return
     compared = here.trace.variant.compared and multiplied(layer)
+    if layer.w_score is not None:
+        yield _additive_scores(here, layer.w_score)
+        return
     shapes = f"scores {here.size_of_weights}"
     if compared and layer.queries is not None and layer.keys is not None:
         keys = layer.keys.transpose(-2, -1)
@@ -46,6 +50,25 @@ def scores(here: Scene) -> Iterator[Section]:
         tex=r"S = Q K^\top" if compared else "",
         grids=here.scores("scores", "scores", AXES_NOTE),
         sums=sums.scores(here, layer) if compared else (),
+    )
+
+
+def _additive_scores(here: Scene, w_score: Tensor) -> Section:
+    layer = here.layer
+    assert layer.queries is not None
+    assert layer.keys is not None
+    made_of = f"queries {here.size(layer.queries)} + keys {here.size(layer.keys)}"
+    return Section(
+        number="5",
+        name="scores",
+        title="scores",
+        about="Each query is added to each key, and tanh keeps every number between -1 and 1. "
+        "Weighed by w_score they are added up: the larger the score, the better the two match.",
+        shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
+        formula="score = w_score · tanh(query + key)",
+        tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
+        grids=here.scores("scores", "scores", AXES_NOTE),
+        sums=sums.additive_scores(here, layer),
     )
 
 
@@ -103,6 +126,25 @@ def _scaling_in_tex(here: Scene) -> str:
     return rf"\frac{{S}}{{{divisor}}}" if below else ""
 
 
+def soft_cap(here: Scene) -> Iterator[Section]:
+    """Scores bent so that none goes beyond a cap."""
+    cap = here.trace.variant.soft_cap
+    if cap is None or here.layer.attended.capped_scores is None:
+        return
+    yield Section(
+        number="6a",
+        name="soft-cap",
+        title="soft cap",
+        about=f"No score may go beyond {exact_text(cap)}, above 0 or below: the larger a score, "
+        "the more it is bent.",
+        shapes=f"scores {here.size_of_weights}",
+        formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
+        tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
+        grids=here.scores("capped scores", "capped scores"),
+        sums=sums.soft_cap(here, here.layer),
+    )
+
+
 def alibi(here: Scene) -> Iterator[Section]:
     """What a distance takes from a score."""
     if here.layer.attended.bias is None:
@@ -113,7 +155,7 @@ def alibi(here: Scene) -> Iterator[Section]:
         title="ALiBi",
         about=_about_alibi(here.layer.heads),
         shapes=f"scores {here.size_of_weights}",
-        formula="biased = scaled - slope · distance",
+        formula=f"biased = {here.stage_before('biased scores').split()[0]} - slope · distance",
         tex=r"S_{ij} - m\,|i - j|",
         grids=here.scores("biased scores", "biased scores"),
         sums=sums.alibi(here, here.layer),
@@ -129,6 +171,25 @@ def _about_alibi(heads: int) -> str:
     return f"{about}, in each head by another slope." if heads > 1 else f"{about}."
 
 
+def additive_mask(here: Scene) -> Iterator[Section]:
+    """What a mask of numbers adds to scores."""
+    added = here.layer.attended.mask
+    if added is None:
+        return
+    yield Section(
+        number="6c",
+        name="additive-mask",
+        title="additive mask",
+        about="A mask of numbers is added to the scores: the lower a number, the less of its cell "
+        "is left after the softmax.",
+        shapes=f"scores {here.size_of_weights} + mask {here.size(added)}",
+        formula="scores + mask",
+        tex=r"S_{ij} + M_{ij}",
+        grids=here.scores("scores with mask", "scores with mask"),
+        sums=sums.additive_mask(here, here.layer),
+    )
+
+
 def mask(here: Scene) -> Iterator[Section]:
     """What is hidden from whom."""
     layer = here.layer
@@ -141,7 +202,7 @@ def mask(here: Scene) -> Iterator[Section]:
         name="mask",
         title="mask",
         about=_about_mask(here),
-        shapes=f"visible {in_brackets(*layer.visible.shape)}",
+        shapes=f"visible {here.size(layer.visible)}",
         formula="what is hidden becomes −∞, for exp(−∞) = 0" if here.hides else "",
         tex=hidden if here.hides else "",
         grids=here.scores("masked scores", "masked scores") if here.hides else (),
@@ -156,7 +217,7 @@ def _not_masked(here: Scene) -> Section:
         name="mask",
         title="mask",
         about=_about_mistake(here),
-        shapes=f"visible {in_brackets(*here.layer.visible.shape)}",
+        shapes=f"visible {here.size(here.layer.visible)}",
         grids=here.scores("✗ masked scores", "exponents"),
     )
 
@@ -168,20 +229,38 @@ def _about_mistake(here: Scene) -> str:
 
 
 def _about_mask(here: Scene) -> str:
-    variant = here.trace.variant
-    if "visible" in here.layer.given:
-        return "What each token may read is given."
-    if not here.hides:
-        return f"{_nothing_hidden(here)}: nothing is hidden."
+    variant, given = here.trace.variant, here.layer.given
     about = []
-    if variant.causal:
+    if "visible" in given:
+        about.append("What each token may read is given.")
+    elif not here.hides:
+        return f"{_nothing_hidden(here)}: nothing is hidden."
+    elif variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
-    if variant.window == 1 and here.keys is here.trace.tokens:
+    if "visible" not in given and variant.window == 1 and here.keys is here.trace.tokens:
         about.append("A token reads only itself.")
-    elif variant.window:
+    elif "visible" not in given and variant.window:
         places = counted(variant.window, "place")
         about.append(f"A token reads only what is less than {places} away.")
-    return " ".join(about)
+    if "hidden" in given:
+        about.append("What a given mask hides is hidden.")
+    if here.layer.visible.ndim == 3:
+        about.append("Each head has a mask of its own.")
+    return " ".join([*about, *_about_blind(here, f"reads {NOTHING}.")])
+
+
+def _about_blind(here: Scene, what: str) -> tuple[str, ...]:
+    """What is true of the tokens that read nothing, said of each by its name."""
+    several = here.layer.visible.ndim == 3
+    return tuple(
+        f"{here.name(here.trace.tokens, row)}{_in_heads(here, row) if several else ''} {what}"
+        for row in here.blind[:BLIND_TOLD]
+    )
+
+
+def _in_heads(here: Scene, row: int) -> str:
+    heads = [head for head in here.shown_heads if row in here.layer.blind_rows(head)]
+    return f" in {listed([f'head {head}' for head in heads])}"
 
 
 def _nothing_hidden(here: Scene) -> str:
@@ -197,13 +276,17 @@ def softmax(here: Scene) -> Iterator[Section]:
         number="8",
         name="softmax",
         title="softmax",
-        about=_about_mistake(here) if mistake else SHARES,
+        about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
         formula="" if mistake else "weight = exp(score) / sum of exp(scores in its row)",
         tex="" if mistake else r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
         sums=sums.softmax(here, here.layer),
     )
+
+
+def _about_shares(here: Scene) -> str:
+    return " ".join([SHARES, *_about_blind(here, "has nothing to share out: its row is 0.")])
 
 
 def mixing(here: Scene) -> Iterator[Section]:
@@ -266,10 +349,12 @@ def context(here: Scene) -> Iterator[Section]:
     contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
     rows = token_axis("query (reads)", here.trace.tokens)
     about = "The weighted values are added up: the context vector, all that a token has read."
+    about = " ".join([about, *_about_blind(here, "has read nothing: its vector is 0.")])
     grids = here.heads("context vectors", contexts, rows, followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
-        about += " The heads' vectors then stand side by side."
+        about += " The heads' vectors then stand side by side"
+        about += "." if _last_matrix(here) else ", and no matrix mixes them."
         grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
     last = _last_matrix(here)
     if last:
@@ -299,7 +384,10 @@ def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS:
         return ()
     weights = here.weights("mixing", here.layer.attended.mixed_by)
-    return (*weights, *here.heads("values", here.layer.values, token_axis("key", here.keys)))
+    return (
+        *weights,
+        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+    )
 
 
 def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int) -> Stages:

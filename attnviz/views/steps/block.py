@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnviz.attention.block import Block, Norm, Residual
+from attnviz.attention.choices import Activation, Place
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
 from attnviz.views.facts import learned, normalised
@@ -17,12 +18,23 @@ from attnviz.views.steps import attention, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
 
-ACTIVATIONS = {"relu": "what is below 0 becomes 0", "gelu": "what is below 0 fades out"}
+ACTIVATIONS: dict[Activation, str] = {
+    "relu": "what is below 0 becomes 0",
+    "gelu": "what is below 0 fades out",
+    "gelu-tanh": "what is below 0 fades out, by a formula with tanh",
+}
+# What comes out of a residual, for terminal and Markdown; by where the norm stands.
+OUTPUTS: dict[Place, tuple[str, str]] = {
+    "post": ("outputs = LayerNorm(x + f(x))", r"\mathrm{LayerNorm}(x + f(x))"),
+    "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
+    "none": ("outputs = x + f(x)", "x + f(x)"),
+}
 CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.projections,
     vectors.vectors,
     attention.scores,
     attention.scaling,
+    attention.soft_cap,
     attention.softmax,
     attention.mixing,
     attention.weighted,
@@ -87,7 +99,7 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
     rows, post = token_axis("token", here.trace.tokens), block.place == "post"
     grids = [here.grid("sum", residual.added, rows, followed=True)]
     about = f"What {of} made is added to what went in: it has to make only what is to change."
-    if post:
+    if residual.norm is not None and post:
         grids.append(here.grid("normed", residual.outputs, rows, followed=True))
         about += f" {_about_norm(residual.outputs, residual.norm)}"
     inputs, made = here.size(residual.inputs), here.size(residual.sublayer_outputs)
@@ -97,8 +109,8 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         title="add & norm" if post else "add",
         about=about,
         shapes=f"inputs {inputs} + made {made}",
-        formula="outputs = LayerNorm(x + f(x))" if post else "outputs = x + f(LayerNorm(x))",
-        tex=r"\mathrm{LayerNorm}(x + f(x))" if post else r"x + f(\mathrm{LayerNorm}(x))",
+        formula=OUTPUTS[block.place][0],
+        tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
         remarks=(_gain_and_shift(residual),) if post else (),
@@ -107,6 +119,7 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
 
 def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
     """LayerNorm of what a sub-layer reads, in a pre-norm block."""
+    assert residual.norm is not None
     rows, own = token_axis("token", here.trace.tokens), learned(residual.norm)
     tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}"
     return Section(
@@ -140,6 +153,7 @@ def _gain_and_shift(residual: Residual) -> str:
 def _feed_forward(here: Scene, block: Block) -> Section:
     rows, activation = token_axis("token", here.trace.tokens), block.parameters.activation
     fed = block.feed_forward
+    function = activation.replace("-", "_")  # or it would read as a difference
     sizes = [here.size(each) for each in (fed.sublayer_inputs, block.hidden, fed.sublayer_outputs)]
     widths = fed.sublayer_inputs.shape[1], block.hidden.shape[1]
     return Section(
@@ -149,8 +163,8 @@ def _feed_forward(here: Scene, block: Block) -> Section:
         about=f"Each token by itself: a matrix {_widens(*widths)}, {activation} is applied "
         f"({ACTIVATIONS[activation]}), and a second matrix brings it back.",
         shapes="read {} → hidden {} → made {}".format(*sizes),
-        formula=f"made = {activation}(x W_1 + b_1) W_2 + b_2",
-        tex=rf"\mathrm{{{activation}}}(x W_1 + b_1) W_2 + b_2",
+        formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
+        tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
             here.grid("hidden", block.hidden, rows, followed=True),
             here.grid("made", fed.sublayer_outputs, rows, followed=True),
@@ -179,5 +193,5 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     ]
     matrices += parts.learned_in_block(here.trace, here.layer).values()
     for residual in block.residuals.values():
-        matrices += [residual.norm.gain, residual.norm.shift]
+        matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
     return f"in all this layer has {sum(each.numel() for each in matrices):,} numbers to learn"

@@ -33,14 +33,17 @@ def moments_of(section: Section, here: Scene) -> tuple[Section, ...]:
 def _scores(section: Section, here: Scene) -> Iterator[Section]:
     """One key after the other beside the query."""
     layer = here.layer
-    if layer.queries is None or not multiplied(layer) or not here.trace.variant.compared:
+    compared = multiplied(layer) or layer.w_score is not None
+    if layer.queries is None or layer.keys is None or not compared:
         return
-    assert layer.keys is not None
+    if not here.trace.variant.compared:
+        return
     queries = token_axis("query", here.trace.tokens)
     (query,) = here.heads("query", layer.queries, queries, followed=True)
     (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys))
     (row,) = here.scores("scores", "scores")
-    lines = sums.scores(here, layer)
+    write = sums.scores if layer.w_score is None else sums.additive_scores
+    lines = write(here, layer)
     for place, (done, line) in enumerate(
         zip(_reveals(here, here.written_keys), lines, strict=True)
     ):
@@ -54,11 +57,12 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     """One weight after the other, below the scores that they are made of."""
     if here.layer.mistake:
         return
-    name = "masked scores" if here.hides else "scaled scores"
+    name = "masked scores" if here.hides else here.stage_before("masked scores")
     (scores,) = here.scores(name, "masked scores")
     (row,) = here.weights("weights", "softmax")
     lines = sums.softmax(here, here.layer)
-    shared = [key for key in here.visible_keys if key not in here.masked_keys]
+    masked = here.masked_keys(here.shown_heads[0])
+    shared = [key for key in here.visible_keys if key not in masked]
     for done, line in zip(_reveals(here, shared), lines, strict=True):
         yield _moment(
             section, f"scores become shares{_which(here)}", (scores, _columns(row, done)), line
@@ -85,7 +89,7 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
     rows = token_axis("query (reads)", here.trace.tokens)
     (result,) = here.heads("context vector", contexts, rows, followed=True)
     columns, ends = array(here.weighted[head]), contexts[head, here.followed].tolist()
-    shown = min(len(ends), TERMS)
+    shown = min(len(ends), TERMS) if here.read_keys else 0
     for place in range(shown):
         done = range(len(ends) if place + 1 == shown else place + 1)
         left = f"context({here.query_name}), number {place + 1}"

@@ -21,6 +21,7 @@ from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import Sum
+from attnviz.wording.words import listed
 
 Vector = list[float]
 NEARLY_UPRIGHT = 0.01  # cosines below: the angle reads 90° or nearly so
@@ -36,6 +37,12 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
         raise AttnvizError(
             f"'{trace.variant.name}' attention compares no query with a key, and --key names one",
             "try --variant scaled, or leave --key out",
+        )
+    if layer.w_score is not None:
+        raise AttnvizError(
+            "additive scores are no products of a query and a key, whose lengths and angle --key "
+            "shows",
+            "leave --key out; attnviz steps TEXT --query TOKEN --step scores writes them out",
         )
     if not multiplied(layer):
         raise AttnvizError(
@@ -67,9 +74,10 @@ def score(here: Scene, key: int) -> Iterator[Section]:
 
 def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:
     layer = here.layer
+    keys = layer.keys_of_heads
     assert layer.queries is not None
-    assert layer.keys is not None
-    return layer.queries[head, here.followed].tolist(), layer.keys[head, key].tolist()
+    assert keys is not None
+    return layer.queries[head, here.followed].tolist(), keys[head, key].tolist()
 
 
 def _names(here: Scene, key: int, head: str = "") -> tuple[str, str]:
@@ -148,6 +156,8 @@ def _sums(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Ite
 def _hidden(here: Scene, key: int) -> tuple[str, ...]:
     """What becomes of a score that a mask hides."""
     mistake = MISTAKES.get(here.layer.mistake)
-    if key not in here.masked_keys or (mistake and not mistake.masked):
+    hidden = [head for head in here.masks if key in here.masked_keys(head)]
+    if not hidden or (mistake and not mistake.masked):
         return ()
-    return ("the mask hides this key from this query: step 7 makes its score −∞",)
+    where = f"in {listed([f'head {head}' for head in hidden])} " if len(here.masks) > 1 else ""
+    return (f"{where}the mask hides this key from this query: step 7 makes its score −∞",)

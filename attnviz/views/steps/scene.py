@@ -16,7 +16,7 @@ from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import Stage
+from attnviz.traces.weights import Stage, mask_of
 from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
@@ -83,6 +83,19 @@ class Scene:
         many = len(self.shown_heads) > HEADS and not self.asked.full
         return self.shown_heads[:1] if many else self.shown_heads
 
+    def stage_before(self, stage: Stage) -> Stage:
+        """The last of the stages before it that are there, from scaled scores on."""
+        attended = self.layer.attended
+        there: dict[Stage, bool] = {
+            "scaled scores": True,
+            "capped scores": attended.capped_scores is not None,
+            "biased scores": attended.bias is not None,
+            "scores with mask": attended.mask is not None,
+            "masked scores": True,
+        }
+        stages = list(there)
+        return [each for each in stages[: stages.index(stage)] if there[each]][-1]
+
     def row(self, stage: Stage, head: int) -> list[float]:
         """The numbers of the followed query at one stage on the way to its weights."""
         numbers: list[float] = (
@@ -94,7 +107,7 @@ class Scene:
     def weighted(self) -> Float[Tensor, "head key width"]:
         """What each key hands to the followed query."""
         rows = [torch.tensor(self.row("mixing", head)) for head in range(self.layer.heads)]
-        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values)
+        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
@@ -120,16 +133,26 @@ class Scene:
         """Those of them whose arithmetic is written out."""
         return [key for key in self.written_keys if key in self.read_keys]
 
-    @cached_property
-    def masked_keys(self) -> set[int]:
-        """The keys that the followed token may not read."""
-        row = self.layer.weights.cells("masked scores", 0).row(self.followed)
-        return set(np.flatnonzero(row.hidden[0]).tolist())
+    def masked_keys(self, head: int) -> set[int]:
+        """The keys that the followed token may not read in a head."""
+        row = mask_of(head, self.layer.visible)[self.followed]
+        return set((~row).nonzero().flatten().tolist())
 
     @cached_property
     def hides(self) -> bool:
         """Whether any token is hidden from another."""
-        return self.layer.weights.cells("masked scores", 0).hides
+        return not bool(self.layer.visible.all())
+
+    @property
+    def masks(self) -> Sequence[int]:
+        """The heads whose masks are shown: the first one's will do where all have the same."""
+        return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
+
+    @cached_property
+    def blind(self) -> list[int]:
+        """The queries that read nothing in a head that is shown."""
+        rows = {row for head in self.shown_heads for row in self.layer.blind_rows(head)}
+        return sorted(rows)
 
     def left_out(self, *, by_key: bool) -> tuple[str, ...]:
         """What is not written out, if something is not."""
@@ -156,9 +179,25 @@ class Scene:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
+    def of_group(self, heads: range) -> str:
+        """The same of what some heads share: ` H0–1`."""
+        return self.of_head(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
+
     def titled(self, name: str, head: int) -> str:
         """What a table of one head is called, where there are several: `scores · head 1`."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
+
+    def groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
+        """Which of so many groups these heads belong to, and all heads of each of them."""
+        size = self.layer.heads // count
+        places = dict.fromkeys(head // size for head in heads)
+        return {place: range(place * size, (place + 1) * size) for place in places}
+
+    def titled_group(self, name: str, heads: range) -> str:
+        """What a table is called that some heads share: `keys · heads 0–1`."""
+        if len(heads) == 1:
+            return self.titled(name, heads[0])
+        return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
@@ -188,8 +227,8 @@ class Scene:
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(self.titled(name, head), vectors[head], rows, followed=followed)
-            for head in self.shown_heads
+            self.grid(self.titled_group(name, heads), vectors[place], rows, followed=followed)
+            for place, heads in self.groups(len(vectors), self.shown_heads).items()
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
         return tuple(scaled if scale else drawn)

@@ -14,6 +14,7 @@ from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
+from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
 from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
@@ -70,11 +71,12 @@ def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum
         if matrix is None or plural not in found:
             continue
         token, vector, place = _source(here, layer, name)
-        for head in here.written_heads:
-            result = found[plural][head, place].tolist()
-            columns = slice(head * len(result), (head + 1) * len(result))
+        groups = here.groups(len(found[plural]), here.written_heads)
+        for group, heads in groups.items():
+            result = found[plural][group, place].tolist()
+            columns = slice(group * len(result), (group + 1) * len(result))
             yield sums.mixture(
-                f"{name}{here.of_head(head)}({token})",
+                f"{name}{here.of_group(heads)}({token})",
                 vector.tolist(),
                 Rows(matrix[:, columns]),
                 result,
@@ -114,15 +116,17 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     for name, row, before, after in kinds:
         assert after is not None
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
-        angles = positions.angles(row + 1, layer.head_dim)[row].tolist()
-        for head in here.written_heads:
+        width, settings = layer.head_dim, here.trace.origin.settings
+        angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
+        for group, heads in here.groups(len(before), here.written_heads).items():
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
-                cells = slice(2 * pair, 2 * pair + 2)
+                halves = here.trace.positions == "rotary-halves"
+                cells = positions.pair_places(pair, width, halves=halves)
                 yield sums.turned(
-                    f"{name}{here.of_head(head)}({token}), pair {pair + 1}",
-                    before[head, row, cells].tolist(),
+                    f"{name}{here.of_group(heads)}({token}), pair {pair + 1}",
+                    before[group, row, cells].tolist(),
                     angle,
-                    after[head, row, cells].tolist(),
+                    after[group, row, cells].tolist(),
                     here.style,
                 )
 
@@ -130,13 +134,28 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def scores(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.queries is not None
-    assert layer.keys is not None
-    row = here.followed
+    keys, row = layer.keys_of_heads, here.followed
+    assert keys is not None
     for head, key, left in _cells(here, "score", here.written_keys):
-        query, other = layer.queries[head, row].tolist(), layer.keys[head, key].tolist()
+        query, other = layer.queries[head, row].tolist(), keys[head, key].tolist()
         results = here.row("scores", head)
         ends = here.style.of(*results)
         yield sums.dot(left, query, other, results[key], here.style, ends)
+
+
+@_followed
+def additive_scores(here: Scene, layer: Layer) -> Iterator[Sum]:
+    queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
+    assert queries is not None
+    assert keys is not None
+    assert w_score is not None
+    weights = w_score.view(layer.heads, -1)
+    for head, key, left in _cells(here, "score", here.written_keys):
+        query, other = queries[head, here.followed].tolist(), keys[head, key].tolist()
+        results = here.row("scores", head)
+        ends = here.style.of(*results)
+        by = weights[head].tolist()
+        yield sums.additive(left, by, (query, other), results[key], here.style, ends)
 
 
 def divisors(here: Scene, layer: Layer) -> list[str]:
@@ -157,28 +176,50 @@ def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 @_followed
+def soft_cap(here: Scene, layer: Layer) -> Iterator[Sum]:
+    cap = here.trace.variant.soft_cap
+    assert cap is not None
+    for head, key, left in _cells(here, "capped", here.written_keys):
+        values, results = here.row("scaled scores", head), here.row("capped scores", head)
+        yield sums.capped(left, values, key, cap, results, here.style)
+
+
+@_followed
 def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
     row, slopes = here.followed, positions.slopes(layer.heads)
+    stage = here.stage_before("biased scores")
     for head, key, left in _cells(here, "biased", here.written_keys):
-        values, results = here.row("scaled scores", head), here.row("biased scores", head)
+        values, results = here.row(stage, head), here.row("biased scores", head)
         factors = slopes[head], abs(row - key)
         yield sums.less(left, values, key, factors, results, here.style)
 
 
 @_followed
+def additive_mask(here: Scene, layer: Layer) -> Iterator[Sum]:
+    assert layer.attended.mask is not None
+    stage = here.stage_before("scores with mask")
+    for head, key, left in _cells(here, "with mask", here.written_keys):
+        values, results = here.row(stage, head), here.row("scores with mask", head)
+        added = mask_of(head, layer.attended.mask)[here.followed].tolist()
+        yield sums.more(left, values, key, added, results, here.style)
+
+
+@_followed
 def mask(here: Scene, layer: Layer) -> Iterator[Sum]:
-    for key in here.written_keys:
-        if key not in here.masked_keys:
-            continue
-        name = here.name(here.keys, key)
-        yield Sum(f"masked({here.query_name}, {name})", MINUS_INFINITY, "", True)
+    of_heads = len(here.masks) > 1
+    for head in (each for each in here.masks if each in here.written_heads):
+        for key in (each for each in here.written_keys if each in here.masked_keys(head)):
+            cell = f"({here.query_name}, {here.name(here.keys, key)})"
+            left = f"masked{here.of_head(head) if of_heads else ''}{cell}"
+            yield Sum(left, MINUS_INFINITY, "", True)
 
 
 @_followed
 def softmax(here: Scene, layer: Layer) -> Iterator[Sum]:
     # Weights by hand may be given to what the softmax gives none.
-    shared = [key for key in here.visible_keys if layer.mistake or key not in here.masked_keys]
-    for head, key, left in _cells(here, "weight", shared):
+    for head, key, left in _cells(here, "weight", here.visible_keys):
+        if key in here.masked_keys(head) and not layer.mistake:
+            continue
         numbers, place = _shared_out(here, layer, head, key)
         result = here.row("weights", head)[key]
         yield sums.softmax(left, numbers, place, result, here.style)
@@ -215,7 +256,7 @@ def dropout(here: Scene, layer: Layer) -> Iterator[Sum]:
 def weighted(here: Scene, layer: Layer) -> Iterator[Sum]:
     for head, key, left in _cells(here, "weighted", here.visible_keys):
         weight = here.row("mixing", head)[key]
-        value, result = layer.values[head, key].tolist(), here.weighted[head, key].tolist()
+        value, result = layer.values_of_heads[head, key].tolist(), here.weighted[head, key].tolist()
         yield sums.scaled_vector(left, weight, value, result, here.style)
 
 
@@ -225,10 +266,16 @@ def context(here: Scene, layer: Layer) -> Iterator[Sum]:
     seen = here.read_keys
     for head in here.written_heads:
         row_of_weights = here.row("mixing", head)
-        weights, values = [row_of_weights[key] for key in seen], Rows(layer.values[head, seen])
+        weights, values = (
+            [row_of_weights[key] for key in seen],
+            Rows(layer.values_of_heads[head, seen]),
+        )
         left = f"context{here.of_head(head)}({here.query_name})"
         result = layer.attended.contexts[head, row].tolist()
-        yield sums.mixture(left, weights, values, result, style, shares=True)
+        if seen:
+            yield sums.mixture(left, weights, values, result, style, shares=True)
+        else:
+            yield Sum(left, sums.vector_text(result, style.of(*result)), "", True)
     if matrices is not None and matrices.w_out is not None:
         joined = join_heads(layer.attended.contexts)[row].tolist()
         bias = None if matrices.b_out is None else matrices.b_out.tolist()
@@ -244,12 +291,14 @@ def added(here: Scene, residual: Residual) -> Iterator[Sum]:
     both = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left = f"sum({here.query_name})"
     yield sums.vectors_added(left, both, residual.added[row].tolist(), here.style)
-    if here.layer.block is not None and here.layer.block.place == "post":
+    post = here.layer.block is not None and here.layer.block.place == "post"
+    if residual.norm is not None and post:
         yield from _normed(here, residual.added, residual.outputs, residual.norm)
 
 
 @_followed
 def normed(here: Scene, residual: Residual) -> Iterator[Sum]:
+    assert residual.norm is not None
     yield from _normed(here, residual.inputs, residual.sublayer_inputs, residual.norm)
 
 

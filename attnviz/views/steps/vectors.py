@@ -16,7 +16,7 @@ from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import TERMS
-from attnviz.wording.words import in_brackets, listed
+from attnviz.wording.words import counted, in_brackets, listed
 
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
@@ -123,11 +123,14 @@ def projections(here: Scene) -> Iterator[Section]:
         yield Section(number="3", name="projections", title="projections", about=_no_matrices(here))
         return
     makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
+    about = f"What a vector is multiplied with to become {makes}. " if makes else ""
+    if "w_score" in made_by:
+        about += "w_score weighs what a query and a key come to together. "
     yield Section(
         number="3",
         name="projections",
         title="projections",
-        about=f"What a vector is multiplied with to become {makes}. {_origin(here, made_by)}",
+        about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
         grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
         remarks=(count_of(made_by),),
@@ -175,7 +178,7 @@ def vectors(here: Scene) -> Iterator[Section]:
         number="4",
         name="queries",
         title=", ".join(found),
-        about=_about_vectors([*found]) + _parted_columns(layer, [*found]),
+        about=_about_vectors([*found]) + _parted_columns(layer, [*found]) + _about_groups(layer),
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in found.items()),
         formula=formula,
         tex=tex,
@@ -183,6 +186,17 @@ def vectors(here: Scene) -> Iterator[Section]:
         sums=sums.vectors(here, layer, found),
         stages=_split(here, [len(each) for each in grids.values()]),
     )
+
+
+def _about_groups(layer: Layer) -> str:
+    """Which heads share keys and values, where any do."""
+    several = layer.heads // layer.kv_heads
+    if several == 1:
+        return ""
+    which = f"All {several}" if layer.kv_heads == 1 else f"Every {several} neighbouring"
+    verb = "is" if layer.kv_heads == 1 else "are"
+    count = counted(layer.kv_heads, "head")
+    return f" {which} heads share keys and values: there {verb} {count} of those."
 
 
 def _parted_columns(layer: Layer, names: Sequence[str]) -> str:
@@ -263,22 +277,34 @@ def rotary(here: Scene) -> Iterator[Section]:
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
     queries = token_axis("query", here.trace.tokens)
+    base = f"{here.trace.origin.settings.position_base:.15g}"
     yield Section(
         number="4b",
         name="rotary",
         title="rotary positions",
-        about="Each two neighbouring numbers of a query or a key are turned by an angle that grows "
-        "with the position, from 0 at the first: a score then depends on how far two tokens are "
-        "apart, not on where they stand.",
+        about=f"{_turned_together(here)} are turned by an angle that grows with the position, from "
+        "0 at the first: a score then depends on how far two tokens are apart, not on where they "
+        "stand.",
         shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
-        formula="pair i at position p turns by (p - 1) / 10000^(2(i - 1)/d_k)",
-        tex=r"\theta_{p,i} = (p - 1) / 10000^{2(i - 1)/d_k}",
+        formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
+        tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
             *here.heads("queries", layer.queries, queries, followed=True),
             *here.heads("keys", layer.keys, token_axis("key", here.keys)),
         ),
         sums=sums.turned(here, layer),
         remarks=_pairs_left_out(here),
+    )
+
+
+def _turned_together(here: Scene) -> str:
+    """Which numbers are a pair."""
+    if here.trace.positions != "rotary-halves":
+        return "Each two neighbouring numbers of a query or a key"
+    half = here.layer.head_dim // 2
+    return (
+        f"Pairs by halves, in the order of Hugging Face's models: numbers i and i + {half} of a "
+        "query or a key"
     )
 
 
