@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -42,9 +43,17 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for draw in recipe.draws:
         numbers = KINDS[draw.kind](draw.shape, stream, **draw.options)
-        names = [draw.name, f"b_{draw.name.removeprefix('w_')}"]
+        names = [draw.name, _bias_of(draw.name)]
         found |= dict(zip(names, numbers, strict=False))
     return found
+
+
+def _bias_of(name: str) -> str:
+    """
+    >>> _bias_of("w_query"), _bias_of("layers.1.cross_w_out"), _bias_of("linear")
+    ('b_query', 'layers.1.cross_b_out', 'b_linear')
+    """
+    return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", name)
 
 
 def _rand(shape: Sequence[int], stream: Generator) -> list[Tensor]:

@@ -13,7 +13,7 @@ from attnviz.examples.draws import Recipe, drawn
 from attnviz.examples.file import in_keys
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
@@ -62,7 +62,7 @@ class Example(Showable):
     def contents(self) -> dict[str, Any]:
         """What is given under its own name: as written, drawn, or made of what was drawn."""
         found = drawn(self.recipe)
-        contents = {name: each for name, each in found.items() if name in GIVEN_NAMES}
+        contents = {name: each for name, each in found.items() if can_be_given(name)}
         contents |= {name: _resolved(each, found) for name, each in self.given.items()}
         return {name: _plain(each) for name, each in contents.items()}
 
@@ -70,7 +70,7 @@ class Example(Showable):
         """One item of what is given, with what an expectation gives in its place."""
         from attnviz.traces.matrices import matrices
 
-        changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
+        changed = {name: each for name, each in changes.items() if not _is_setting(name)}
         return matrices({**self.contents, **changed}, str(self.path), item)
 
     @property
@@ -100,7 +100,7 @@ class Example(Showable):
         from attnviz.traces.origin import FromExample
 
         changed = dict(changes or {})
-        chosen = {name: each for name, each in changed.items() if name not in GIVEN_NAMES}
+        chosen = {name: each for name, each in changed.items() if _is_setting(name)}
         settings = replace(self.settings, **chosen)
         try:
             alone = item == 1 and self.items == 1
@@ -119,6 +119,11 @@ class Example(Showable):
         told = in_keys(located(error, self.path), but=OF_COMMANDS)
         named = told.file == str(self.path)
         return told if named else told.told(f"'{self.path}': {told}")
+
+
+def _is_setting(name: str) -> bool:
+    """Of the names that differ for an expectation alone; `positions` is a kind of them there."""
+    return name in Settings.__dataclass_fields__
 
 
 def _resolved(value: Any, found: Mapping[str, Any]) -> Any:

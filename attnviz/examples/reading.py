@@ -20,6 +20,7 @@ from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile, in_keys
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
+from attnviz.traces.by_layer import can_be_given, flat
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
@@ -84,7 +85,9 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
 
 
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:
-    file.refuse_unknown("matrix to give", table, GIVEN_NAMES, "[given]")
+    table = _in_layers(table, file)
+    known = [*GIVEN_NAMES, *filter(can_be_given, table)]
+    file.refuse_unknown("matrix to give", table, known, "[given]")
     used = {wanted for value in table.values() for wanted in _draws_of(value)}
     refuse_misnamed(recipe.draws, used, file)
     drawn = [draw.name for draw in recipe.draws]
@@ -98,6 +101,14 @@ def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mappi
             hint = 'write { product = ["u_query", "x"] }'
             raise file.error(f"'{name}' is made in no known way", hint, line)
     return {name: _numbers(value) for name, value in table.items()}
+
+
+def _in_layers(table: Mapping[str, Any], file: ExampleFile) -> Mapping[str, Any]:
+    """The same with the whole names of what stands in tables of layers."""
+    try:
+        return flat(table)
+    except AttnvizError as error:
+        raise file.error(str(error), error.hint, file.line(error.about)) from None
 
 
 def _draws_of(value: Any) -> list[str]:
@@ -125,7 +136,8 @@ def _expectation(table: Mapping[str, Any], number: int, file: ExampleFile) -> Ex
     _refuse_odd_claim(table, number, file)
     line = file.line("step", HEAD, number)
     changes = table.get("with", {})
-    file.refuse_unknown("setting or matrix", changes, (*SETTINGS, *GIVEN_NAMES), HEAD, number)
+    known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, changes)]
+    file.refuse_unknown("setting or matrix", changes, known, HEAD, number)
     file.refuse_other_kinds(changes, kinds.of_settings(), HEAD, number)
     return Expectation(
         step=table.get("step") or "softmax",

@@ -11,6 +11,7 @@ from attnviz.errors import unknown
 from attnviz.examples import kinds
 from attnviz.examples.draws import KINDS, OPTIONS, Draw, Recipe
 from attnviz.examples.file import ExampleFile
+from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
 
 RECIPE = ("seed", "skip", "draws")
@@ -32,7 +33,7 @@ def refuse_misnamed(draws: Sequence[Draw], used: set[str], file: ExampleFile) ->
         if names.count(name) > 1:
             raise file.error(f"two draws are called '{name}'", "give each a name of its own", line)
         nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if name not in GIVEN_NAMES and name not in used and nearest:
+        if not can_be_given(name) and name not in used and nearest:
             hint = f"did you mean '{nearest[0]}'?"
             raise file.error(f"the draw '{name}' is not used", hint, line)
 

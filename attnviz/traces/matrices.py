@@ -12,12 +12,14 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.by_layer import by_layer, name_in
 from attnviz.traces.fitting import in_file, refuse_misfits
-from attnviz.traces.parts import GIVEN, GIVEN_NAMES
+from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
 from attnviz.wording.words import counted
 
 Array = Shaped[np.ndarray, "..."]
 
+WORDS = ("tokens", "key_tokens", "memory_tokens")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
 
 
@@ -30,6 +32,7 @@ class Matrices:
     items: int = 1  # how many the file holds
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
+    memory_tokens: tuple[str, ...] | None = None
     vocabulary: int | None = None  # how many ids there are
     embeddings: Tensor | None = None
     w_query: Tensor | None = None
@@ -47,6 +50,27 @@ class Matrices:
     visible: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
+    positions: Tensor | None = None  # a row for each: as many as there are tokens, or more
+    memory: Tensor | None = None
+    w_1: Tensor | None = None
+    b_1: Tensor | None = None
+    w_2: Tensor | None = None
+    b_2: Tensor | None = None
+    attention_gain: Tensor | None = None
+    attention_shift: Tensor | None = None
+    cross_gain: Tensor | None = None
+    cross_shift: Tensor | None = None
+    feed_forward_gain: Tensor | None = None
+    feed_forward_shift: Tensor | None = None
+    cross_w_query: Tensor | None = None
+    cross_w_key: Tensor | None = None
+    cross_w_value: Tensor | None = None
+    cross_w_out: Tensor | None = None
+    cross_b_query: Tensor | None = None
+    cross_b_key: Tensor | None = None
+    cross_b_value: Tensor | None = None
+    cross_b_out: Tensor | None = None
+    above: tuple[Matrices, ...] = ()  # those of the layers above the first
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -55,14 +79,37 @@ class Matrices:
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     @property
+    def of_all_layers(self) -> dict[str, Tensor]:
+        """The same of every layer, those above the first by their whole names."""
+        above = {
+            name_in(number, name): tensor
+            for number, each in enumerate(self.above, start=1)
+            for name, tensor in each.tensors.items()
+        }
+        return self.tensors | above
+
+    @property
+    def of_cross(self) -> Matrices:
+        """Those of cross-attention, under the names that an attention's own have."""
+        found = {part.data: getattr(self, f"cross_{part.data}") for part in MATRICES}
+        return Matrices(source=self.source, **found)
+
+    def of_layer(self, number: int) -> Matrices:
+        """Those of one layer; what may be read is the same in all."""
+        if number == 0:
+            return self
+        own = self.above[number - 1] if number <= len(self.above) else Matrices()
+        return replace(own, source=self.source, visible=self.visible)
+
+    @property
     def anything(self) -> bool:
         """Whether anything is given at all."""
-        return any(getattr(self, name) is not None for name in GIVEN_NAMES)
+        return bool(self.above) or any(getattr(self, name) is not None for name in GIVEN_NAMES)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
         """How many tokens and keys are named, and by what."""
-        named = {"token": "tokens", "key": "key_tokens"}
+        named = {"token": "tokens", "key": "key_tokens", "memory": "memory_tokens"}
         found = {side: getattr(self, name) for side, name in named.items()}
         return {side: (len(each), named[side]) for side, each in found.items() if each is not None}
 
@@ -70,8 +117,8 @@ class Matrices:
     def sizes(self) -> dict[str, int]:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
         found: dict[str, int] = {}
-        for name, tensor in self.tensors.items():
-            found = dict(zip(SIDES[name].split(), tensor.shape, strict=True)) | found
+        for name, tensor in self.of_all_layers.items():
+            found = dict(zip(_sides_of(name).split(), tensor.shape, strict=True)) | found
         return {side: count for side, (count, _) in self.counts.items()} | found
 
     def like(self, other: Tensor) -> Matrices:
@@ -80,19 +127,50 @@ class Matrices:
             name: tensor.to(other.device if tensor.dtype == torch.bool else other)
             for name, tensor in self.tensors.items()
         }
-        return replace(self, **moved)
+        return replace(self, **moved, above=tuple(each.like(other) for each in self.above))
 
 
 def matrices(contents: Mapping[str, Any], source: str = "", item: int | None = None) -> Matrices:
     """What a mapping of names gives: tokens as words, the rest as arrays or nested lists."""
+    named = by_layer(contents)
+    first = _of_one_layer(named.get(0, {}), source, item)
+    numbers = range(1, max(named, default=0) + 1)
+    above = tuple(_of_layer_above(number, named.get(number, {}), source) for number in numbers)
+    found = replace(first, above=above)
+    if above:
+        tensors = found.of_all_layers
+        sides = {name: _sides_of(name) for name in tensors}
+        refuse_misfits(tensors, sides, found.counts, source)
+    return found
+
+
+def _sides_of(name: str) -> str:
+    """What the sides count, of any layer."""
+    return SIDES[name.rpartition(".")[2]]
+
+
+def _of_layer_above(number: int, contents: Mapping[str, Any], source: str) -> Matrices:
+    try:
+        found = _of_one_layer(contents, source)
+    except AttnvizError as error:  # the line of its name could be that of another layer
+        raise AttnvizError(f"layer {number}: {error}", error.hint, file=source) from None
+    if found.items > 1:
+        raise AttnvizError(
+            f"layer {number}: there is a batch of matrices{in_file(source)}",
+            "a layer has one of each for all items",
+            file=source,
+        )
+    return replace(found, source="")
+
+
+def _of_one_layer(contents: Mapping[str, Any], source: str, item: int | None = None) -> Matrices:
+    """The matrices of one layer; of the first with all that is given but once."""
     for name in contents:
         if name not in GIVEN_NAMES:
             error = unknown("matrix", name, GIVEN_NAMES, about=name)
             raise error.told(f"{error} to give{in_file(source)}")
     named: dict[str, Any] = {
-        name: _words(name, contents[name], source)
-        for name in ("tokens", "key_tokens")
-        if name in contents
+        name: _words(name, contents[name], source) for name in WORDS if name in contents
     }
     arrays = {name: array(name, contents[name], source) for name in GIVEN if name in contents}
     one, items = _item(arrays, item, source)

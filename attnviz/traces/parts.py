@@ -7,12 +7,13 @@ or None where that attention has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.settings import ADDED
 
 if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
@@ -56,7 +57,8 @@ def _ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def _positions(trace: Trace, layer: Layer) -> Tensor | None:
-    added = trace.positions in ("sinusoidal", "learned") and layer.layer == 0
+    kinds = trace.positions in ADDED or "positions" in layer.given
+    added = kinds and layer.layer == 0 and layer.memory is None
     return layer.entering - trace.embeddings if added else None
 
 
@@ -109,6 +111,13 @@ OF_ATTENTION = (  # in the order of the path
         "vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs, data="key_inputs"
     ),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
+    Part(
+        "vectors of the memory",
+        "memory dim",
+        lambda trace, layer: layer.cross.memory if layer.cross else None,
+        step="memory",
+        given="memory",
+    ),
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
     _matrix("w_key", "dim query_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
@@ -118,6 +127,12 @@ OF_ATTENTION = (  # in the order of the path
     _matrix("b_value", "value_width", "what is added to values"),
     _matrix("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", _positions, step="positions"),
+    Part(
+        "a vector for each position",
+        "position dim",
+        lambda trace, layer: None,  # it is in what entered
+        given="positions",
+    ),
     Part("what LayerNorm hands on", "token dim", _norm, step="norm"),
     Part(
         "queries",
@@ -268,7 +283,7 @@ OF_ATTENTION = (  # in the order of the path
 )
 
 
-def _of_block(words: str, sides: str, find: Callable[[Block], Tensor], **names: Any) -> Part:
+def _of_block(words: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any) -> Part:
     """A part that there is in a transformer block alone."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
@@ -303,6 +318,8 @@ OF_BLOCK = (
         "dim hidden",
         lambda block: block.parameters.w_1,
         data="w_1",
+        step="w_1",
+        given="w_1",
         learned=True,
     ),
     _of_block(
@@ -310,6 +327,8 @@ OF_BLOCK = (
         "hidden",
         lambda block: block.parameters.b_1,
         data="b_1",
+        step="b_1",
+        given="b_1",
         learned=True,
     ),
     _of_block(
@@ -317,6 +336,8 @@ OF_BLOCK = (
         "hidden dim",
         lambda block: block.parameters.w_2,
         data="w_2",
+        step="w_2",
+        given="w_2",
         learned=True,
     ),
     _of_block(
@@ -324,6 +345,8 @@ OF_BLOCK = (
         "dim",
         lambda block: block.parameters.b_2,
         data="b_2",
+        step="b_2",
+        given="b_2",
         learned=True,
     ),
 )
@@ -356,12 +379,48 @@ OF_RESIDUAL = (
     ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
 
-PARTS = (*OF_ATTENTION, *OF_BLOCK)
+
+def _of_norms(sublayer: str, words: str) -> Iterator[Part]:
+    """What the LayerNorm of a sub-layer learns."""
+
+    def finder(name: str) -> Callable[[Block], Tensor | None]:
+        def found(block: Block) -> Tensor | None:
+            residual = block.residuals.get(sublayer)
+            return None if residual is None else getattr(residual.norm, name, None)
+
+        return found
+
+    for name in ("gain", "shift"):
+        of = f"{sublayer}_{name}"
+        yield _of_block(f"the {name} of LayerNorm {words}", "dim", finder(name), step=of, given=of)
+
+
+def _of_cross(part: Part) -> Part:
+    """The same matrix of the attention to a second sentence."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        return None if layer.cross is None else part.find(trace, layer.cross)
+
+    name = f"cross_{part.data}"
+    return Part(f"{part.words}, of cross-attention", part.sides, found, step=name, given=name)
+
+
+MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
+OF_NORMS = (
+    *_of_norms("attention", "around attention"),
+    *_of_norms("cross", "around cross-attention"),
+    *_of_norms("feed_forward", "around feed-forward"),
+)
+OF_CROSS = tuple(_of_cross(part) for part in MATRICES)
+PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
 EXPECTED = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", *GIVEN)  # of a file of matrices
+GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", *GIVEN)  # of a file
+BIASES = ("b_query", "b_key", "b_value", "b_out")
+OF_A_BLOCK = tuple(part.given for part in (*OF_BLOCK, *OF_NORMS, *OF_CROSS) if part.given)
+LEARNED_NAMES = (*(part.given for part in MATRICES), *OF_A_BLOCK)  # of each layer
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
 

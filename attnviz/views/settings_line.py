@@ -47,9 +47,15 @@ def _attention(trace: Trace) -> dict[str, str]:
         "window": f"window {variant.window}" if variant.window else "",
         "temperature": f"temperature {variant.temperature:g}" if variant.temperature != 1 else "",
         "dropout": f"dropout {variant.dropout:g}" if variant.dropout else "",
-        "positions": f"{trace.positions} positions" if trace.positions != "none" else "",
+        "positions": _positions(trace),
         "position base": _position_base(trace),
     }
+
+
+def _positions(trace: Trace) -> str:
+    if "positions" in trace.layers[0].given:
+        return "positions given"
+    return f"{trace.positions} positions" if trace.positions != "none" else ""
 
 
 def _position_base(trace: Trace) -> str:
