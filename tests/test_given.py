@@ -53,7 +53,12 @@ FILES = {
     "scores": {"scores": numbers(3, 3)},
     "scores and values": {"scores": numbers(2, 5), "values": numbers(5, 3)},
     "visible": {"scores": numbers(3, 3), "visible": [[1, 0, 0], [0, 1, 1], [1, 1, 1]]},
-    "heads": {"queries": numbers(2, 3, 4), "keys": numbers(2, 3, 4), "values": numbers(2, 3, 4)},
+    "heads": {
+        "queries": numbers(2, 3, 4),
+        "keys": numbers(2, 3, 4),
+        "values": numbers(2, 3, 4),
+        "axes": ["head", "token", "width"],
+    },
     "w_out": {"embeddings": numbers(3, 4), "w_out": numbers(4, 7), "b_out": numbers(7)},
 }
 
@@ -134,10 +139,10 @@ def test_an_item_of_a_batch_is_the_item() -> None:
     assert matrices({"embeddings": batch}).items == 3
 
 
-def test_a_side_more_is_heads_unless_an_item_is_asked_for() -> None:
+def test_a_side_more_is_what_is_asked_for() -> None:
     scores = {"scores": numbers(2, 3, 3), "values": numbers(3, 1)}
 
-    assert trace(None, given=matrices({"scores": numbers(2, 3, 3)})).layers[0].heads == 2
+    assert trace(None, given=matrices({"scores": numbers(2, 3, 3)}, heads=2)).layers[0].heads == 2
     assert trace(None, given=matrices(scores, item=2)).layers[0].heads == 1
 
 
@@ -251,11 +256,17 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "line 2: 'w_value' in '{}' is 1 × 1, and 2 × any is wanted",
         "by 'embeddings' there are 2",
     ),
-    "blind": (
+    "yes and no": (
         ".toml",
-        "scores = [[1, 2], [3, 4]]\nvisible = [[1, 1], [0, 0]]",
-        "line 2: row 2 of 'visible' in '{}' hides every key",
-        "let each query see",
+        "scores = [[1, 2], [3, 4]]\nmask = [[0, 1], [0, 0]]",
+        "line 2: 'mask' in '{}' is added to the scores, and says 0 and 1 alone",
+        "give it as 'visible' (1: may be read), as 'hidden'",
+    ),
+    "a mask of infinity": (
+        ".toml",
+        "scores = [[1, 2], [3, 4]]\nmask = [[0, inf], [0, 0]]",
+        "line 2: 'mask' in '{}' has infinity at row 1, column 2",
+        "every number must be finite, but for -inf in 'mask'",
     ),
     "tokens": (
         ".toml",

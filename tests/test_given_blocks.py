@@ -20,8 +20,8 @@ from attnviz.attention.choices import ACTIVATIONS, Activation, Place
 from attnviz.errors import AttnvizError
 from attnviz.traces.by_layer import by_layer, can_be_given
 from attnviz.traces.matrices import matrices
-from attnviz.traces.origin import Given
-from attnviz.traces.parts import EXPECTED, LEARNED_NAMES, SAVED
+from attnviz.traces.origin import Given as FromFile
+from attnviz.traces.parts import GIVEN, LEARNED_NAMES, SAVED
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat
@@ -211,7 +211,7 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
     back = again(made, tmp_path, suffix)
 
     assert but_for_the_command(unlike(made, back)) == []
-    assert isinstance(back.origin, Given)
+    assert isinstance(back.origin, FromFile)
     assert back.origin.matrices.above[0].cross_gain is not None
 
 
@@ -223,7 +223,7 @@ def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None
         own = random_numbers(*shape)
         for whole, number in ((name, 0), (f"layers.1.{name}", 1)):
             made = trace("I am", layers=2, memory="you are here", **given_of({whole: own}))
-            found = EXPECTED[name].find(made, made.layers[number])
+            found = GIVEN[name].find(made, made.layers[number])
             assert found is not None
             assert_close(found, own, msg=whole)
             # The same added to all keys changes every score of a row by the same: no weight.
@@ -238,7 +238,7 @@ def given_of(contents: Mapping[str, Tensor]) -> dict[str, Any]:
 def sizes_of(made: Trace, name: str) -> list[int]:
     """The shape that one of a layer's matrices has when all is drawn."""
     sizes = {"dim": 8, "query_width": 8, "value_width": 8, "context": 8, "hidden": 32}
-    return [sizes[side] for side in EXPECTED[name].sides.split()]
+    return [sizes[side] for side in GIVEN[name].sides.split()]
 
 
 def test_layers_that_nothing_is_given_of_are_drawn_as_ever_and_said_to_be() -> None:
@@ -331,7 +331,7 @@ def test_lessons_give_layers_and_draw_for_them(attnviz: Attnviz, tmp_path: Path)
     text = LESSON.replace("[[1, 2], [3, 4], [5, 6], [7, 8]]", "'own'").replace("table", "own")
     text = text.replace("randn = [5, 4]", "randn = [4, 6]")
     expected = """[[expect]]
-step = "attention_gain"
+step = "block.attention.gain"
 values = [2, 2, 2, 2]
 [[expect]]
 step = "memory"
@@ -342,7 +342,7 @@ values = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
     checked = attnviz("example", "check", str(tmp_path / "two.toml"))
 
     assert checked.status == 0, checked.err
-    assert "attention_gain" in checked.out
+    assert "block.attention.gain" in checked.out
 
 
 def test_a_lesson_whose_layers_do_not_fit_says_so(attnviz: Attnviz, tmp_path: Path) -> None:
@@ -418,12 +418,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         {"layers": 2},
         "layer 1: 'w_query' in 'my' is no matrix of numbers",
         "give rows of numbers",
-    ),
-    "batch above": (
-        {"layers.1.w_query": [EIGHT, EIGHT]},
-        {"layers": 2},
-        "layer 1: there is a batch of matrices",
-        "a layer has one of each",
     ),
     "twice": (
         {"w_1": EIGHT, "layers.0.w_1": EIGHT},

@@ -174,7 +174,7 @@ def test_a_batch_is_scored_as_each_item_alone(
 
     def logits(inputs: Tensor) -> Tensor:
         scored = score(plan, "", inputs, inputs, own=True)
-        return arithmetic.biased(scored.scores, scored.bias)
+        return arithmetic.plus(scored.scores, scored.bias)
 
     def keys(inputs: Tensor) -> Tensor:
         found = score(plan, "", inputs, inputs, own=True).keys

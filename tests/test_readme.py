@@ -15,9 +15,11 @@ import pytest
 
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import KINDS
-from attnviz.examples.reading import KEYS, WHAT, WHERE
+from attnviz.examples.kinds import DRAW
+from attnviz.examples.made import WAYS
+from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
 from attnviz.examples.recipes import RECIPE
-from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
+from attnviz.traces.parts import GIVEN_NAMES, STEPS
 from tests.conftest import ROOT, Attnviz
 
 README = ROOT / "README.md"
@@ -89,8 +91,9 @@ def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> 
 
     assert result.status == 0, result.out
     assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
-    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *KINDS))
-    assert [name for name in (*EXPECTED, *GIVEN_NAMES) if not _is_named(name, code[1])] == []
+    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *HOW, *DRAW))
+    assert [name for name in (*STEPS, *GIVEN_NAMES) if not _is_named(name, code[1])] == []
+    assert all(f"{start}…" in code[1] for start in ("cross-", "block."))
     assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
 
 
@@ -98,6 +101,14 @@ def _is_named(name: str, text: str) -> bool:
     """In full, or with others that begin or end like it: `w_…`, `…_gain`."""
     begin, end = re.findall(r"\b(\w+_)…", text), re.findall(r"…(_\w+)", text)
     return name in text or name.startswith(tuple(begin)) or name.endswith(tuple(end))
+
+
+def test_the_page_about_lessons_names_every_draw_and_every_way_to_make_a_matrix() -> None:
+    page = (DOCS / "examples.md").read_text("utf-8")
+
+    options = {option for kind in KINDS.values() for option in kind.options}
+    assert all(re.search(rf"`[^`]*\b{name}\b", page) for name in {*KINDS, *options})
+    assert all(f"`{{ {way} = [" in page for way in WAYS)
 
 
 def _comments(text: str) -> str:

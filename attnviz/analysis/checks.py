@@ -37,10 +37,17 @@ def _verify(layer: Layer) -> list[Check]:
     tolerance = TOLERANCE[weights.dtype]
     hidden = weights.masked_select(~layer.visible)
     return [
-        _close("rows sum to 1", weights.double().sum(-1) - 1, tolerance * 10),
+        _rows(layer, tolerance * 10),
         _close("hidden weights are 0", hidden, 0.0),
         _close("torch's own attention agrees", _against_torch(layer), tolerance * _reach(layer)),
     ]
+
+
+def _rows(layer: Layer, tolerance: float) -> Check:
+    """Every row is shared out whole; one from which all is hidden, not at all."""
+    reads = layer.visible.any(-1)
+    claim = "rows sum to 1" if reads.all() else "rows sum to 1, and those that read nothing to 0"
+    return _close(claim, layer.attended.weights.double().sum(-1) - reads.double(), tolerance)
 
 
 def _against_torch(layer: Layer) -> Tensor:
@@ -58,9 +65,9 @@ def _against_torch(layer: Layer) -> Tensor:
 
 
 def _mask(layer: Layer) -> Tensor:
-    """What torch adds to scores: the bias, and minus infinity for what is hidden."""
+    """What torch adds to scores: bias and mask, and minus infinity for what is hidden."""
     hidden = torch.zeros_like(layer.attended.scores).masked_fill(~layer.visible, -inf)
-    return hidden if layer.attended.bias is None else hidden + layer.attended.bias
+    return arithmetic.plus(hidden, layer.attended.bias, layer.attended.mask)
 
 
 def _or_zeros(layer: Layer, vectors: Tensor | None, count: int) -> Tensor:

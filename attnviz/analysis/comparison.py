@@ -32,7 +32,7 @@ from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source, command_of, embed, source_of, tokens_of, with_vectors
 from attnviz.traces.trace import Layer, Provenance, Trace
-from attnviz.traces.weights import array
+from attnviz.traces.weights import array, mask_of
 from attnviz.wording.commands import Command
 
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
@@ -44,7 +44,7 @@ class Alternative:
 
     name: str
     weights: Weights
-    visible: Bool[Tensor, "query key"]
+    visible: Bool[Tensor, "*head query key"]
     tokens: Tokens
     keys: Tokens
     mistake: str = ""
@@ -57,9 +57,14 @@ class Alternative:
 
     def cells(self, head: int | None) -> Cells:
         """The weights of a head, or in the mean of all."""
-        values, masked = array(_of_head(self.weights, head)), ~array(self.visible)
+        values, masked = array(_of_head(self.weights, head)), ~array(self.seen(head))
         leaks = (abs(values) > NEXT_TO_NOTHING) & bool(self.mistake)  # and is to be seen
         return Whole(values, masked & ~leaks)
+
+    def seen(self, head: int | None) -> Bool[Tensor, "query key"]:
+        """What a head may read, or any head."""
+        by_head: Tensor = self.visible if self.visible.ndim == 3 else self.visible[None]
+        return by_head.any(0) if head is None else mask_of(head, self.visible)
 
     def from_what_is_right(self, query: int | None) -> float:
         """How far a mistake's weights are, at most, from the right ones of the same scores."""
@@ -111,7 +116,7 @@ class Comparison(Showable):
         if difference is None:
             return None
         values = array(_of_head(difference, head))
-        seen = array(self.alternatives[place].visible | self.base.visible)
+        seen = array(self.alternatives[place].seen(head) | self.base.seen(head))
         return Whole(values, ~seen & (abs(values) <= NEXT_TO_NOTHING))
 
 

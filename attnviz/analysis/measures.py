@@ -28,7 +28,7 @@ class Measures:
     peak: Rows  # the largest weight
     gradient: Rows  # the size of the softmax's gradient; near 0 it has saturated
     row_sum: Rows
-    row_error: Rows  # how far from 1 that is
+    row_error: Rows  # how far that is from 1, or from 0 where a row has nothing to read
     hidden: Rows  # weight on tokens that should not be seen
     divergence: Rows  # from the reference, in bits
 
@@ -38,24 +38,25 @@ class Measures:
 
 
 def measure(
-    weights: Weights, visible: Bool[Tensor, "query key"], reference: Weights | None
+    weights: Weights, visible: Bool[Tensor, "*head query key"], reference: Weights | None
 ) -> Measures:
     """All measures of a way's weights, in float64 whatever they were computed in."""
     weights = weights.double()
     rows = normalized(weights)
-    bits = entropy(rows)
+    blind = (weights.sum(-1) == 0) & ~visible.any(-1)
+    bits = entropy(rows).masked_fill(blind, torch.nan)  # of what reads nothing there is no measure
     return Measures(
         entropy=bits,
         share=share_of_largest(bits, visible | (rows > READ)),
         effective=2**bits,
-        peak=weights.amax(-1),
-        gradient=gradient(rows),
+        peak=weights.amax(-1).masked_fill(blind, torch.nan),
+        gradient=gradient(rows).masked_fill(blind, torch.nan),
         row_sum=weights.sum(-1),
-        row_error=(weights.sum(-1) - 1).abs(),
+        row_error=(weights.sum(-1) - visible.any(-1).double()).abs(),
         hidden=weights.masked_fill(visible, 0).sum(-1),
         divergence=torch.full_like(bits, torch.nan)
         if reference is None
-        else divergence(rows, normalized(reference.double())),
+        else divergence(rows, normalized(reference.double())).masked_fill(blind, torch.nan),
     )
 
 
@@ -72,12 +73,12 @@ def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
 
 
 def share_of_largest(bits: Rows, visible: Bool[Tensor, "*head query key"]) -> Rows:
-    """Entropy over log₂ of the number of visible keys; a query that sees one key has no share.
+    """Entropy over log₂ of the number of visible keys; who sees no second key has no share.
 
     Keys that a mistake reads though they are hidden count as visible.
     """
     largest = visible.sum(-1).double().log2()
-    share: Tensor = bits / largest.masked_fill(largest == 0, torch.nan)
+    share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
     return share
 
 

@@ -81,7 +81,7 @@ def _measured(
     """One way's measures, in the mean of heads and queries; or of the one query that is shown."""
     _, found = scored(source, trace.tokens, seeds)
     layer = trace.layers[0]
-    logits = arithmetic.biased(found.scores * layer.scale, found.bias)
+    logits = arithmetic.plus(found.scores * layer.scale, found.bias)
     weights = right = arithmetic.attention_weights(logits, found.visible)
     if layer.mistake:
         weights = MISTAKES[layer.mistake].weigh(logits, found.visible, layer.ratio)

@@ -22,6 +22,8 @@ OF_ONE_SENTENCE = (
     "scores",
     "weights",
     "visible",
+    "hidden",
+    "mask",
     "kept",
 )
 

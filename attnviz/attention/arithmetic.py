@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from math import inf
+from operator import add
 from typing import Literal, get_args
 
 import torch
@@ -23,6 +25,7 @@ from attnviz.attention.variants import Variant
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
 Weigh = Callable[[Tensor, Tensor], Tensor]
+Visible = Bool[Tensor, "*#head query key"]  # one for all heads, or one for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class Attended:
     scores: Float[Tensor, "*batch head query key"]  # raw dot products
     scaled_scores: Float[Tensor, "*batch head query key"]
     bias: Float[Tensor, "*#batch #head query key"] | None  # what is added to them, as ALiBi does
+    mask: Float[Tensor, "*#head query key"] | None  # and what a mask of numbers adds
     weights: Float[Tensor, "*batch head query key"]  # after softmax: every row sums to 1
     mixing: Float[
         Tensor, "*batch head query key"
@@ -40,29 +44,35 @@ class Attended:
     contexts: Float[Tensor, "*batch head query value_width"]
 
     @property
+    def biased(self) -> Float[Tensor, "*batch head query key"]:
+        """Scores and what a distance adds to them."""
+        return plus(self.scaled_scores, self.bias)
+
+    @property
     def logits(self) -> Float[Tensor, "*batch head query key"]:
-        """What the softmax is taken of, but for the mask."""
-        return biased(self.scaled_scores, self.bias)
+        """What the softmax is taken of, but for what is hidden."""
+        return plus(self.biased, self.mask)
 
 
 def attend(
     scores: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch head key value_width"],
-    visible: Bool[Tensor, "query key"],
+    visible: Visible,
     *,
     scale: float,
     bias: Float[Tensor, "*#batch #head query key"] | None = None,
+    mask: Float[Tensor, "*#head query key"] | None = None,
     kept: Float[Tensor, "*#batch #head query key"] | None = None,
     by_hand: Float[Tensor, "*batch head query key"] | None = None,
     mistaken: Weigh | None = None,
 ) -> Attended:
-    """Attention from its scores on: scale, bias, mask and softmax, dropout, mixture.
+    """Attention from its scores on: scale, bias, masks and softmax, dropout, mixture.
 
     `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
     mistake weighs in a way of its own, and nothing else is done to its weights.
     """
     scaled_scores = scores * scale
-    logits = biased(scaled_scores, bias)
+    logits = plus(scaled_scores, bias, mask)
     mixed_by: MixedBy = "softmax"
     if mistaken is None:
         weights = mixing = attention_weights(logits, visible)
@@ -74,15 +84,14 @@ def attend(
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
     contexts = mix(mixing, values)
-    return Attended(scores, scaled_scores, bias, weights, mixing, mixed_by, contexts)
+    return Attended(scores, scaled_scores, bias, mask, weights, mixing, mixed_by, contexts)
 
 
-def biased(
-    scaled_scores: Float[Tensor, "*batch head query key"],
-    bias: Float[Tensor, "*#batch #head query key"] | None,
+def plus(
+    scores: Float[Tensor, "*batch head query key"], *added: Float[Tensor, "..."] | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """What the softmax is taken of: scaled scores, and what a distance adds to them."""
-    return scaled_scores if bias is None else scaled_scores + bias
+    """Scores and what is added to them, by a distance or by a mask, where anything is."""
+    return reduce(add, (each for each in added if each is not None), scores)
 
 
 def project(
@@ -129,10 +138,19 @@ def visible_cells(
 
 
 def attention_weights(
-    scores: Float[Tensor, "*batch head query key"], visible: Bool[Tensor, "query key"]
+    scores: Float[Tensor, "*batch head query key"], visible: Visible
 ) -> Float[Tensor, "*batch head query key"]:
-    """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1."""
-    return scores.masked_fill(~visible, -inf).softmax(dim=-1)
+    """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1.
+
+    A row from which everything is hidden reads nothing, and is 0 throughout.
+    """
+    return shares(scores.masked_fill(~visible, -inf), -1)
+
+
+def shares(numbers: Float[Tensor, "*any"], side: int) -> Float[Tensor, "*any"]:
+    """The softmax along one side; 0 wherever that has nothing but −∞, of which 0/0 would come."""
+    nothing = (numbers == -inf).all(dim=side, keepdim=True)
+    return numbers.softmax(dim=side).masked_fill(nothing, 0)
 
 
 def weighted(

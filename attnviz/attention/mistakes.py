@@ -35,10 +35,17 @@ class Mistake:
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
+def _shares(numbers: Tensor, side: int) -> Tensor:
+    from attnviz.attention.arithmetic import shares  # torch is there, for there are scores
+
+    found: Tensor = shares(numbers, side)
+    return found
+
+
 _SHARED_OUT: dict[Over, Callable[[Tensor], Tensor]] = {
-    "row": lambda numbers: numbers.softmax(-1),
-    "column": lambda numbers: numbers.softmax(-2),
-    "matrix": lambda numbers: numbers.flatten(-2).softmax(-1).view_as(numbers),
+    "row": lambda numbers: _shares(numbers, -1),
+    "column": lambda numbers: _shares(numbers, -2),
+    "matrix": lambda numbers: _shares(numbers.flatten(-2), -1).view_as(numbers),
 }
 
 
@@ -55,7 +62,7 @@ def _unmasked(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
 
 
 def _weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return _right(scores, visible, ratio).softmax(-1)
+    return _shares(_right(scores, visible, ratio), -1)
 
 
 def _too_small(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:

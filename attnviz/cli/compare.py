@@ -177,6 +177,7 @@ def compare(
         foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
         comparison = compared(words, settings, chosen, command)
+        source.tell_of_items(comparison.base.trace, settings.item, quiet=wanted.quiet)
     else:
         comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
     view = viewed(comparison, chosen, wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz.cli import output
+from attnviz.cli import output, source
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
 from attnviz.cli.pager import paged
@@ -80,6 +80,7 @@ def show(
     if wanted.query is not None and example.tokens is not None:
         find_query(example.tokens, wanted.query)
     trace = example.trace(chosen.item, command=command)
+    source.tell_of_items(trace, chosen.item, quiet=wanted.quiet)
     view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
     output.deliver(view, wanted, pictures, walking.seconds_per_step)
 

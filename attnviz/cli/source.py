@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +14,9 @@ from attnviz.cli.making import TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.tokens.labels import printable
 from attnviz.wording.words import listed
+
+if TYPE_CHECKING:
+    from attnviz.traces.trace import Trace
 
 
 def read_or_given(source: TextOptions, given: str | None, command: str) -> str | None:
@@ -68,6 +72,13 @@ def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> No
             "are, two sentences of one word are compared",
             quiet,
         )
+
+
+def tell_of_items(trace: Trace | None, item: int | None, *, quiet: bool) -> None:
+    """Who reads a batch, and does not say which of it, hears which is shown."""
+    if item is not None or trace is None or trace.items == 1:
+        return
+    _note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
 
 
 def _note(told: str, quiet: bool) -> None:

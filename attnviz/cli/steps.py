@@ -145,6 +145,7 @@ def steps(
     refuse_missing_steps(walking, saved, settings)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
+    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
 
     from attnviz.views.steps.walk import steps as walked
 

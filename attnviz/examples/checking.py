@@ -14,8 +14,9 @@ from attnviz.errors import AttnvizError
 from attnviz.examples.claims import CLAIMS, CLOSE
 from attnviz.examples.example import Example, Expectation
 from attnviz.tokens.finding import find_query
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import EXPECTED
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Layer, Trace
 from attnviz.wording import sums
 from attnviz.wording.numbers import Style
 from attnviz.wording.words import counted, shape_text
@@ -70,12 +71,12 @@ def tolerance(expected: Decimal | int) -> float:
     return 0.0 if isinstance(exponent, str) else 0.5 * 10.0**exponent
 
 
-def differences(expected: Any, found: Tensor) -> list[Difference]:
-    """The printed numbers that the computed ones do not round to."""
+def differences(expected: Any, found: Tensor, allowed: float | None = None) -> list[Difference]:
+    """The printed numbers that the computed ones do not round to, or are too far from."""
     wrong = []
     for place, number in _leaves(expected, ()):
         value = found[place].item()
-        reach = tolerance(number)
+        reach = tolerance(number) if allowed is None else allowed
         slack = CLOSE * min(reach * 1e3, 1) * max(1.0, abs(value)) if not isinf(value) else 0.0
         same = value == float(number) or abs(value - float(number)) <= reach + slack
         if not same:
@@ -94,10 +95,14 @@ def _values(example: Example, expectation: Expectation, trace: Trace) -> Finding
             f"{shape_text(found.shape)}",
             "give as many rows, and numbers in them, as it has",
         )
-    wrong = differences(expectation.values, found)
+    wrong = differences(expectation.values, found, expectation.tolerance)
     count = found.numel()
     about = counted(count, "number")
-    return Finding(_name(expectation, trace), not wrong, _told(wrong, count) if wrong else about)
+    if expectation.tolerance is not None:
+        about += f" to within {expectation.tolerance:g}"
+    return Finding(
+        _name(example, expectation, trace), not wrong, _told(wrong, count) if wrong else about
+    )
 
 
 def _told(wrong: Sequence[Difference], count: int) -> str:
@@ -135,7 +140,7 @@ def _shape(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     passed = found == expectation.shape
     wanted = shape_text(expectation.shape or ())
     about = wanted if passed else f"expected {wanted}, found {shape_text(found)}"
-    return Finding(f"shape of {_name(expectation, trace)}", passed, about)
+    return Finding(f"shape of {_name(example, expectation, trace)}", passed, about)
 
 
 def _parameters(example: Example, expectation: Expectation, trace: Trace) -> Finding:
@@ -150,21 +155,34 @@ def _parameters(example: Example, expectation: Expectation, trace: Trace) -> Fin
 
 def _claim(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     assert expectation.claim is not None
-    passed, about = CLAIMS[expectation.claim](trace.layers[0], example)
-    return Finding(expectation.claim, passed, about)
+    items = (
+        _attention(example, expectation, example.trace(item, expectation.changes), 0)
+        for item in range(1, example.items + 1)
+    )
+    layer = _attention(example, expectation, trace, 0)
+    passed, about = CLAIMS[expectation.claim](layer, items)
+    return Finding(_claimed(expectation), passed, about)
+
+
+def _claimed(expectation: Expectation) -> str:
+    """A claim, and the attention that it is about where there are several."""
+    found = expectation.claim or ""
+    if expectation.layer is not None:
+        found += f", layer {expectation.layer}"
+    return f"{found}, cross-attention" if expectation.step.startswith("cross-") else found
 
 
 def _arithmetic(example: Example, expectation: Expectation, trace: Trace) -> Finding:
     """Sums as a tutorial prints them, held against those that `steps --digits 4` writes."""
-    row = find_query(trace.tokens, expectation.query or str(len(trace.tokens)))
-    layer, style = trace.layers[0], Style(4)
+    row = _row(example, expectation, trace.tokens)
+    layer, style = _attention(example, expectation, trace, 0), Style(4)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
     columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
     dots = [sums.dot("", weights, values, result, style) for values, result in columns]
     written = {f"{each.right} = {each.result}" for each in dots}
     missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
-    return Finding(f"arithmetic of {_name(expectation, trace)}", not missing, about)
+    return Finding(f"arithmetic of {_name(example, expectation, trace)}", not missing, about)
 
 
 LOOKS: dict[str, Callable[[Example, Expectation, Trace], Finding]] = {  # by what is expected
@@ -177,26 +195,69 @@ LOOKS: dict[str, Callable[[Example, Expectation, Trace], Finding]] = {  # by wha
 
 
 def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
-    """The tensor of a step; without a side for heads where there is one head."""
-    tensor = EXPECTED[expectation.step].find(trace, trace.layers[-1])
+    """The tensor of a step, or one token's row; without a side for heads where there is one."""
+    layer, part = _layer(example, expectation, trace, -1), EXPECTED[expectation.step]
+    tensor = part.find(trace, layer)
     if tensor is None:
         raise _error(
             example,
             expectation,
             f"something is expected of '{expectation.step}', which this example has not",
-            _has(trace),
+            _has(trace, layer),
         )
+    sides = part.sides.split()
     if expectation.query is not None:
-        row = find_query(trace.tokens, expectation.query)
-        tensor = tensor[row] if tensor.ndim == 2 else tensor[:, row]
-    heads = tensor.ndim - (expectation.query is None) > 1 and tensor.shape[0] == 1
-    return tensor[0] if heads else tensor
+        side, tokens = _side(example, expectation, trace)
+        tensor = tensor.select(sides.index(side), _row(example, expectation, tokens))
+    return tensor[0] if sides[0] == "head" and len(tensor) == 1 else tensor
 
 
-def _has(trace: Trace) -> str:
-    last = trace.layers[-1]
-    found = [name for name, part in EXPECTED.items() if part.find(trace, last) is not None]
+def _side(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
+    """What the rows of a step count, where they are those of tokens, and whose."""
+    sides = EXPECTED[expectation.step].sides.split()
+    if "token" in sides:
+        return "token", trace.tokens
+    if "key" in sides:
+        return "key", trace.keys_of(_attention(example, expectation, trace, -1))
+    problem = f"'query' names a token, and '{expectation.step}' has no row for each"
+    raise _error(example, expectation, problem, "leave it out, and expect all of it")
+
+
+def _row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
+    """The place of the token that is named; the last, where none is."""
+    if expectation.query is None:
+        return len(tokens) - 1
+    try:
+        return find_query(tokens, expectation.query, "query =")
+    except AttnvizError as error:
+        raise _error(example, expectation, str(error), error.hint) from None
+
+
+def _has(trace: Trace, layer: Layer) -> str:
+    found = [name for name, part in EXPECTED.items() if part.find(trace, layer) is not None]
     return f"it has {', '.join(found)}"
+
+
+def _layer(example: Example, expectation: Expectation, trace: Trace, usual: int) -> Layer:
+    """The layer that something is expected of."""
+    wanted, count = expectation.layer, len(trace.layers)
+    if wanted is not None and wanted >= count:
+        there = "there is 1" if count == 1 else f"there are {count}"
+        problem = f"there is no layer {wanted}: layers count from 0, and {there}"
+        hint = f"write layer = {count - 1}" if count > 1 else "stack some: layers = 2"
+        raise _error(example, expectation, problem, hint)
+    return trace.layers[usual if wanted is None else wanted]
+
+
+def _attention(example: Example, expectation: Expectation, trace: Trace, usual: int) -> Layer:
+    """The attention of that layer to the sentence itself, or to a second one."""
+    layer = _layer(example, expectation, trace, usual)
+    if not expectation.step.startswith("cross-"):
+        return layer
+    if layer.cross is None:
+        problem = f"'{expectation.step}' is about attention to a second sentence, and there is none"
+        raise _error(example, expectation, problem, 'give one: memory = "…" under [settings]')
+    return layer.cross
 
 
 def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
@@ -231,11 +292,14 @@ def _leaves(value: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...
         yield place, value
 
 
-def _name(expectation: Expectation, trace: Trace) -> str:
+def _name(example: Example, expectation: Expectation, trace: Trace) -> str:
     name = expectation.step
     if expectation.query is not None:
-        row = find_query(trace.tokens, expectation.query)
-        name += f" of {row + 1} {trace.tokens.labels[row]}"
+        _, tokens = _side(example, expectation, trace)
+        row = _row(example, expectation, tokens)
+        name += f" of {row + 1} {tokens.labels[row]}"
+    if expectation.layer is not None:
+        name += f", layer {expectation.layer}"
     if expectation.item > 1:
         name += f", item {expectation.item}"
     changes = ", ".join(_change(*each) for each in expectation.changes.items())

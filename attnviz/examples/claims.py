@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # an example is read, and its claims are known, without torch
     from torch import Tensor
 
-    from attnviz.examples.example import Example
     from attnviz.traces.trace import Layer
 
+    Items = Iterable[Layer]  # the same attention of every item of a batch
+
 CLOSE = 1e-6  # of a number of size 1, in float32
+OTHER_KEYS = "there are not as many keys as queries"
 ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
 
 
-def _rows_sum(layer: Layer, example: Example) -> tuple[bool, str]:
+def _rows_sum(layer: Layer, items: Items) -> tuple[bool, str]:
     error = (layer.attended.weights.double().sum(-1) - 1).abs().max().item()
     return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
 
 
-def _rows_do_not_sum(layer: Layer, example: Example) -> tuple[bool, str]:
-    passed, about = _rows_sum(layer, example)
+def _rows_do_not_sum(layer: Layer, items: Items) -> tuple[bool, str]:
+    passed, about = _rows_sum(layer, items)
     return not passed, about
 
 
@@ -29,17 +31,17 @@ def _hidden_weight(layer: Layer) -> float:
     return layer.attended.weights.masked_fill(layer.visible, 0).sum(-1).max().item()
 
 
-def _hidden_get(layer: Layer, example: Example) -> tuple[bool, str]:
+def _hidden_get(layer: Layer, items: Items) -> tuple[bool, str]:
     found = _hidden_weight(layer)
     return found > 1e-6, f"up to {found:.4f} of a row"
 
 
-def _hidden_get_none(layer: Layer, example: Example) -> tuple[bool, str]:
+def _hidden_get_none(layer: Layer, items: Items) -> tuple[bool, str]:
     found = _hidden_weight(layer)
     return found == 0, "exactly 0" if found == 0 else f"up to {found:.4f} of a row"
 
 
-def _loops_agree(layer: Layer, example: Example) -> tuple[bool, str]:
+def _loops_agree(layer: Layer, items: Items) -> tuple[bool, str]:
     """Scores and context vectors, a product at a time, as a first lesson writes them."""
     if layer.queries is None or layer.keys is None:
         return False, "the scores are given"
@@ -61,10 +63,18 @@ def _apart(one: Any, other: Tensor) -> float:
     return float(((one - other).abs() - ROUNDING * other.abs()).clamp(min=0).max())
 
 
-def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
+def _square(layer: Layer) -> bool:
+    """Whether there is a key for each query, so that what is past can be said."""
+    queries, keys = layer.attended.mixing.shape[-2:]
+    return bool(queries == keys)
+
+
+def _past_alone(layer: Layer, items: Items) -> tuple[bool, str]:
     """Row i of the context is the sum over the tokens up to i, whatever comes after."""
     from torch import stack
 
+    if not _square(layer):
+        return False, OTHER_KEYS
     weights, values = layer.attended.mixing, layer.values
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
@@ -74,27 +84,26 @@ def _past_alone(layer: Layer, example: Example) -> tuple[bool, str]:
     return apart < CLOSE, f"to within {apart:.0e}"
 
 
-def _running_mean(layer: Layer, example: Example) -> tuple[bool, str]:
+def _running_mean(layer: Layer, items: Items) -> tuple[bool, str]:
     """By a loop of means, as the lesson's first way does it, in every item of the batch."""
     from torch import stack
 
+    if not _square(layer):
+        return False, OTHER_KEYS
     apart = 0.0
-    for item in range(1, example.items + 1):
-        one = example.trace(item).layers[0]
+    for one in items:
         means = [one.values[:, : row + 1].mean(1) for row in range(one.values.shape[1])]
         apart = max(apart, _apart(stack(means, dim=1), one.attended.contexts))
     return apart < CLOSE, f"to within {apart:.0e}"
 
 
-def _items_agree(layer: Layer, example: Example) -> tuple[bool, str]:
-    apart = max(
-        _apart(example.trace(item).layers[0].context, layer.context)
-        for item in range(1, example.items + 1)
-    )
-    return apart == 0, f"{example.items} items"
+def _items_agree(layer: Layer, items: Items) -> tuple[bool, str]:
+    contexts = [one.context for one in items]
+    apart = max(_apart(context, layer.context) for context in contexts)
+    return apart == 0, f"{len(contexts)} items"
 
 
-CLAIMS: dict[str, Callable[[Layer, Example], tuple[bool, str]]] = {
+CLAIMS: dict[str, Callable[[Layer, Items], tuple[bool, str]]] = {
     "rows sum to 1": _rows_sum,
     "rows do not sum to 1": _rows_do_not_sum,
     "hidden tokens get weight": _hidden_get,

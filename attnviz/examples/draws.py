@@ -5,21 +5,48 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
+
+from attnviz.examples import kinds
+from attnviz.examples.kinds import Kind
 
 if TYPE_CHECKING:  # a recipe is read without torch
     from torch import Generator, Tensor
 
+    Make = Callable[..., list[Tensor]]  # a matrix, and a bias where there is one
+
+SKIPPED_AT_ONCE = 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """One draw: what it is called, which kind it is, and its shape."""
+    """One draw: what it is called, which kind it is, and its shape.
+
+    Before it the generator may begin anew from a seed of its own, and numbers may be passed over.
+    """
 
     name: str
     kind: str
     shape: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    skip: int = 0
+    transposed: bool = False
+
+    @property
+    def bias(self) -> str:
+        """What a bias is called that is drawn with it: that of `w_query` is `b_query`."""
+        return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", self.name)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """What comes out, by name, and its shape; none of it need be drawn for that."""
+        *before, rows, columns = (1, *self.shape)
+        turned = (*before[1:], columns, rows)
+        found = {self.name: turned if self.transposed else self.shape}
+        biased = KINDS[self.kind].biased and self.options.get("bias", True)
+        return found | {self.bias: self.shape[-1:]} if biased else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +57,22 @@ class Recipe:
     skip: int = 0
     draws: tuple[Draw, ...] = ()
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Everything that is drawn, by name, and its shape."""
+        return {name: shape for draw in self.draws for name, shape in draw.shapes.items()}
+
+    @property
+    def bytes(self) -> int:
+        """What it takes to draw everything, and to keep it."""
+        numbers = [prod(shape) for shape in self.shapes.values()]
+        largest = max((prod(draw.shape) for draw in self.draws), default=0)
+        return KEPT * sum(numbers) + MEANWHILE * largest
+
+
+KEPT = 4  # bytes of a number, in float32,
+MEANWHILE = 16  # and of what it is made of: whole numbers, or float64, and a copy
+
 
 def drawn(recipe: Recipe) -> dict[str, Tensor]:
     """Everything that a recipe draws, by name; a bias of `w_query` is called `b_query`.
@@ -39,21 +82,24 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
     import torch
 
     stream = torch.Generator().manual_seed(recipe.seed)
-    torch.rand(recipe.skip, generator=stream)
+    _skip(recipe.skip, stream)
     found: dict[str, Tensor] = {}
     for draw in recipe.draws:
-        numbers = KINDS[draw.kind](draw.shape, stream, **draw.options)
-        names = [draw.name, _bias_of(draw.name)]
-        found |= dict(zip(names, numbers, strict=False))
+        if draw.seed is not None:
+            stream.manual_seed(draw.seed)
+        _skip(draw.skip, stream)
+        matrix, *biases = KINDS[draw.kind].make(draw.shape, stream, **draw.options)
+        found[draw.name] = matrix.mT if draw.transposed else matrix
+        found |= dict.fromkeys([draw.bias], biases[0]) if biases else {}
     return found
 
 
-def _bias_of(name: str) -> str:
-    """
-    >>> _bias_of("w_query"), _bias_of("layers.1.cross_w_out"), _bias_of("linear")
-    ('b_query', 'layers.1.cross_b_out', 'b_linear')
-    """
-    return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", name)
+def _skip(count: int, stream: Generator) -> None:
+    """Uniform numbers that are drawn and not kept, some at a time: all at once may be gigabytes."""
+    import torch
+
+    for done in range(0, count, SKIPPED_AT_ONCE):
+        torch.rand(min(SKIPPED_AT_ONCE, count - done), generator=stream)
 
 
 def _rand(shape: Sequence[int], stream: Generator) -> list[Tensor]:
@@ -87,10 +133,87 @@ def _linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[
     return [weight.T, torch.empty(outputs).uniform_(-reach, reach, generator=stream)]
 
 
-KINDS: dict[str, Callable[..., list[Tensor]]] = {
-    "rand": _rand,
-    "randn": _randn,
-    "randint": _randint,
-    "linear": _linear,
+def _initial(name: str) -> Make:
+    """What the function of torch.nn.init that is called so, and takes the same options, makes."""
+
+    def made(shape: Sequence[int], stream: Generator, **options: Any) -> list[Tensor]:
+        import torch
+
+        fill = getattr(torch.nn.init, f"{name}_")
+        return [fill(torch.empty(*shape), generator=stream, **options)]
+
+    return made
+
+
+def _dropout(
+    shape: Sequence[int], stream: Generator, p: float = 0.5, intel: bool = False
+) -> list[Tensor]:
+    """What torch.nn.functional.dropout keeps, 1 or 0, of numbers of this shape.
+
+    torch asks its generator for a number for each; on a processor of Intel's it asks for one,
+    and has the rest from Intel's library. Here each way is the same on every processor.
+    """
+    import torch
+
+    if p == 0:  # nothing is dropped, and nothing drawn
+        return [torch.ones(*shape)]
+    if intel:
+        uniform = _of_intel(prod(shape), _bits(stream)).reshape(*shape)
+    else:
+        uniform = torch.rand(*shape, generator=stream, dtype=torch.float64)
+    return [(uniform < 1 - p).float()]
+
+
+def _bits(stream: Generator) -> int:
+    """The next 32 bits of the generator, which would come out of it in no other way whole."""
+    import torch
+
+    both = torch.empty(1, dtype=torch.int64)
+    both.random_(-(2**63), None, generator=stream.clone_state())  # the first half is the next
+    torch.empty(1, dtype=torch.int32).random_(generator=stream)  # which is used up
+    return (int(both.item()) >> 32) % 2**32
+
+
+def _of_intel(count: int, seed: int) -> Tensor:
+    """Uniform numbers of MCG31m1, the generator of Intel's library: x → a x mod (2³¹ − 1)."""
+    import torch
+
+    modulus, factor = 2**31 - 1, 1_132_489_760
+    found = torch.tensor([seed % modulus or 1])
+    while len(found) < count:  # twice as many, each further on by as many as there are
+        found = torch.cat([found, found * factor % modulus])
+        factor = factor * factor % modulus
+    return found[:count].double() / modulus
+
+
+@dataclass(frozen=True)
+class DrawKind:
+    """One kind of draw: how it is made, and what it takes beside its shape."""
+
+    make: Make
+    options: Mapping[str, Kind] = field(default_factory=dict)
+    sides: int | None = None  # exactly so many; None: any number,
+    least: int = 1  # from this one
+    biased: bool = False  # whether a bias comes with it
+
+
+_GAIN: Mapping[str, Kind] = {"gain": kinds.POSITIVE}
+_KAIMING: Mapping[str, Kind] = {
+    "a": kinds.FINITE,
+    "mode": kinds.one_of("fan_in", "fan_out"),
+    "nonlinearity": kinds.one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
 }
-OPTIONS = {"randint": ("low", "high"), "linear": ("bias",)}  # of a kind, beside name and shape
+
+KINDS: dict[str, DrawKind] = {
+    "rand": DrawKind(_rand),
+    "randn": DrawKind(_randn),
+    "randint": DrawKind(_randint, {"low": kinds.INTEGER, "high": kinds.INTEGER}),
+    "linear": DrawKind(_linear, {"bias": kinds.YES}, sides=2, biased=True),
+    "uniform": DrawKind(_initial("uniform"), {"a": kinds.FINITE, "b": kinds.FINITE}),
+    "normal": DrawKind(_initial("normal"), {"mean": kinds.FINITE, "std": kinds.POSITIVE}),
+    "xavier_uniform": DrawKind(_initial("xavier_uniform"), _GAIN, least=2),
+    "xavier_normal": DrawKind(_initial("xavier_normal"), _GAIN, least=2),
+    "kaiming_uniform": DrawKind(_initial("kaiming_uniform"), _KAIMING, least=2),
+    "kaiming_normal": DrawKind(_initial("kaiming_normal"), _KAIMING, least=2),
+    "dropout": DrawKind(_dropout, {"p": kinds.SHARE, "intel": kinds.YES}),
+}

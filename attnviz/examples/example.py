@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
 from attnviz.examples.file import in_keys
+from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
@@ -19,9 +20,12 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
 
 if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
+    from torch import Tensor
+
     from attnviz.traces.matrices import Matrices
     from attnviz.traces.trace import Trace
 
+BYTES_OF_A_NUMBER = 32  # that is given: in float64 where it is looked at, and what it becomes
 OF_COMMANDS = ("item", "query")  # what `attnviz example show` takes, too
 
 
@@ -33,8 +37,10 @@ class Expectation:
     line: int | None
     query: str | None = None
     item: int = 1
+    layer: int | None = None  # from 0; the last, unless it is said
     changes: Mapping[str, Any] = field(default_factory=dict)  # `with`: settings, or what is given
     values: Any = None
+    tolerance: float | None = None  # half a unit of the last digit, unless it is said
     shape: tuple[int, ...] | None = None
     parameters: int | None = None
     claim: str | None = None
@@ -61,17 +67,55 @@ class Example(Showable):
     @cached_property
     def contents(self) -> dict[str, Any]:
         """What is given under its own name: as written, drawn, or made of what was drawn."""
-        found = drawn(self.recipe)
-        contents = {name: each for name, each in found.items() if can_be_given(name)}
-        contents |= {name: _resolved(each, found) for name, each in self.given.items()}
-        return {name: _plain(each) for name, each in contents.items()}
+        found = {name: each.numpy() for name, each in self._drawn.items() if can_be_given(name)}
+        return found | self._made(self.given)
+
+    @cached_property
+    def _drawn(self) -> dict[str, Tensor]:
+        self._refuse_more_than_memory()
+        return drawn(self.recipe)
+
+    def _made(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Matrices as they are written, or made of what was drawn."""
+        found = dict(given)
+        for name, value in given.items():
+            if is_made(name, value):
+                try:
+                    found[name] = made(value, self._drawn).numpy()
+                except AttnvizError as error:
+                    problem = f"'{name}' in '{self.path}': {error}"
+                    raise self._error(problem, error.hint, name) from None
+        return found
+
+    def _refuse_more_than_memory(self) -> None:
+        """Numbers that this machine has no room for are not drawn."""
+        import torch
+
+        from attnviz.attention.devices import free_memory, size
+
+        shapes = self.recipe.shapes
+        given = [name for name in shapes if can_be_given(name)]
+        tables = (self.given, *(each.changes for each in self.expectations))
+        named = [each for table in tables for each in table.items()]
+        made_of = [value for name, value in named if is_made(name, value)]
+        combined = [each for each in made_of if isinstance(each, Mapping)]
+        numbers = sum(numbers_in(each, shapes) for each in (*given, *combined))
+        needed = self.recipe.bytes + BYTES_OF_A_NUMBER * numbers
+        free = free_memory(torch.device("cpu"))
+        if free is not None and needed > free:
+            problem = f"what '{self.path}' draws takes {size(needed)}, and {size(free)} are free"
+            raise self._error(problem, "draw fewer numbers", "draws")
+
+    def _error(self, problem: str, hint: str, about: str) -> AttnvizError:
+        return AttnvizError(problem, hint, about=about, file=str(self.path))
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:
         """One item of what is given, with what an expectation gives in its place."""
         from attnviz.traces.matrices import matrices
 
         changed = {name: each for name, each in changes.items() if not _is_setting(name)}
-        return matrices({**self.contents, **changed}, str(self.path), item)
+        heads = changes.get("heads", self.settings.heads)
+        return matrices({**self.contents, **self._made(changed)}, str(self.path), item, heads)
 
     @property
     def tokens(self) -> Tokens | None:
@@ -124,20 +168,3 @@ class Example(Showable):
 def _is_setting(name: str) -> bool:
     """Of the names that differ for an expectation alone; `positions` is a kind of them there."""
     return name in Settings.__dataclass_fields__
-
-
-def _resolved(value: Any, found: Mapping[str, Any]) -> Any:
-    """What is given may name a draw, or be made of two: a product, or rows of a table."""
-    if isinstance(value, str):
-        return found[value]
-    if isinstance(value, Mapping) and "product" in value:
-        first, second = (found[name] for name in value["product"])
-        return first @ second
-    if isinstance(value, Mapping) and "rows" in value:
-        table, ids = (found[name] for name in value["rows"])
-        return table[ids.long()]
-    return value
-
-
-def _plain(value: Any) -> Any:
-    return value.numpy() if hasattr(value, "numpy") else value

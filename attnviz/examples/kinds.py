@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attnviz.traces.settings import Settings
 
 MOST_NUMBERS = 100_000_000  # that one draw makes
 LARGEST_SEED = 2**63 - 1
+LARGEST_NUMBER = 1e30  # that a draw takes: float32 holds what is made of it
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,20 @@ def is_whole(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return is_whole(value) or isinstance(value, (float, Decimal))
+
+
+def _is_from(least: float, value: Any) -> bool:
+    """Whether it is a number that float32 has room for, and no smaller."""
+    number = float(value) if isinstance(value, Decimal) else value  # NaN of the first is an error
+    return _is_number(number) and least <= number <= LARGEST_NUMBER
+
+
+def _is_seed(value: Any) -> bool:
+    return is_whole(value) and 0 <= value <= LARGEST_SEED
+
+
+def _is_skip(value: Any) -> bool:
+    return is_whole(value) and 0 <= value <= MOST_NUMBERS
 
 
 def _is_shape(value: Any) -> bool:
@@ -47,37 +62,62 @@ TOKEN = Kind(lambda value: isinstance(value, str) or is_whole(value), "a word, o
 COUNT = Kind(lambda value: is_whole(value) and value > 0, "a whole number from 1")
 SHAPE = Kind(_is_shape, "a list of sizes, such as [4, 3]")
 TABLE = Kind(_is_table, "a table, such as { scale = false }")
+SEED = Kind(_is_seed, f"a whole number from 0 to {LARGEST_SEED:,}")
+SKIP = Kind(_is_skip, f"a whole number from 0 to {MOST_NUMBERS:,}")
+INTEGER = Kind(
+    lambda value: is_whole(value) and abs(value) <= LARGEST_SEED,
+    f"a whole number of at most {LARGEST_SEED:,}",
+)
+FINITE = Kind(lambda value: _is_from(-LARGEST_NUMBER, value), "a number, such as 0.5")
+POSITIVE = Kind(lambda value: _is_from(0, value), "a number from 0, such as 0.02")
+SHARE = Kind(
+    lambda value: _is_from(0, value) and value < 1, "a number from 0 and below 1, such as 0.1"
+)
+
+
+def plain(value: Any) -> Any:
+    """A float in place of a decimal number: digits as written matter only in what is expected."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def one_of(*words: str) -> Kind:
+    """One word of several."""
+    return Kind(lambda value: value in words, f"one of {', '.join(words)}")
+
 
 EXPECTED: Mapping[str, Kind] = {
     "step": WORD,
     "query": TOKEN,
     "item": COUNT,
+    "layer": Kind(lambda value: is_whole(value) and value >= 0, "a whole number from 0"),
     "with": TABLE,
     "values": Kind(lambda value: isinstance(value, list) or _is_number(value), "rows of numbers"),
+    "tolerance": POSITIVE,
     "shape": SHAPE,
     "parameters": COUNT,
     "claim": WORD,
     "arithmetic": Kind(_are_words, "a list of sums in quotes"),
 }
 RECIPE: Mapping[str, Kind] = {
-    "seed": Kind(
-        lambda value: is_whole(value) and 0 <= value <= LARGEST_SEED,
-        f"a whole number from 0 to {LARGEST_SEED:,}",
-    ),
-    "skip": Kind(
-        lambda value: is_whole(value) and 0 <= value <= MOST_NUMBERS,
-        f"a whole number from 0 to {MOST_NUMBERS:,}",
-    ),
+    "seed": SEED,
+    "skip": SKIP,
     "draws": Kind(lambda value: isinstance(value, list), "a list of draws"),
 }
+DRAW: Mapping[str, Kind] = {"name": WORD, "seed": SEED, "skip": SKIP, "transposed": YES}
 _OF_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: WORD}
 
 
 def of_settings() -> dict[str, Kind]:
     """What each setting takes, as its field is annotated."""
     hints = get_type_hints(Settings)
-    found = {
-        name: [each for each in (get_args(hint) or (hint,)) if each in _OF_TYPE]
-        for name, hint in hints.items()
-    }
-    return {name: _OF_TYPE[types[0]] for name, types in found.items() if types}
+    found = {name: _of_hint(hint) for name, hint in hints.items()}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _of_hint(hint: Any) -> Kind | None:
+    """What a field takes that is annotated so: a type, one of several words, or None beside it."""
+    if get_origin(hint) is Literal:
+        return WORD
+    if hint in _OF_TYPE:
+        return _OF_TYPE[hint]
+    return next((kind for each in get_args(hint) if (kind := _of_hint(each))), None)

@@ -1,6 +1,6 @@
 """An example's file, read and checked.
 
-README's "Worked examples" has one with every key explained.
+docs/examples.md has one with every key explained.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import Recipe
 from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile, in_keys
+from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
@@ -26,10 +27,10 @@ from attnviz.traces.settings import Settings
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
 KEYS = (*WORDS, "settings", "recipe", "given", "expect")
-WHERE = ("step", "query", "item", "with")  # something is expected,
-WHAT = ("values", "shape", "parameters", "claim", "arithmetic")  # and what it is
+WHERE = ("step", "query", "item", "layer", "with")  # something is expected,
+WHAT = ("values", "shape", "parameters", "claim", "arithmetic")  # what it is,
+HOW = ("tolerance",)  # and how closely it must be met
 SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in ("given", "item"))
-COMBINED = ("product", "rows")
 HEAD = "[[expect]]"
 
 
@@ -42,6 +43,7 @@ def read(path: Path) -> Example:
     if "title" not in contents:
         raise file.error("an example needs a title", 'begin with: title = "What it shows"', 1)
     recipe = recipe_of(_table(contents, "recipe", file), file)
+    refuse_misnamed(recipe.draws, _used(contents), file)
     example = Example(
         name=path.stem,
         path=path,
@@ -49,7 +51,7 @@ def read(path: Path) -> Example:
         settings=_settings(_table(contents, "settings", file), file),
         recipe=recipe,
         given=_given(_table(contents, "given", file), recipe, file),
-        expectations=tuple(_expectations(contents.get("expect", []), file)),
+        expectations=tuple(_expectations(contents.get("expect", []), recipe, file)),
     )
     if example.mistake is not None and example.mistake not in MISTAKES:
         error = unknown("mistake", example.mistake, MISTAKES)
@@ -77,7 +79,7 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
     file.refuse_unknown("setting", table, SETTINGS, "[settings]")
     file.refuse_other_kinds(table, kinds.of_settings(), "[settings]")
     try:
-        return Settings(**{name: _number(each) for name, each in table.items()})
+        return Settings(**{name: kinds.plain(each) for name, each in table.items()})
     except AttnvizError as error:
         line = file.line(error.about if error.about in table else "settings", "[settings]")
         told = in_keys(error)
@@ -88,19 +90,10 @@ def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mappi
     table = _in_layers(table, file)
     known = [*GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("matrix to give", table, known, "[given]")
-    used = {wanted for value in table.values() for wanted in _draws_of(value)}
-    refuse_misnamed(recipe.draws, used, file)
-    drawn = [draw.name for draw in recipe.draws]
-    for name, value in table.items():
-        line = file.line(name, "[given]")
-        for wanted in _draws_of(value):
-            if wanted not in drawn:
-                error = unknown("draw", wanted, drawn)
-                raise file.error(f"'{name}': {error}", error.hint, line)
-        if isinstance(value, dict) and (len(value) != 1 or len(_draws_of(value)) != 2):
-            hint = 'write { product = ["u_query", "x"] }'
-            raise file.error(f"'{name}' is made in no known way", hint, line)
-    return {name: _numbers(value) for name, value in table.items()}
+    return {
+        name: _giving(name, value, recipe, file, file.line(name, "[given]"))
+        for name, value in table.items()
+    }
 
 
 def _in_layers(table: Mapping[str, Any], file: ExampleFile) -> Mapping[str, Any]:
@@ -111,46 +104,70 @@ def _in_layers(table: Mapping[str, Any], file: ExampleFile) -> Mapping[str, Any]
         raise file.error(str(error), error.hint, file.line(error.about)) from None
 
 
-def _draws_of(value: Any) -> list[str]:
-    """The draws that something given is made of."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        found = [value.get(each, []) for each in COMBINED]
-        return [str(name) for names in found if isinstance(names, list) for name in names]
-    return []
+def _used(contents: Mapping[str, Any]) -> set[str]:
+    """The draws that anything is made of, wherever it is given; odd tables are refused later."""
+    expected = contents.get("expect", [])
+    expected = [each for each in expected if isinstance(each, dict)] if expected else []
+    tables = [contents.get("given"), *(each.get("with") for each in expected)]
+    return names_in([table for table in tables if isinstance(table, dict)])
 
 
-def _expectations(tables: Any, file: ExampleFile) -> Iterable[Expectation]:
+def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
+    """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
+    given = _numbers(value)
+    if is_made(name, given):
+        try:
+            shape_of(given, recipe.shapes)
+        except AttnvizError as error:
+            raise file.error(f"'{name}': {error}", error.hint, line) from None
+    return given
+
+
+def _expectations(tables: Any, recipe: Recipe, file: ExampleFile) -> Iterable[Expectation]:
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         line = file.line("expect")
         raise file.error("what is expected is no list of tables", f"write {HEAD} for each", line)
     for number, table in enumerate(tables):
-        yield _expectation(table, number, file)
+        yield _expectation(table, number, recipe, file)
 
 
-def _expectation(table: Mapping[str, Any], number: int, file: ExampleFile) -> Expectation:
-    file.refuse_unknown("key of an expectation", table, (*WHERE, *WHAT), HEAD, number)
+def _expectation(
+    table: Mapping[str, Any], number: int, recipe: Recipe, file: ExampleFile
+) -> Expectation:
+    file.refuse_unknown("key of an expectation", table, (*WHERE, *WHAT, *HOW), HEAD, number)
     file.refuse_other_kinds(table, kinds.EXPECTED, HEAD, number)
     _refuse_odd_step(table, number, file)
     _refuse_odd_claim(table, number, file)
     line = file.line("step", HEAD, number)
-    changes = table.get("with", {})
-    known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, changes)]
-    file.refuse_unknown("setting or matrix", changes, known, HEAD, number)
-    file.refuse_other_kinds(changes, kinds.of_settings(), HEAD, number)
     return Expectation(
         step=table.get("step") or "softmax",
         line=file.line("", HEAD, number) if line is None else line,
         query=None if "query" not in table else str(table["query"]),
         item=table.get("item", 1),
-        changes={name: _numbers(each) for name, each in changes.items()},
+        layer=table.get("layer"),
+        changes=_changes(table.get("with", {}), number, recipe, file),
         values=table.get("values"),
+        tolerance=kinds.plain(table.get("tolerance")),
         shape=tuple(table["shape"]) if "shape" in table else None,
         parameters=table.get("parameters"),
         claim=table.get("claim"),
         arithmetic=tuple(table.get("arithmetic", ())),
     )
+
+
+def _changes(
+    table: Mapping[str, Any], number: int, recipe: Recipe, file: ExampleFile
+) -> Mapping[str, Any]:
+    """Settings, and matrices, that differ where something is expected."""
+    table = _in_layers(table, file)
+    known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
+    file.refuse_unknown("setting or matrix", table, known, HEAD, number)
+    file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
+    line = file.line("with", HEAD, number)
+    return {
+        name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
+        for name, each in table.items()
+    }
 
 
 def _refuse_odd_step(table: Mapping[str, Any], number: int, file: ExampleFile) -> None:
@@ -164,6 +181,10 @@ def _refuse_odd_step(table: Mapping[str, Any], number: int, file: ExampleFile) -
     if not set(WHAT) & table.keys():
         hint = f"give one of {', '.join(WHAT)}"
         raise file.error(f"nothing is expected of '{step}'", hint, line)
+    if "tolerance" in table and "values" not in table:
+        problem = "'tolerance' says how closely values must be met, and there are none"
+        hint = "give values, or leave it out"
+        raise file.error(problem, hint, file.line("tolerance", HEAD, number))
 
 
 def _refuse_odd_claim(table: Mapping[str, Any], number: int, file: ExampleFile) -> None:
@@ -173,12 +194,10 @@ def _refuse_odd_claim(table: Mapping[str, Any], number: int, file: ExampleFile) 
         raise file.error(str(error), error.hint, file.line("claim", HEAD, number))
 
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, Decimal) else value
-
-
 def _numbers(value: Any) -> Any:
-    """The same with plain floats: digits as written matter only in what is expected."""
+    """The same with plain floats, wherever they stand."""
     if isinstance(value, list):
         return [_numbers(each) for each in value]
-    return _number(value)
+    if isinstance(value, dict):
+        return {name: _numbers(each) for name, each in value.items()}
+    return kinds.plain(value)

@@ -9,10 +9,12 @@ from typing import Any
 
 from attnviz.errors import unknown
 from attnviz.examples import kinds
-from attnviz.examples.draws import KINDS, OPTIONS, Draw, Recipe
+from attnviz.examples.draws import KINDS, Draw, Recipe
 from attnviz.examples.file import ExampleFile
+from attnviz.examples.kinds import Kind
 from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.wording.words import counted
 
 RECIPE = ("seed", "skip", "draws")
 
@@ -47,50 +49,87 @@ def _draw(table: Any, file: ExampleFile) -> Draw:
             file.line("draws"),
         )
     name = str(table["name"])
+    file.refuse_other_kinds({"name": table["name"]}, kinds.DRAW)
     kind = _kind(table, name, file)
     line = file.line_of_text(name)
-    shape = table[kind]
-    whole = isinstance(shape, list) and shape and all(isinstance(n, int) and n > 0 for n in shape)
-    if not whole or (kind == "linear" and len(shape) != 2):
-        raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
-    options = {option: table[option] for option in OPTIONS.get(kind, ()) if option in table}
-    _refuse_too_many(shape, line, file)
-    _refuse_odd_options(kind, options, line, file)
-    return Draw(name=name, kind=kind, shape=tuple(shape), options=options)
+    shape = _shape(table[kind], name, kind, line, file)
+    options = {option: table[option] for option in KINDS[kind].options if option in table}
+    _refuse_other_kinds(table, {**kinds.DRAW, **KINDS[kind].options}, line, file)
+    _refuse_odd_bounds(kind, options, line, file)
+    if table.get("transposed") and len(shape) < 2:
+        hint = "give it two sides, such as [2, 3]"
+        raise file.error(f"the draw '{name}' has one side, and is to be transposed", hint, line)
+    return Draw(
+        name=name,
+        kind=kind,
+        shape=shape,
+        options={option: kinds.plain(each) for option, each in options.items()},
+        **{key: table[key] for key in ("seed", "skip", "transposed") if key in table},
+    )
 
 
 def _kind(table: Mapping[str, Any], name: str, file: ExampleFile) -> str:
     """The one kind of draw that is named, with none but its own keys beside it."""
     found, line = [kind for kind in KINDS if kind in table], file.line_of_text(name)
     if len(found) != 1:
-        known = [*KINDS, "name", *(option for each in OPTIONS.values() for option in each)]
+        known = [
+            *KINDS,
+            *kinds.DRAW,
+            *(option for each in KINDS.values() for option in each.options),
+        ]
         odd = next((key for key in table if key not in known), None)
         if odd:
             error = unknown("kind of draw", odd, KINDS)
             raise file.error(str(error), error.hint, line)
         hint = f"give one of {', '.join(KINDS)} with its shape"
         raise file.error(f"the draw '{name}' is of no kind", hint, line)
-    allowed = ("name", found[0], *OPTIONS.get(found[0], ()))
+    allowed = ("name", found[0], *KINDS[found[0]].options, *kinds.DRAW)
     for key in table:
         if key not in allowed:
-            error = unknown(f"key of a draw with {found[0]}", key, allowed)
+            error = unknown(f"key of a draw with {found[0]}", key, dict.fromkeys(allowed))
             raise file.error(str(error), error.hint, line)
     return found[0]
 
 
-def _refuse_too_many(shape: list[int], line: int | None, file: ExampleFile) -> None:
+def _shape(
+    shape: Any, name: str, kind: str, line: int | None, file: ExampleFile
+) -> tuple[int, ...]:
+    """The sides of a draw, as many as its kind takes."""
+    sides, least = KINDS[kind].sides, KINDS[kind].least
+    if not kinds.SHAPE.fits(shape):
+        raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
+    if sides not in (None, len(shape)) or len(shape) < least:
+        problem = f"the draw '{name}' has {counted(len(shape), 'side')}, and {kind} fills a matrix"
+        raise file.error(problem, f"{kind} = [4, 3]", line)
     if prod(shape) > kinds.MOST_NUMBERS:
         hint = f"at most {kinds.MOST_NUMBERS:,} can be drawn"
         raise file.error(f"a draw of {prod(shape):,} numbers is too large", hint, line)
+    return tuple(shape)
 
 
-def _refuse_odd_options(
+def _refuse_other_kinds(
+    table: Mapping[str, Any], known: Mapping[str, Kind], line: int | None, file: ExampleFile
+) -> None:
+    for key, kind in known.items():
+        if key in table and not kind.fits(table[key]):
+            raise file.error(f"'{key}' is not {kind.wanted}", "write it so", line)
+
+
+def _refuse_odd_bounds(
     kind: str, options: Mapping[str, Any], line: int | None, file: ExampleFile
 ) -> None:
-    if kind == "randint":
-        low, high = options.get("low", 0), options.get("high", 10)
-        if not (kinds.is_whole(low) and kinds.is_whole(high) and low < high):
-            problem = f"randint draws from low to high, here {low} to {high}"
-            raise file.error(problem, "give low = 0, high = 10", line)
-    if kind == "linear" and not isinstance(options.get("bias", True), bool):
-        raise file.error("'bias' is not true or false", "write it so", line)
+    """What is drawn between two numbers needs the first to be the smaller one."""
+    if kind not in BOUNDS:
+        return
+    usual = BOUNDS[kind]
+    low, high = (options.get(name, number) for name, number in usual.items())
+    if low >= high:
+        hint = ", ".join(f"{name} = {number}" for name, number in usual.items())
+        problem = f"{kind} draws from {' to '.join(usual)}, here {low} to {high}"
+        raise file.error(problem, f"give {hint}", line)
+
+
+BOUNDS: Mapping[str, Mapping[str, int]] = {
+    "randint": {"low": 0, "high": 10},
+    "uniform": {"a": 0, "b": 1},
+}

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
-from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
 from attnviz.traces.settings import Settings
@@ -138,7 +138,7 @@ def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("item", "items", "tokens", "key_tokens", "memory_tokens", "vocabulary")
+        facts = ("item", "items", "heads", *WORDS, "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from torch import Tensor
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError
 from attnviz.wording.words import shape_text
+
+if TYPE_CHECKING:  # a lesson is read without torch
+    from torch import Tensor
 
 Known = Mapping[str, tuple[int, str]]  # how long a side is, and by whose word
 
@@ -31,6 +33,7 @@ SIDE_BY_SIDE = (
     ("keys", "query_width", "width"),
     ("values", "value_width", "head_value"),
 )
+SHARED_OUT = {whole: width for _, whole, width in SIDE_BY_SIDE}  # among heads
 
 
 def refuse_misfits(
@@ -39,8 +42,10 @@ def refuse_misfits(
     """Refuse tensors of other sides than theirs, or of sides that are not alike."""
     known = dict(counts)
     for name, tensor in tensors.items():
-        _refuse_other_sides(name, tensor, sides[name], source)
-        for side, size in zip(sides[name].split(), tensor.shape, strict=True):
+        own = sides_of(sides[name], tensor)
+        fits = own if tensor.ndim == len(own) else []
+        refuse_other_sides(name, tensor.shape, sides[name], fits, source)
+        for side, size in zip(own, tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
                 why = f"by '{by}' there are {wanted} {WORDS[side]}"
@@ -48,21 +53,30 @@ def refuse_misfits(
     _refuse_other_widths(tensors, sides, known, source)
 
 
+def sides_of(sides: str, tensor: Tensor) -> list[str]:
+    """What the sides of a tensor count; one that all heads share has no side for them."""
+    names = sides.split()
+    return names[1:] if names[0] == "head" and tensor.ndim == len(names) - 1 else names
+
+
 def in_file(source: str) -> str:
     """The file, where a message names it."""
     return f" in '{source}'" if source else ""
 
 
-def _refuse_other_sides(name: str, tensor: Tensor, sides: str, source: str) -> None:
-    if tensor.ndim != len(sides.split()):
-        heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} is {shape_text(tensor.shape)}, which is no "
-            f"{_words_of(sides)}",
-            f"{heads}a batch comes before them",
-            about=name,
-            file=source,
-        )
+def refuse_other_sides(
+    name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
+) -> None:
+    """Refuse what has more or fewer sides than anything that could be read."""
+    if readings:
+        return
+    heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
+    raise AttnvizError(
+        f"'{name}'{in_file(source)} is {shape_text(shape)}, which is no {_words_of(sides)}",
+        f"{heads}a batch comes before them",
+        about=name,
+        file=source,
+    )
 
 
 def _refuse_other_widths(
@@ -81,7 +95,7 @@ def _refuse_other_widths(
 def _misfit(
     name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
 ) -> AttnvizError:
-    names, found = sides.split(), tuple(tensor.shape)
+    names, found = sides_of(sides, tensor), tuple(tensor.shape)
     if names[0] == "head" and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)

@@ -8,11 +8,11 @@ from functools import partial
 from math import sqrt
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
@@ -42,8 +42,9 @@ class Scored:
     queries: Queries | None
     keys: Keys | None
     scores: Scores
-    visible: Bool[Tensor, "query key"]
+    visible: Visible
     bias: ForScores | None
+    mask: Float[Tensor, "*#head query key"] | None
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
@@ -104,6 +105,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
         bias=scored.bias,
+        mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
@@ -129,6 +131,7 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
         scores=scores,
         visible=_visible(plan, scores, own),
         bias=_bias(plan, scores, own),
+        mask=plan.matrices.mask if own else None,
     )
 
 
@@ -276,14 +279,15 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
     return arithmetic.similarity(queries, keys)
 
 
-def _visible(plan: Plan, scores: Scores, own: bool) -> Bool[Tensor, "query key"]:
+def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:
     """What each token may read: of a second sentence everything."""
     queries, keys = scores.shape[-2:]
     if not own:
         return torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
-    if plan.matrices.visible is not None:
-        return plan.matrices.visible
-    return arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    given, hidden = plan.matrices.visible, plan.matrices.hidden
+    if given is None:
+        given = arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+    return given if hidden is None else given & ~hidden
 
 
 def _bias(plan: Plan, scores: Scores, own: bool) -> ForScores | None:

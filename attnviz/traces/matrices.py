@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from einops import rearrange
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.arrays import Numbers, array, place_told
+from attnviz.traces.axes import said, separated
 from attnviz.traces.by_layer import by_layer, name_in
-from attnviz.traces.fitting import in_file, refuse_misfits
+from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
-from attnviz.wording.words import counted
-
-Array = Shaped[np.ndarray, "..."]
+from attnviz.traces.readings import HEAD, ITEM, Axes, Readings, Sided, nearest, possible, read
 
 WORDS = ("tokens", "key_tokens", "memory_tokens")
+YES_OR_NO = ("visible", "hidden")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
 
 
@@ -30,6 +31,7 @@ class Matrices:
     source: str = ""  # the file, for messages
     item: int = 1
     items: int = 1  # how many the file holds
+    heads: int | None = None  # how many there are, where matrices of each stand side by side
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
     memory_tokens: tuple[str, ...] | None = None
@@ -47,7 +49,9 @@ class Matrices:
     keys: Tensor | None = None
     values: Tensor | None = None
     scores: Tensor | None = None
+    mask: Tensor | None = None  # finite: where it was −∞ something is hidden
     visible: Tensor | None = None
+    hidden: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
     positions: Tensor | None = None  # a row for each: as many as there are tokens, or more
@@ -99,12 +103,16 @@ class Matrices:
         if number == 0:
             return self
         own = self.above[number - 1] if number <= len(self.above) else Matrices()
-        return replace(own, source=self.source, visible=self.visible)
+        seen = self.of_every_layer
+        return replace(
+            own, source=self.source, mask=seen.mask, visible=seen.visible, hidden=seen.hidden
+        )
 
     @property
     def anything(self) -> bool:
         """Whether anything is given at all."""
-        return bool(self.above) or any(getattr(self, name) is not None for name in GIVEN_NAMES)
+        others = [getattr(self, name) for name in (*WORDS, "vocabulary")]
+        return bool(self.of_all_layers) or any(each is not None for each in others)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
@@ -118,150 +126,201 @@ class Matrices:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
         found: dict[str, int] = {}
         for name, tensor in self.of_all_layers.items():
-            found = dict(zip(_sides_of(name).split(), tensor.shape, strict=True)) | found
+            sides = sides_of(_sides_in_full(name), tensor)
+            found = dict(zip(sides, tensor.shape, strict=True)) | found
+        for each in (self, *self.above):
+            if each.heads is not None:
+                found.setdefault(HEAD, each.heads)
         return {side: count for side, (count, _) in self.counts.items()} | found
+
+    @property
+    def of_every_layer(self) -> Matrices:
+        """What does not end with the first layer: who may read whom."""
+        return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
         """The same with every tensor on another's device and in its dtype."""
         moved: dict[str, Any] = {
-            name: tensor.to(other.device if tensor.dtype == torch.bool else other)
-            for name, tensor in self.tensors.items()
+            name: held(name, tensor, other, self.source) for name, tensor in self.tensors.items()
         }
         return replace(self, **moved, above=tuple(each.like(other) for each in self.above))
 
 
-def matrices(contents: Mapping[str, Any], source: str = "", item: int | None = None) -> Matrices:
-    """What a mapping of names gives: tokens as words, the rest as arrays or nested lists."""
-    named = by_layer(contents)
-    first = _of_one_layer(named.get(0, {}), source, item)
-    numbers = range(1, max(named, default=0) + 1)
-    above = tuple(_of_layer_above(number, named.get(number, {}), source) for number in numbers)
-    found = replace(first, above=above)
+def held(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
+    """A tensor on another's device and in its dtype, if that can hold every number."""
+    if tensor.dtype == torch.bool:
+        return tensor.to(like.device)
+    moved = tensor.to(like)
+    lost = (tensor.isfinite() & ~moved.isfinite().to(tensor.device)).nonzero()
+    if len(lost):
+        place = tuple(lost[0].tolist())
+        dtype = str(like.dtype).removeprefix("torch.")
+        raise AttnvizError(
+            f"'{name}'{in_file(source)} has {tensor[place].item():g} at {place_told(place)}, and "
+            f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}",
+            "try --dtype float64, or divide all numbers by the same",
+            about=name,
+            file=source,
+        )
+    return moved
+
+
+def matrices(
+    contents: Mapping[str, Any],
+    source: str = "",
+    item: int | None = None,
+    heads: int | None = None,
+) -> Matrices:
+    """What a mapping of names gives: tokens as words, the rest as arrays or nested lists.
+
+    `item` is the one that is wanted of a batch, and `heads` how many there are, if that is said.
+    """
+    layers = by_layer(contents)
+    first = _of_one_layer(layers.get(0, {}), source, item, heads)
+    numbers = range(1, max(layers, default=0) + 1)
+    heads = heads or first.heads
+    above = [_above(number, layers.get(number, {}), source, heads) for number in numbers]
+    found = replace(first, above=tuple(above))
     if above:
         tensors = found.of_all_layers
-        sides = {name: _sides_of(name) for name in tensors}
+        sides = {name: _sides_in_full(name) for name in tensors}
         refuse_misfits(tensors, sides, found.counts, source)
     return found
 
 
-def _sides_of(name: str) -> str:
+def _sides_in_full(name: str) -> str:
     """What the sides count, of any layer."""
     return SIDES[name.rpartition(".")[2]]
 
 
-def _of_layer_above(number: int, contents: Mapping[str, Any], source: str) -> Matrices:
+def _above(number: int, contents: Mapping[str, Any], source: str, heads: int | None) -> Matrices:
     try:
-        found = _of_one_layer(contents, source)
+        return replace(_of_one_layer(contents, source, heads=heads), source="")
     except AttnvizError as error:  # the line of its name could be that of another layer
         raise AttnvizError(f"layer {number}: {error}", error.hint, file=source) from None
-    if found.items > 1:
-        raise AttnvizError(
-            f"layer {number}: there is a batch of matrices{in_file(source)}",
-            "a layer has one of each for all items",
-            file=source,
-        )
-    return replace(found, source="")
 
 
-def _of_one_layer(contents: Mapping[str, Any], source: str, item: int | None = None) -> Matrices:
+def _of_one_layer(
+    contents: Mapping[str, Any],
+    source: str,
+    item: int | None = None,
+    heads: int | None = None,
+) -> Matrices:
     """The matrices of one layer; of the first with all that is given but once."""
+    contents, axes = separated(contents, source)
+    _refuse_unknown(contents, source)
+    named: dict[str, Any] = {
+        name: _words(name, contents[name], source) for name in WORDS if name in contents
+    }
+    arrays = {
+        name: array(name, contents[name], part, source)
+        for name, part in GIVEN.items()
+        if name in contents
+    }
+    vocabulary = _vocabulary(contents, source)
+    blank = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **named)
+    found = _told_apart(arrays, axes, blank, item, heads)
+    refuse_misfits(found.tensors, SIDES, found.counts, source)
+    return _hiding(found)
+
+
+def _refuse_unknown(contents: Mapping[str, Any], source: str) -> None:
     for name in contents:
         if name not in GIVEN_NAMES:
             error = unknown("matrix", name, GIVEN_NAMES, about=name)
             raise error.told(f"{error} to give{in_file(source)}")
-    named: dict[str, Any] = {
-        name: _words(name, contents[name], source) for name in WORDS if name in contents
-    }
-    arrays = {name: array(name, contents[name], source) for name in GIVEN if name in contents}
-    one, items = _item(arrays, item, source)
-    named |= {name: _tensor(name, each) for name, each in one.items()}
-    found = Matrices(
-        source=source,
-        item=item or 1,
-        items=items,
-        vocabulary=_vocabulary(contents, source),
-        **named,
-    )
-    refuse_misfits(found.tensors, SIDES, found.counts, source)
-    _refuse_blind_rows(found)
+
+
+def _told_apart(
+    arrays: dict[str, Numbers],
+    axes: Mapping[str, Axes],
+    blank: Matrices,
+    item: int | None,
+    heads: int | None,
+) -> Matrices:
+    """With the arrays, once it is known what their sides count; one item, if they are a batch."""
+    shapes = {name: each.shape for name, each in arrays.items()}
+    named = said(shapes, axes, blank.source)
+    sided = [
+        Sided(name, GIVEN[name], shape, (named[name],))
+        if name in named
+        else Sided(name, GIVEN[name], shape, possible(GIVEN[name], len(shape)))
+        for name, shape in shapes.items()
+    ]
+    for each in sided:
+        refuse_other_sides(each.name, each.shape, each.part.sides, each.readings, blank.source)
+    counts = {side: count for side, (count, _) in blank.counts.items()}
+    readings = read(sided, counts, heads=heads, item=item, source=blank.source)
+    if readings is None:
+        readings = nearest(sided, counts)
+    sizes = {**_sizes(sided, readings), **counts}
+    arranged = {name: _arranged(arrays[name], readings[name], name, sizes) for name in arrays}
+    return _of_item(arranged, readings, item, replace(blank, heads=_by_head(readings, sizes)))
+
+
+def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in sided:
+        found = {**each.sizes(readings[each.name]), **found}
     return found
 
 
-def array(name: str, value: Any, source: str) -> Array:
-    """A full, finite array of numbers; what is wrong with it is said with its place."""
-    refuse_ragged(name, value, source)
-    found = np.asarray(value)
-    if found.dtype.kind not in "fiub" or found.size == 0:
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} is no matrix of numbers",
-            "give rows of numbers: [[1, 2], …]",
-            about=name,
-            file=source,
-        )
-    numbers = found.astype(np.float64)
-    odd = np.argwhere(~np.isfinite(numbers))
-    if odd.size:
-        place = tuple(odd[0].tolist())
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} has {_spelled(numbers[place])} at {_place(place)}",
-            "every number must be finite; what must not be read is said by 'visible'",
-            about=name,
-            file=source,
-        )
-    return numbers
+def _by_head(readings: Readings, sizes: Mapping[str, int]) -> int | None:
+    """How many heads there are, where a matrix for each says it that is one of all then."""
+    own = SHARED_OUT.keys()
+    several = any(HEAD in axes and own & {*SIDES[name].split()} for name, axes in readings.items())
+    return sizes[HEAD] if several else None
 
 
-def refuse_ragged(name: str, value: Any, source: str) -> None:
-    """Rows of one matrix are as long as each other."""
-    if not isinstance(value, list) or not any(isinstance(row, list) for row in value):
-        return
-    lengths = [len(row) if isinstance(row, list) else 0 for row in value]
-    for number, length in enumerate(lengths, start=1):
-        if length != lengths[0]:
-            raise AttnvizError(
-                f"row {number} of '{name}'{in_file(source)} has {counted(length, 'number')}, and "
-                f"row 1 has {lengths[0]}",
-                "every row needs as many numbers as the others",
-                about=name,
-                file=source,
-            )
-    for row in value:
-        refuse_ragged(name, row, source)
+def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -> Numbers:
+    """The array with its sides in the order of the part: items, heads, and the others.
+
+    Matrices of each head stand side by side, and a mask for all queries is written out.
+    """
+    spreads, own = GIVEN[name].spreads, SIDES[name].split()
+    before = (ITEM, HEAD) if spreads and HEAD not in own else (ITEM,)
+    target = [side for side in before if side in axes]
+    for side in own:
+        by_head = f"(head {SHARED_OUT.get(side)})" if HEAD in axes and HEAD not in own else "1"
+        target.append(side if side in axes else by_head if side in SHARED_OUT else "1")
+    found: Numbers = rearrange(array, f"{' '.join(axes)} -> {' '.join(target)}")
+    tokens = sizes.get("token", 1)
+    if spreads and found.shape[-2] == 1:
+        found = np.repeat(found, tokens, axis=-2)
+    return found
 
 
-def _item(arrays: dict[str, Array], item: int | None, source: str) -> tuple[dict[str, Array], int]:
-    """The arrays of one item, and how many items there are."""
-    batched = _batched(arrays, item)
+def _of_item(
+    arrays: dict[str, Numbers], readings: Readings, item: int | None, blank: Matrices
+) -> Matrices:
+    """One item of those arrays that hold a batch, and all of the others."""
+    batched = {name: each for name, each in arrays.items() if ITEM in readings[name]}
     if not batched and item is not None:
         raise AttnvizError(
-            f"--item {item} is asked for, and there is no batch{in_file(source)}",
+            f"--item {item} is asked for, and there is no batch{in_file(blank.source)}",
             "leave --item out",
             about="item",
-            file=source,
+            file=blank.source,
         )
-    items = _number_of_items(batched, source)
-    wanted = item or 1
-    if wanted > items or wanted < 1:
+    items = _number_of_items(batched, blank.source)
+    if not 1 <= blank.item <= items:
         raise AttnvizError(
-            f"there is no item {item}{in_file(source)}: it holds a batch of {items}",
+            f"there is no item {item}{in_file(blank.source)}: it holds a batch of {items}",
             f"give --item 1 to {items}",
             about="item",
-            file=source,
+            file=blank.source,
         )
-    return {**arrays, **{name: each[wanted - 1] for name, each in batched.items()}}, items
+    one = {name: each[min(blank.item, len(each)) - 1] for name, each in batched.items()}
+    tensors: dict[str, Any] = {name: _tensor(name, each) for name, each in (arrays | one).items()}
+    return replace(blank, items=items, **tensors)
 
 
-def _batched(arrays: dict[str, Array], item: int | None) -> dict[str, Array]:
-    """Those arrays that hold a batch."""
-    batched = {name: each for name, each in arrays.items() if each.ndim == _sides(name) + 1}
-    if batched or item is None:
-        return batched
-    # Nothing has a side too many: what could have heads has a batch instead.
-    return {name: each for name, each in arrays.items() if name in _WITH_HEADS and each.ndim == 3}
-
-
-def _number_of_items(batched: dict[str, Array], source: str) -> int:
-    counts = {name: len(each) for name, each in batched.items()}
+def _number_of_items(batched: dict[str, Numbers], source: str) -> int:
+    counts = {
+        name: len(each)
+        for name, each in batched.items()
+        if len(each) > 1 or not GIVEN[name].spreads
+    }
     first, items = next(iter(counts.items()), ("", 1))
     for name, count in counts.items():
         if count != items:
@@ -274,31 +333,35 @@ def _number_of_items(batched: dict[str, Array], source: str) -> int:
     return items
 
 
-_WITH_HEADS = frozenset(name for name, sides in SIDES.items() if sides.startswith("head "))
-
-
-def _sides(name: str) -> int:
-    return len(SIDES[name].split())
-
-
-def _tensor(name: str, array: Array) -> Tensor:
+def _tensor(name: str, array: Numbers) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if name in _WITH_HEADS and tensor.ndim == 2:
-        tensor = tensor[None]
-    return tensor != 0 if name == "visible" else tensor
+    if GIVEN[name].spreads and len(tensor) == 1:  # a mask for all heads
+        tensor = tensor[0]
+    return tensor != 0 if name in YES_OR_NO else tensor
 
 
-def _refuse_blind_rows(given: Matrices) -> None:
-    """Softmax over nothing is 0/0."""
-    if given.visible is None:
-        return
-    blind = (~given.visible.any(-1)).nonzero().flatten().tolist()
-    if blind:
+def _hiding(given: Matrices) -> Matrices:
+    """What −∞ in a mask hides is hidden, and not added: of −∞ nothing can be computed."""
+    if given.mask is None:
+        return given
+    _refuse_yes_and_no(given.mask, given.source)
+    infinite: Tensor = given.mask.isneginf()
+    if not infinite.any():
+        return given
+    hidden = infinite if given.hidden is None else infinite | given.hidden
+    rest = given.mask.masked_fill(infinite, 0) if given.mask[~infinite].any() else None
+    return replace(given, mask=rest, hidden=hidden)
+
+
+def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
+    """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
+    if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
-            f"row {blind[0] + 1} of 'visible'{in_file(given.source)} hides every key",
-            "let each query see at least one key",
-            about="visible",
-            file=given.source,
+            f"'mask'{in_file(source)} is added to the scores, and says 0 and 1 alone, as if it "
+            "meant yes and no",
+            "give it as 'visible' (1: may be read), as 'hidden' (1: may not), or write -inf for 1",
+            about="mask",
+            file=source,
         )
 
 
@@ -311,6 +374,15 @@ def _words(name: str, value: Any, source: str) -> tuple[str, ...]:
             about=name,
             file=source,
         )
+    for number, word in enumerate(words, start=1):
+        if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise AttnvizError(
+                f"token {number} of '{name}'{in_file(source)} is "
+                + ("half a character" if word else "empty"),
+                "give every token a word, such as '<pad>'",
+                about=name,
+                file=source,
+            )
     return tuple(words)
 
 
@@ -318,7 +390,9 @@ def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
     if "vocabulary" not in contents:
         return None
     value = contents["vocabulary"]
-    if not isinstance(value, (int, np.ndarray)) or np.size(value) != 1 or int(value) < 1:
+    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iuf":
+        value = value.item()  # safetensors has floats alone
+    if isinstance(value, bool) or not _is_count(value):
         raise AttnvizError(
             f"'vocabulary'{in_file(source)} is no number of ids",
             "give a whole number: 20000",
@@ -328,18 +402,6 @@ def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
     return int(value)
 
 
-def _spelled(number: float) -> str:
-    return "NaN" if np.isnan(number) else "infinity"
-
-
-def _place(place: tuple[int, ...]) -> str:
-    """Counted from 1.
-
-    >>> _place((0, 2)), _place((1, 0, 2))
-    ('row 1, column 3', 'row 1, column 3 of part 2')
-    """
-    from_1 = [index + 1 for index in place]
-    if len(from_1) == 1:
-        return f"place {from_1[0]}"
-    row = f"row {from_1[-2]}, column {from_1[-1]}"
-    return row if len(from_1) == 2 else f"{row} of part {'.'.join(map(str, from_1[:-2]))}"
+def _is_count(value: Any) -> bool:
+    """A whole number from 1 that a file of 64 bits can hold."""
+    return isinstance(value, (int, float)) and 1 <= value < 2**63 and value == int(value)

@@ -8,17 +8,21 @@ from typing import Any
 from attnviz import files
 from attnviz.errors import AttnvizError
 from attnviz.traces import texts
+from attnviz.traces.axes import NAME as AXES
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import READERS
-from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
+from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays, safetensors_words
 
 
-def read(name: str, item: int | None = None) -> Matrices:
-    """What a file gives; `item` is the one that is wanted of a batch, counted from 1."""
+def read(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
+    """What a file gives; `item` is the one that is wanted of a batch, counted from 1.
+
+    `heads` is how many there are, if that is said.
+    """
     path = Path(name)
     contents = _contents(path)
     try:
-        return matrices(contents, name, item)
+        return matrices(contents, name, item, heads)
     except AttnvizError as error:
         raise texts.located(error, path) from None
 
@@ -33,7 +37,9 @@ def _contents(path: Path) -> dict[str, Any]:
     if suffix == ".npz":
         return dict(numpy_arrays(path, texts=True))
     if suffix == ".safetensors":
-        return dict(safetensors_arrays(path))
+        beside = safetensors_words(path).items()
+        axes = {name: words for name, words in beside if f"{name}.".startswith(f"{AXES}.")}
+        return {**safetensors_arrays(path), **axes}
     text = texts.read(path)
     toml = suffix == ".toml"
     contents = texts.toml(text, str(path)) if toml else texts.json_object(text, path)

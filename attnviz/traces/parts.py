@@ -7,7 +7,7 @@ or None where that attention has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,9 @@ class Part:
     given: str = ""  # in a file of matrices
     stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
     learned: bool = False  # whether training would change it
+    binary: bool = False  # whether it says yes or no: 1 or 0
+    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
+    hides: bool = False  # whether −∞ may stand in it
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -57,9 +60,9 @@ def _ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def _positions(trace: Trace, layer: Layer) -> Tensor | None:
-    kinds = trace.positions in ADDED or "positions" in layer.given
-    added = kinds and layer.layer == 0 and layer.memory is None
-    return layer.entering - trace.embeddings if added else None
+    added = trace.positions in ADDED or "positions" in layer.given
+    first = layer.layer == 0 and layer.memory is None
+    return layer.entering - trace.embeddings if added and first else None
 
 
 def _norm(trace: Trace, layer: Layer) -> Tensor | None:
@@ -203,16 +206,42 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "biased scores",
         "head token key",
-        lambda trace, layer: None if layer.attended.bias is None else layer.attended.logits,
+        lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
         step="alibi",
         stage="biased scores",
     ),
     Part(
+        "what a mask adds to scores",
+        "head token key",
+        lambda trace, layer: layer.attended.mask,
+        data="mask",
+        given="mask",
+        spreads=True,
+        hides=True,
+    ),
+    Part(
+        "scores with what a mask adds",
+        "head token key",
+        lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
+        step="additive-mask",
+        stage="scores with mask",
+    ),
+    Part(
         "what each query may read",
-        "token key",
+        "head token key",
         lambda trace, layer: layer.visible,
         data="visible",
         given="visible",
+        binary=True,
+        spreads=True,
+    ),
+    Part(
+        "what is hidden from each query, whatever else is",
+        "head token key",
+        lambda trace, layer: None,  # it is in what each query may read
+        given="hidden",
+        binary=True,
+        spreads=True,
     ),
     Part(
         "masked scores",
@@ -249,6 +278,7 @@ OF_ATTENTION = (  # in the order of the path
         "head token key",
         lambda trace, layer: None,  # it is in the weights that are left
         given="kept",
+        binary=True,
     ),
     Part(
         "weights",
@@ -273,12 +303,6 @@ OF_ATTENTION = (  # in the order of the path
         data="context",
         step="context",
         show="context",
-    ),
-    Part(
-        "weights over the memory",
-        "head token key",
-        lambda trace, layer: layer.cross.attended.weights if layer.cross else None,
-        step="cross-softmax",
     ),
 )
 
@@ -318,7 +342,6 @@ OF_BLOCK = (
         "dim hidden",
         lambda block: block.parameters.w_1,
         data="w_1",
-        step="w_1",
         given="w_1",
         learned=True,
     ),
@@ -327,7 +350,6 @@ OF_BLOCK = (
         "hidden",
         lambda block: block.parameters.b_1,
         data="b_1",
-        step="b_1",
         given="b_1",
         learned=True,
     ),
@@ -336,7 +358,6 @@ OF_BLOCK = (
         "hidden dim",
         lambda block: block.parameters.w_2,
         data="w_2",
-        step="w_2",
         given="w_2",
         learned=True,
     ),
@@ -345,7 +366,6 @@ OF_BLOCK = (
         "dim",
         lambda block: block.parameters.b_2,
         data="b_2",
-        step="b_2",
         given="b_2",
         learned=True,
     ),
@@ -378,51 +398,64 @@ OF_RESIDUAL = (
     ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
     ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
 )
+SUBLAYERS = ("attention", "cross", "feed_forward")
 
 
-def _of_norms(sublayer: str, words: str) -> Iterator[Part]:
-    """What the LayerNorm of a sub-layer learns."""
-
-    def finder(name: str) -> Callable[[Block], Tensor | None]:
-        def found(block: Block) -> Tensor | None:
-            residual = block.residuals.get(sublayer)
-            return None if residual is None else getattr(residual.norm, name, None)
-
-        return found
-
-    for name in ("gain", "shift"):
-        of = f"{sublayer}_{name}"
-        yield _of_block(f"the {name} of LayerNorm {words}", "dim", finder(name), step=of, given=of)
-
-
-def _of_cross(part: Part) -> Part:
-    """The same matrix of the attention to a second sentence."""
+def _of_cross(part: Part, **names: Any) -> Part:
+    """The same part of the attention to a second sentence."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    name = f"cross_{part.data}"
-    return Part(f"{part.words}, of cross-attention", part.sides, found, step=name, given=name)
+    return Part(f"{part.words}, of the attention to the memory", part.sides, found, **names)
+
+
+def _of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
+    """A part of the residual of one sub-layer of a block, where there is one."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        residual = None if layer.block is None else layer.block.residuals.get(sublayer)
+        return None if residual is None else part.find(residual)
+
+    return Part(f"{part.words}, of {sublayer}", part.sides, found, **names)
 
 
 MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
-OF_NORMS = (
-    *_of_norms("attention", "around attention"),
-    *_of_norms("cross", "around cross-attention"),
-    *_of_norms("feed_forward", "around feed-forward"),
+OF_NORMS = tuple(
+    _of_residual(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
+    for sublayer in SUBLAYERS
+    for part in OF_RESIDUAL
+    if part.data in ("gain", "shift")
 )
-OF_CROSS = tuple(_of_cross(part) for part in MATRICES)
+OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}", learned=True) for part in MATRICES)
 PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
-EXPECTED = {part.step: part for part in PARTS if part.step}
+STEPS = {part.step: part for part in PARTS if part.step}
 GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", *GIVEN)  # of a file
+GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes", *GIVEN)  # of a file
 BIASES = ("b_query", "b_key", "b_value", "b_out")
 OF_A_BLOCK = tuple(part.given for part in (*OF_BLOCK, *OF_NORMS, *OF_CROSS) if part.given)
 LEARNED_NAMES = (*(part.given for part in MATRICES), *OF_A_BLOCK)  # of each layer
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
+
+
+OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
+EXPECTED = {  # what an example may expect: steps, those of cross-attention, what a block holds
+    **STEPS,
+    **{
+        f"cross-{part.step}": _of_cross(part)
+        for part in OF_ATTENTION
+        if part.step and part.step not in OF_SENTENCE
+    },
+    **{f"block.{part.data}": part for part in OF_BLOCK if part.data},
+    **{
+        f"block.{sublayer}.{part.data}": _of_residual(sublayer, part)
+        for sublayer in SUBLAYERS
+        for part in OF_RESIDUAL
+    },
+}
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:

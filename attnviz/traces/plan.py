@@ -16,6 +16,7 @@ from attnviz.traces.matrices import Matrices
 from attnviz.traces.parts import OF_A_BLOCK
 from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.vectors.drawn import Seeds
+from attnviz.wording.words import counted
 
 OF_MEMORY = ("memory", "memory_tokens")
 
@@ -61,17 +62,19 @@ def planned(
             f"leave --heads out, or give --heads {heads}",
             file=matrices.source,
         )
-    joined = matrices.w_out is not None or variant.joined or (variant.projected and heads > 1)
-    variant = replace(variant, heads=heads, joined=joined)
+    variant = replace(variant, heads=heads, joined=_joined(matrices, settings, variant))
     _refuse_unused(matrices, variant)
     _refuse_unused_of_block(matrices, settings)
     _refuse_unused_layers(matrices, settings)
     _refuse_two_positions(matrices, settings)
     value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
+    _refuse_other_values(matrices, variant, dim)
+    if not variant.projected and _splits_embeddings(matrices):
+        head_width(settings, variant, dim)
     width = _width(settings, variant, matrices, dim)
     if width is None:
         variant = replace(variant, scaled=_scaled_without_width(settings))
-    natural = width if variant.projected and width else dim // heads
+    natural = width if variant.projected and width else max(1, dim // heads)
     return Plan(
         settings=settings,
         variant=variant,
@@ -82,6 +85,42 @@ def planned(
         feed_forward=_feed_forward(settings, matrices),
         mistake=mistake,
     )
+
+
+def _joined(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
+    """Whether a matrix joins the heads: of heads that are given only one that is given, too."""
+    given = matrices.sizes.get("head", 1) > 1 and not settings.blocks
+    return matrices.w_out is not None or (variant.joined and not given)
+
+
+def _splits_embeddings(matrices: Matrices) -> bool:
+    """Whether heads share out embeddings, where no matrix makes anything of them."""
+    both = matrices.queries is not None and matrices.keys is not None
+    return matrices.values is None or not (both or matrices.scores is not None)
+
+
+def _refuse_other_values(matrices: Matrices, variant: Variant, dim: int) -> None:
+    """What is given of the last matrix fits vectors that are given with it, or that are not."""
+    if matrices.b_out is not None and matrices.w_out is None:
+        if not variant.joined:
+            _refuse_any(matrices, ("b_out",), "nothing is multiplied by w_out", "give w_out, too")
+        if len(matrices.b_out) != dim:
+            raise AttnvizError(
+                f"'b_out' in '{matrices.source}' is {len(matrices.b_out)} wide, and what it is "
+                f"added to {dim}",
+                "give w_out, too, or as many numbers as an embedding has",
+                about="b_out",
+                file=matrices.source,
+            )
+    rows = matrices.sizes.get("value_width", dim)
+    if not variant.projected and matrices.values is None and rows != dim:
+        raise AttnvizError(
+            f"'w_out' in '{matrices.source}' has {counted(rows, 'row')}, and '{variant.name}' "
+            f"mixes embeddings that are {dim} wide",
+            "give values, too, or a row for each number of an embedding",
+            about="w_out",
+            file=matrices.source,
+        )
 
 
 def refuse_too_much(

@@ -250,6 +250,7 @@ class _Reader:
             name: None if facts.get(name) is None else tuple(facts[name]) for name in WORDS
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
+        rest["heads"] = facts.get("heads")
         layers = stored.get(LAYERS, {})
         above = [Matrices(**_given(layers[str(place + 1)])) for place in range(len(layers))]
         return Matrices(**rest, **named, **_given(stored), above=tuple(above))
@@ -262,7 +263,7 @@ def _refuse_uneven(trace: Trace) -> None:
             raise ValueError(tokens)
     for layer in trace.attentions:
         wanted = (len(trace.tokens), len(trace.keys_of(layer)))
-        if (tuple(layer.visible.shape), len(trace.embeddings)) != (wanted, len(trace.tokens)):
+        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (wanted, len(trace.tokens)):
             raise ValueError(wanted)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
@@ -281,6 +282,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
         bias=found.get("bias"),
+        mask=found.get("mask"),
         weights=weights,
         mixing=mixing,
         mixed_by=mixed_by,

@@ -27,6 +27,7 @@ DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
 MOST_LAYERS = 1000
 LARGEST_SEED = 2**63 - 1
+LARGEST_WINDOW = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class Settings:
         _refuse_beyond("dim", self.dim, 1, LARGEST_DIM)
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
         _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
-        _refuse_beyond("window", self.window, 1, None)
+        _refuse_beyond("window", self.window, 1, LARGEST_WINDOW)
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
         _refuse_beyond("item", self.item, 1, None)
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)

@@ -136,7 +136,15 @@ def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors
     """A vector for each token: given, from the file that the settings name, or drawn."""
     settings = source.settings
     found = source.matrices.embeddings if source.vectors is None else source.vectors
-    dim = source.matrices.sizes.get("dim") if found is None else found.shape[1]
+    known = source.matrices.sizes.get("dim")
+    dim = known if found is None else found.shape[1]
+    if known not in (None, dim):
+        raise AttnvizError(
+            f"the embeddings are {dim} wide, and '{source.matrices.source}' is for a width of "
+            f"{known}",
+            "give a row for each number of an embedding",
+            file=source.matrices.source,
+        )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
             f"--dim is {settings.dim}, and the embeddings are {dim} wide",
@@ -166,7 +174,7 @@ def matrices_of(settings: Settings) -> Matrices:
     """The matrices of the file that the settings name, if they name one."""
     if settings.given is None:
         return Matrices()
-    return matrix_files.read(settings.given, settings.item)
+    return matrix_files.read(settings.given, settings.item, settings.heads)
 
 
 def vocabulary_of(source: Source) -> int | None:

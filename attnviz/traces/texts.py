@@ -25,9 +25,13 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
     """A TOML text as tables, lists and values."""
     try:
         contents: dict[str, Any] = _loads()(text, **options)
-    except ValueError as error:
+    except RecursionError:
+        raise _too_deep(source) from None
+    except (ValueError, ArithmeticError) as error:
+        _refuse_long_numbers(text, source)
+        told = str(error) if isinstance(error, ValueError) else "a number beyond all bounds"
         raise AttnvizError(
-            f"'{source}' is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
+            f"'{source}' is not valid TOML: {told[:1].lower()}{told[1:]}",
             "a line is a name, =, and a value; words stand in quotes",
             file=source,
         ) from None
@@ -58,19 +62,56 @@ def line_of(text: str, key: str) -> int | None:
 def json_object(text: str, path: Path) -> dict[str, Any]:
     """A JSON text that is one object."""
     try:
-        contents = json.loads(text)
+        contents = json.loads(text, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
         raise AttnvizError(
             f"line {error.lineno} of '{path}' is not valid JSON: {error.msg.lower()}",
             "mend that line",
         ) from None
+    except ValueError:
+        _refuse_long_numbers(text, str(path))
+        raise
     except RecursionError:
-        raise AttnvizError(f"'{path}' is nested too deep", "give lists of rows") from None
+        raise _too_deep(str(path)) from None
+    except _TwiceError as twice:
+        line = line_of(text, str(twice))
+        raise AttnvizError(
+            f"line {line}: '{path}' gives '{twice}' twice", "leave one of them out"
+        ) from None
     if not isinstance(contents, dict):
         raise AttnvizError(
             f"'{path}' holds no names", 'give an object: {"scores": [[1, 2], [3, 4]]}'
         )
     return contents
+
+
+class _TwiceError(Exception):
+    """A name that an object of JSON has twice, of which Python would take the second."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _too_deep(source: str) -> AttnvizError:
+    return AttnvizError(f"'{source}' is nested too deep", "give lists of rows", file=source)
+
+
+def _refuse_long_numbers(text: str, source: str) -> None:
+    """Python reads no whole number of more than some thousand digits."""
+    longest = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
+    found = re.search(rf"\d[\d_]{{{longest},}}", text) if longest else None
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        raise AttnvizError(
+            f"line {line} of '{source}' has a number of {len(found[0]):,} digits",
+            "no number of a matrix has so many",
+            file=source,
+        )
 
 
 def located(error: AttnvizError, path: Path) -> AttnvizError:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Origin
+from attnviz.traces.origin import Drawn, Origin
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
-from attnviz.traces.weights import InMemory, Weights
+from attnviz.traces.weights import InMemory, Weights, mask_of
 
 GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
 
@@ -63,7 +63,7 @@ class Layer:
     queries: Float[Tensor, "*batch head query width"] | None  # None: the scores were given
     keys: Float[Tensor, "*batch head key width"] | None
     values: Float[Tensor, "*batch head key value_width"]
-    visible: Bool[Tensor, "query key"]
+    visible: Visible
     attended: Attended
     context: Float[Tensor, "*batch query context"]  # the heads joined, and projected
     memory: Float[Tensor, "*batch key dim"] | None = (
@@ -83,6 +83,12 @@ class Layer:
     @property
     def heads(self) -> int:
         return self.weights.heads
+
+    def blind_rows(self, head: int) -> list[int]:
+        """The queries from which everything is hidden, and that read nothing in a head."""
+        hidden: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
+        mixing = self.weights.cells("mixing", head)
+        return [query for query in hidden if not mixing.row(query).values.any()]
 
     @property
     def ratio(self) -> float:
@@ -153,6 +159,11 @@ class Trace(Showable):
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
         return None if self.tokenizer == GIVEN else self.tokens.text
+
+    @property
+    def items(self) -> int:
+        """How many there are in the batch that it is one of."""
+        return 1 if isinstance(self.origin, Drawn) else self.origin.matrices.items
 
     @property
     def attentions(self) -> tuple[Layer, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended
+from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole, unmasked
 
@@ -23,6 +23,7 @@ Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
     "biased scores",  # and what a distance adds to them
+    "scores with mask",  # and what a mask of numbers adds
     "masked scores",  # the same, with −∞ for what is hidden, which is marked as such
     "exponents",  # what exp is taken of: -inf gets no weight
     "weights",  # after softmax
@@ -48,7 +49,7 @@ class InMemory(Weights):
     """Everything is in memory."""
 
     attended: Attended
-    visible: Bool[Tensor, "query key"]
+    visible: Visible
     mistake: str = ""
     ratio: float = 1.0  # which one mistake takes for another
 
@@ -63,24 +64,32 @@ class InMemory(Weights):
         if stage == "scaled scores":
             return unmasked(array(attended.scaled_scores[head]))
         if stage == "biased scores":
+            return unmasked(array(attended.biased[head]))
+        if stage == "scores with mask":
             return unmasked(array(attended.logits[head]))
         if stage == "masked scores":
-            hidden = attended.logits[head].masked_fill(~self.visible, -inf)
-            return Whole(array(hidden), self._masked())
+            hidden = attended.logits[head].masked_fill(~mask_of(head, self.visible), -inf)
+            return Whole(array(hidden), self._masked(head))
         if stage == "exponents":
             return unmasked(array(self._exponents()[head]))
         values = array((attended.weights if stage == "weights" else attended.mixing)[head])
         # A mistake, or a hand, may give weight to what should be hidden.
-        return Whole(values, self._masked() & (values == 0))
+        return Whole(values, self._masked(head) & (values == 0))
 
-    def _masked(self) -> Bool[np.ndarray, "query key"]:
-        return ~array(self.visible)
+    def _masked(self, head: int) -> Bool[np.ndarray, "query key"]:
+        return ~array(mask_of(head, self.visible))
 
     def _exponents(self) -> Tensor:
         logits = self.attended.logits
         if not self.mistake:
             return logits.masked_fill(~self.visible, -inf)
         return MISTAKES[self.mistake].numbers(logits, self.visible, self.ratio)
+
+
+def mask_of(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
+    """The mask of one head, of one for all heads or of one for each."""
+    one: Tensor = mask if mask.ndim == 2 else mask[head]
+    return one
 
 
 def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:

@@ -20,7 +20,7 @@ from attnviz.analysis.sweeps import Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents, contents
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import array
+from attnviz.traces.weights import array, mask_of
 from attnviz.views.view import Data, Lines
 
 WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
@@ -54,7 +54,8 @@ def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
     numbers = tuple(str(number) for number in range(1, len(keys) + 1))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
     for query, label in enumerate(trace.tokens.labels):
-        seen = tuple("true" if each else "false" for each in layer.visible[query].tolist())
+        visible = mask_of(head, layer.visible)[query]
+        seen = tuple("true" if each else "false" for each in visible.tolist())
         weights = cells.row(query).values[0].tolist()
         yield Lines((name, head, query + 1, label), (numbers, tuple(keys), weights, seen))
 

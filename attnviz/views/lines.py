@@ -9,7 +9,7 @@ from itertools import islice
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.axes import SUM_TO_ONE
+from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.reading import readings
 from attnviz.views.view import Group
@@ -24,7 +24,7 @@ def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
 def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
     for each in group.panels:
         if isinstance(each, Grid):
-            note = "what a token reads sums to 1" if SUM_TO_ONE in each.note else ""
+            note = _note(each, "what a token reads sums to 1")
             yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
 
 
@@ -53,8 +53,15 @@ def untitled(rows: Sequence[Grid]) -> Group:
     return Group("readings", tuple(panels))
 
 
+def _note(grid: Grid, shares: str) -> str:
+    """What of a table's note can be said where no rows are seen."""
+    if SUM_TO_ONE in grid.note:
+        return shares
+    return " · ".join(part for part in grid.note.split(" · ") if NOTHING in part)
+
+
 def _heads(grid: Grid) -> list[Grid]:
     """Each row as a grid of its own, under the name of its head."""
     rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))
-    note = "what is read sums to 1" if SUM_TO_ONE in grid.note else ""
+    note = _note(grid, "what is read sums to 1")
     return [replace(row, title=row.rows.names[0], note=note) for row in rows]

@@ -9,10 +9,10 @@ import numpy as np
 from attnviz.cells import Whole
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.grids.axes import SUM_TO_ONE, Axis
+from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale
-from attnviz.wording.words import isolated
+from attnviz.wording.words import isolated, listed
 
 
 def readings(trace: Trace, query: int) -> list[Grid]:
@@ -39,9 +39,20 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         bar_scale(cells),
-        note=SUM_TO_ONE if shares else "",
+        note=_note_on_query(layers, query) or (SUM_TO_ONE if shares else ""),
         share=True,
     )
+
+
+def _note_on_query(layers: Sequence[Layer], query: int) -> str:
+    """That it reads nothing, in all heads or in some; nothing is said where it reads in each."""
+    heads = [(layer, head) for layer in layers for head in range(layer.heads)]
+    blind = [query in layer.blind_rows(head) for layer, head in heads]
+    if not any(blind) or all(blind):
+        return f"it reads {NOTHING}" if any(blind) else ""
+    pairs = zip(heads, blind, strict=True)
+    names = [f"{layer.name}H{head}" for (layer, head), none in pairs if none]
+    return f"in {listed(names)} it reads {NOTHING}"
 
 
 def name_of_head(trace: Trace, layer: Layer, head: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnviz.attention.choices import Place
-from attnviz.traces.origin import Given, Origin
+from attnviz.traces.origin import Drawn, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.wording.words import counted
@@ -22,6 +22,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_shape(trace),
         **_attention(trace),
         **_origin(trace.origin),
+        "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
@@ -33,9 +34,16 @@ def _shape(trace: Trace) -> dict[str, str]:
     several = layers if len(trace.layers) > 1 else ""
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}",
+        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
+
+
+def _unjoined(trace: Trace) -> str:
+    """Heads that are projected have a last matrix, but for those that are given without it."""
+    last = getattr(trace.layers[0].projections, "w_out", None)
+    expected = trace.layers[0].heads > 1 and trace.variant.projected
+    return " joined without w_out" if expected and last is None else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
@@ -65,9 +73,19 @@ def _position_base(trace: Trace) -> str:
 
 
 def _mask(trace: Trace) -> str:
-    if "visible" in trace.layers[0].given:
+    given = trace.layers[0].given
+    if "visible" in given:
         return "mask given"
+    if given & {"hidden", "mask"}:
+        return "causal, and a mask given" if trace.variant.causal else "mask given"
     return "causal" if trace.variant.causal else "all tokens visible"
+
+
+def _item(trace: Trace) -> str:
+    """Which of a batch it is."""
+    if isinstance(trace.origin, Drawn) or trace.items == 1:
+        return ""
+    return f"item {trace.origin.matrices.item} of {trace.items}"
 
 
 def _origin(origin: Origin) -> dict[str, str]:
@@ -78,6 +96,5 @@ def _origin(origin: Origin) -> dict[str, str]:
     return {
         "embeddings": f"embeddings of {vectors}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
-        "item": f"item {settings.item}" if settings.item else "",
         "seed": f"seed {settings.seed}",
     }

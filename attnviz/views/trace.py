@@ -18,9 +18,10 @@ from attnviz.traces.parts import SHOWN, Part, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
+from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
-from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.lines import arcs_of, sentences, untitled
@@ -208,6 +209,7 @@ def _done_to_scores(layer: Layer) -> list[str]:
     return [
         *(["scaled"] if layer.scale != 1 else []),
         *(["lowered by distance"] if layer.attended.bias is not None else []),
+        *(["shifted by a mask"] if layer.attended.mask is not None else []),
         *(["masked"] if _hides(layer) else []),
     ]
 
@@ -249,7 +251,8 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
     rows = token_axis(side, trace.tokens)
-    return [vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)]
+    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)
+    return [replace(grid, note=note_on_blind(trace)) if part.show == "context" else grid]
 
 
 def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
@@ -329,7 +332,7 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
-    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if mixed_by == "softmax" else AXES_NOTE
+    note = " · ".join(part for part in (AXES_NOTE, note_on_rows(trace, mixed_by)) if part)
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
         for title, cells in _of_heads(MIXED_BY[mixed_by], trace, layer, stage)

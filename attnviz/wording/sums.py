@@ -122,6 +122,16 @@ def less(
     return _sum(left, right, value, results[place], style.of(*results))
 
 
+def more(
+    left: str, values: Numbers, place: int, added: Numbers, results: Numbers, style: Style
+) -> Sum:
+    """`0.76 - 1.00 = -0.24`, one of a row, and what is added to it."""
+    written, also = style.of(*values), style.of(added[place])
+    value = written.printed(values[place]) + also.printed(added[place])
+    right = _plus(written(values[place]), also(added[place]))
+    return _sum(left, right, value, results[place], style.of(*results))
+
+
 def product(left: str, first: float, second: float, result: float, style: Style) -> Sum:
     """`0.24·2 = 0.48`, of shares"""
     other = style.of(second)

@@ -108,7 +108,7 @@ def _why_here(comparison: Comparison) -> str:
 
 def _seen(comparison: Comparison) -> Float[Tensor, "query key"]:
     visible, query = comparison.base.visible, comparison.query
-    return visible if query is None else visible[[query]]
+    return visible if query is None else visible[..., [query], :]
 
 
 def _named(comparison: Comparison, name: str) -> Alternative:

@@ -52,7 +52,10 @@ def _measured_by(comparison: Comparison) -> tuple[str, Amount]:
     """Counts of tokens can be held against each other only where there are as many to read."""
     place = comparison.query
     rows = slice(None) if place is None else slice(place, place + 1)
-    seen = {tuple(each.visible[rows].sum(-1).tolist()) for each in comparison.alternatives}
+    seen = {
+        tuple(each.visible[..., rows, :].sum(-1).flatten().tolist())
+        for each in comparison.alternatives
+    }
     return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
 
 

@@ -9,6 +9,7 @@ from attnviz.wording.words import numbered
 
 AXES_NOTE = "row = query (reads) · column = key (is read)"
 SUM_TO_ONE = "each row sums to 1"  # of a softmax, and of nothing that takes its place
+NOTHING = "nothing, for every key is hidden"  # what a blind row reads
 
 
 @dataclass(frozen=True)

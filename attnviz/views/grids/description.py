@@ -81,4 +81,5 @@ def _what_is_read_most(grid: Grid) -> Iterator[str]:
     for row in range(len(grid.rows)) if few else np.argsort(-weights)[:STRONGEST_TOLD].tolist():
         weight = grid.cells.row(row).values[0, strongest[row]]
         column = grid.columns.names[strongest[row]]
-        yield f"{grid.rows.names[row]} reads {column} most ({weight:.2f})"
+        most = f"{column} most ({weight:.2f})" if weight else "nothing"
+        yield f"{grid.rows.names[row]} reads {most}"

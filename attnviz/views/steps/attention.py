@@ -8,14 +8,15 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.views.grids.axes import AXES_NOTE
+from attnviz.views.grids.axes import AXES_NOTE, NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
-from attnviz.wording.words import in_brackets
+from attnviz.wording.words import listed
 
+BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
@@ -111,6 +112,25 @@ def alibi(here: Scene) -> Iterator[Section]:
     )
 
 
+def additive_mask(here: Scene) -> Iterator[Section]:
+    """What a mask of numbers adds to scores."""
+    added = here.layer.attended.mask
+    if added is None:
+        return
+    yield Section(
+        number="6c",
+        name="additive-mask",
+        title="additive mask",
+        about="A mask of numbers is added to the scores: the lower a number, the less of its cell "
+        "is left after the softmax.",
+        shapes=f"scores {here.size_of_weights} + mask {here.size(added)}",
+        formula="scores + mask",
+        tex=r"S_{ij} + M_{ij}",
+        grids=here.scores("scores with mask", "scores with mask"),
+        sums=sums.additive_mask(here, here.layer),
+    )
+
+
 def mask(here: Scene) -> Iterator[Section]:
     """What is hidden from whom."""
     layer, hides = here.layer, here.hides
@@ -123,7 +143,7 @@ def mask(here: Scene) -> Iterator[Section]:
         name="mask",
         title="mask",
         about=_about_mask(here, hides),
-        shapes=f"visible {in_brackets(*layer.visible.shape)}",
+        shapes=f"visible {here.size(layer.visible)}",
         formula="what is hidden becomes −∞, for exp(−∞) = 0" if hides else "",
         tex=hidden if hides else "",
         grids=here.scores("masked scores", "masked scores") if hides else (),
@@ -138,23 +158,41 @@ def _not_masked(here: Scene) -> Section:
         name="mask",
         title="mask",
         about=f"✗ A mistake: {MISTAKES[here.layer.mistake].about}.",
-        shapes=f"visible {in_brackets(*here.layer.visible.shape)}",
+        shapes=f"visible {here.size(here.layer.visible)}",
         grids=here.scores("✗ masked scores", "exponents"),
     )
 
 
 def _about_mask(here: Scene, hides: bool) -> str:
-    variant = here.trace.variant
-    if "visible" in here.layer.given:
-        return "What each token may read is given."
-    if not hides:
-        return "Every token may read every other: nothing is hidden."
+    variant, given = here.trace.variant, here.layer.given
     about = []
-    if variant.causal:
+    if "visible" in given:
+        about.append("What each token may read is given.")
+    elif not hides:
+        return "Every token may read every other: nothing is hidden."
+    elif variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
-    if variant.window:
+    if variant.window and "visible" not in given:
         about.append(f"A token reads only what is less than {variant.window} places away.")
-    return " ".join(about)
+    if "hidden" in given:
+        about.append("What a given mask hides is hidden.")
+    if here.layer.visible.ndim == 3:
+        about.append("Each head has a mask of its own.")
+    return " ".join([*about, *_about_blind(here, f"reads {NOTHING}.")])
+
+
+def _about_blind(here: Scene, what: str) -> tuple[str, ...]:
+    """What is true of the tokens that read nothing, said of each by its name."""
+    several = here.layer.visible.ndim == 3
+    return tuple(
+        f"{here.name(here.trace.tokens, row)}{_in_heads(here, row) if several else ''} {what}"
+        for row in here.blind[:BLIND_TOLD]
+    )
+
+
+def _in_heads(here: Scene, row: int) -> str:
+    heads = [head for head in here.shown_heads if row in here.layer.blind_rows(head)]
+    return f" in {listed([f'head {head}' for head in heads])}"
 
 
 def softmax(here: Scene) -> Iterator[Section]:
@@ -164,6 +202,7 @@ def softmax(here: Scene) -> Iterator[Section]:
         "Each row of scores becomes shares: exp of each over the sum of all in the row. "
         "A row sums to 1."
     )
+    about = " ".join([about, *_about_blind(here, "has nothing to share out: its row is 0.")])
     yield Section(
         number="8",
         name="softmax",
@@ -227,10 +266,12 @@ def context(here: Scene) -> Iterator[Section]:
     contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
     rows = token_axis("query (reads)", here.trace.tokens)
     about = "The weighted values are added up: the context vector, all that a token has read."
+    about = " ".join([about, *_about_blind(here, "has read nothing: its vector is 0.")])
     grids = here.heads("context vectors", contexts, rows, followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
-        about += " The heads' vectors then stand side by side."
+        about += " The heads' vectors then stand side by side"
+        about += "." if _last_matrix(here) else ", and no matrix mixes them."
         grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
     last = _last_matrix(here)
     if last:

@@ -26,6 +26,7 @@ OF_ATTENTION = (  # whatever the variant is
 NEEDS = {  # what a step that is not there would need
     "rotary": "--positions rotary",
     "alibi": "--positions alibi",
+    "additive-mask": "a 'mask' in a file of --given",
     "dropout": "--dropout 0.1",
     "norm": "--layers 1 --norm pre",
     "feed-forward": "--layers 1",

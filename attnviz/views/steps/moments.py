@@ -56,7 +56,8 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     (scores,) = here.scores(name, "masked scores")
     (row,) = here.weights("weights", "softmax")
     lines = sums.softmax(here, here.layer)
-    shared = [key for key in here.visible_keys if key not in here.masked_keys]
+    masked = here.masked_keys(here.shown_heads[0])
+    shared = [key for key in here.visible_keys if key not in masked]
     for done, line in zip(_reveals(here, shared), lines, strict=True):
         yield _moment(
             section, f"scores become shares{_which(here)}", (scores, _columns(row, done)), line
@@ -83,7 +84,7 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
     rows = token_axis("query (reads)", here.trace.tokens)
     (result,) = here.heads("context vector", contexts, rows, followed=True)
     columns, ends = array(here.weighted[head]), contexts[head, here.followed].tolist()
-    shown = min(len(ends), TERMS)
+    shown = min(len(ends), TERMS) if here.read_keys else 0
     for place in range(shown):
         done = range(len(ends) if place + 1 == shown else place + 1)
         left = f"context({here.query_name}), number {place + 1}"

@@ -20,6 +20,7 @@ from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import Sum
+from attnviz.wording.words import listed
 
 Vector = list[float]
 NEARLY_UPRIGHT = 0.01  # cosines below: the angle reads 90° or nearly so
@@ -145,6 +146,8 @@ def _sums(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Ite
 def _hidden(here: Scene, key: int) -> tuple[str, ...]:
     """What becomes of a score that a mask hides."""
     mistake = MISTAKES.get(here.layer.mistake)
-    if key not in here.masked_keys or (mistake and not mistake.masked):
+    hidden = [head for head in here.masks if key in here.masked_keys(head)]
+    if not hidden or (mistake and not mistake.masked):
         return ()
-    return ("the mask hides this key from this query: step 7 makes its score −∞",)
+    where = f"in {listed([f'head {head}' for head in hidden])} " if len(here.masks) > 1 else ""
+    return (f"{where}the mask hides this key from this query: step 7 makes its score −∞",)

@@ -16,7 +16,7 @@ from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import Stage
+from attnviz.traces.weights import Stage, mask_of
 from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
@@ -120,16 +120,26 @@ class Scene:
         """Those of them whose arithmetic is written out."""
         return [key for key in self.written_keys if key in self.read_keys]
 
-    @cached_property
-    def masked_keys(self) -> set[int]:
-        """The keys that the followed token may not read."""
-        row = self.layer.weights.cells("masked scores", 0).row(self.followed)
-        return set(np.flatnonzero(row.hidden[0]).tolist())
+    def masked_keys(self, head: int) -> set[int]:
+        """The keys that the followed token may not read in a head."""
+        row = mask_of(head, self.layer.visible)[self.followed]
+        return set((~row).nonzero().flatten().tolist())
 
     @cached_property
     def hides(self) -> bool:
         """Whether any token is hidden from another."""
-        return self.layer.weights.cells("masked scores", 0).hides
+        return not bool(self.layer.visible.all())
+
+    @property
+    def masks(self) -> Sequence[int]:
+        """The heads whose masks are shown: the first one's will do where all have the same."""
+        return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
+
+    @cached_property
+    def blind(self) -> list[int]:
+        """The queries that read nothing in a head that is shown."""
+        rows = {row for head in self.shown_heads for row in self.layer.blind_rows(head)}
+        return sorted(rows)
 
     def left_out(self) -> tuple[str, ...]:
         """What is not written out, if something is not."""

@@ -14,6 +14,7 @@ from attnviz.attention.block import EPSILON, Block, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
+from attnviz.traces.weights import Stage, mask_of
 from attnviz.vectors import positions
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
@@ -157,19 +158,31 @@ def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 @_followed
+def additive_mask(here: Scene, layer: Layer) -> Iterator[Sum]:
+    assert layer.attended.mask is not None
+    stage: Stage = "scaled scores" if layer.attended.bias is None else "biased scores"
+    for head, key, left in _cells(here, "with mask", here.written_keys):
+        values, results = here.row(stage, head), here.row("scores with mask", head)
+        added = mask_of(head, layer.attended.mask)[here.followed].tolist()
+        yield sums.more(left, values, key, added, results, here.style)
+
+
+@_followed
 def mask(here: Scene, layer: Layer) -> Iterator[Sum]:
-    for key in here.written_keys:
-        if key not in here.masked_keys:
-            continue
-        name = here.name(here.keys, key)
-        yield Sum(f"masked({here.query_name}, {name})", MINUS_INFINITY, "", True)
+    of_heads = len(here.masks) > 1
+    for head in (each for each in here.masks if each in here.written_heads):
+        for key in (each for each in here.written_keys if each in here.masked_keys(head)):
+            cell = f"({here.query_name}, {here.name(here.keys, key)})"
+            left = f"masked{here.of_head(head) if of_heads else ''}{cell}"
+            yield Sum(left, MINUS_INFINITY, "", True)
 
 
 @_followed
 def softmax(here: Scene, layer: Layer) -> Iterator[Sum]:
     # Weights by hand may be given to what the softmax gives none.
-    shared = [key for key in here.visible_keys if layer.mistake or key not in here.masked_keys]
-    for head, key, left in _cells(here, "weight", shared):
+    for head, key, left in _cells(here, "weight", here.visible_keys):
+        if key in here.masked_keys(head) and not layer.mistake:
+            continue
         numbers, place = _shared_out(here, layer, head, key)
         result = here.row("weights", head)[key]
         yield sums.softmax(left, numbers, place, result, here.style)
@@ -219,7 +232,10 @@ def context(here: Scene, layer: Layer) -> Iterator[Sum]:
         weights, values = [row_of_weights[key] for key in seen], Rows(layer.values[head, seen])
         left = f"context{here.of_head(head)}({here.query_name})"
         result = layer.attended.contexts[head, row].tolist()
-        yield sums.mixture(left, weights, values, result, style, shares=True)
+        if seen:
+            yield sums.mixture(left, weights, values, result, style, shares=True)
+        else:
+            yield Sum(left, sums.vector_text(result, style.of(*result)), "", True)
     if matrices is not None and matrices.w_out is not None:
         joined = join_heads(layer.attended.contexts)[row].tolist()
         bias = None if matrices.b_out is None else matrices.b_out.tolist()

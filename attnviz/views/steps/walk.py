@@ -39,6 +39,7 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention.scores,
     attention.scaling,
     attention.alibi,
+    attention.additive_mask,
     attention.mask,
     attention.softmax,
     attention.mixing,

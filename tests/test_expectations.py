@@ -1,0 +1,321 @@
+"""What a lesson may expect: of any layer, of cross-attention, of a block, and how closely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from attnviz import Trace, trace
+from attnviz.attention.block import EPSILON
+from attnviz.examples import checking, kinds
+from attnviz.examples.reading import SETTINGS, read
+from attnviz.traces.document import contents
+from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
+from attnviz.traces.settings import Settings
+from tests.conftest import Attnviz
+
+HEAD = """\
+title = "Two blocks, and a second sentence"
+text = "hot tea"
+
+[settings]
+tokenizer = "words"
+dim = 4
+heads = 2
+layers = 2
+memory = "cold milk now"
+
+"""
+
+
+@pytest.fixture(scope="module")
+def traced() -> Trace:
+    return trace("hot tea", tokenizer="words", dim=4, heads=2, layers=2, memory="cold milk now")
+
+
+def checked(attnviz: Attnviz, folder: Path, expectation: str, head: str = HEAD) -> Any:
+    path = folder / "lesson.toml"
+    path.write_text(f"{head}[[expect]]\n{expectation}\n")
+    return attnviz("example", "check", str(path))
+
+
+def written(numbers: torch.Tensor) -> str:
+    return str(np.round(numbers.numpy().astype(float), 4).tolist())
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("step", ["softmax", "cross-softmax", "outputs", "cross-values"])
+def test_each_layer_can_be_held_against_its_own_digits(
+    attnviz: Attnviz, tmp_path: Path, traced: Trace, layer: int, step: str
+) -> None:
+    own = traced.layers[layer]
+    assert own.cross is not None
+    numbers = {
+        "softmax": own.attended.weights,
+        "cross-softmax": own.cross.attended.weights,
+        "outputs": own.outputs,
+        "cross-values": own.cross.values,
+    }[step]
+    values = f"step = '{step}'\nvalues = {written(numbers)}\ntolerance = 0.00006\n"
+
+    right = checked(attnviz, tmp_path, f"{values}layer = {layer}")
+    wrong = checked(attnviz, tmp_path, f"{values}layer = {1 - layer}")
+
+    count = numbers.numel()
+    assert f"✓ {step}, layer {layer}: {count} numbers to within 6e-05\n" in right.out
+    assert (right.status, wrong.status) == (0, 1)
+
+
+def test_without_a_layer_the_last_is_meant(attnviz: Attnviz, tmp_path: Path, traced: Trace) -> None:
+    values = written(traced.layers[1].outputs)
+
+    result = checked(attnviz, tmp_path, f"step = 'outputs'\ntolerance = 0.00006\nvalues = {values}")
+
+    assert result.status == 0, result.out
+
+
+def test_every_part_of_a_block_is_the_one_of_a_data_file(traced: Trace) -> None:
+    named = contents(traced)["layers"][1]["block"]
+    flat = {
+        f"block.{name}.{inner}" if isinstance(each, dict) else f"block.{name}": array
+        for name, each in named.items()
+        for inner, array in (each.items() if isinstance(each, dict) else [("", each)])
+        if not isinstance(array, str)
+    }
+
+    expected = {name: part for name, part in EXPECTED.items() if name.startswith("block.")}
+
+    assert expected.keys() == flat.keys()
+    for name, part in expected.items():
+        found = part.find(traced, traced.layers[1])
+        assert found is not None
+        assert np.array_equal(found.numpy(), flat[name]), name
+
+
+def test_a_block_put_together_of_what_can_be_expected_is_torchs(traced: Trace) -> None:
+    layer = traced.layers[0]
+
+    def part(name: str) -> torch.Tensor:
+        found = EXPECTED[f"block.{name}"].find(traced, layer)
+        assert found is not None
+        return found
+
+    added = part("attention.inputs") + part("attention.made")
+    norm = functional.layer_norm(
+        added, (4,), part("attention.gain"), part("attention.shift"), EPSILON
+    )
+    hidden = functional.relu(part("feed_forward.read") @ part("w_1") + part("b_1"))
+    assert torch.allclose(part("attention.outputs"), norm, atol=1e-6)
+    assert torch.allclose(part("hidden"), hidden, atol=1e-6)
+    made = part("hidden") @ part("w_2") + part("b_2")
+    assert torch.allclose(part("feed_forward.made"), made, atol=1e-6)
+
+
+SIDED: dict[str, dict[str, Any]] = {
+    "blocks": {"layers": 2, "heads": 2, "memory": "cold milk now", "norm": "pre"},
+    "rotary": {"positions": "rotary", "causal": True, "dropout": 0.5},
+    "alibi": {"positions": "alibi", "heads": 2},
+    "sinusoidal": {"positions": "sinusoidal", "variant": "multi-head"},
+    "plain": {"variant": "plain"},
+}
+
+
+@pytest.mark.parametrize("name", SIDED)
+def test_what_can_be_expected_has_the_sides_that_its_row_names(name: str) -> None:
+    made = trace("hot tea", tokenizer="words", dim=4, **SIDED[name])
+
+    for part in EXPECTED.values():
+        found = part.find(made, made.layers[0])
+        assert found is None or found.ndim == len(part.sides.split()), part
+
+
+@pytest.mark.parametrize("name", sorted(name for name in EXPECTED if name.startswith("cross-")))
+def test_a_step_of_cross_attention_is_that_of_the_other_layer(name: str, traced: Trace) -> None:
+    layer = traced.layers[0]
+    assert layer.cross is not None
+
+    found = EXPECTED[name].find(traced, layer)
+    other = STEPS[name.removeprefix("cross-")].find(traced, layer.cross)
+
+    assert (found is None and other is None) or torch.equal(found, other)  # type: ignore[arg-type]
+
+
+def test_a_token_of_the_second_sentence_names_a_row_of_its_keys(
+    attnviz: Attnviz, tmp_path: Path, traced: Trace
+) -> None:
+    cross = traced.layers[0].cross
+    assert cross is not None
+    assert cross.keys is not None
+    milk = written(cross.keys[:, 1])
+
+    expectation = f"layer = 0\ntolerance = 0.00006\nvalues = {milk}"
+    result = checked(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'milk'\n{expectation}")
+    other = checked(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'tea'\n{expectation}")
+
+    assert "✓ cross-keys of 2 milk, layer 0: 4 numbers" in result.out
+    assert other.status == 2
+    assert "no token of the sentence is 'tea'" in other.err
+
+
+CLAIMED = {
+    "rows sum to 1": "step = 'cross-softmax'\nclaim = 'rows sum to 1'\nlayer = 1",
+    "loops agree": "step = 'cross-context'\nclaim = 'loops agree'\nlayer = 0",
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMED)
+def test_a_claim_can_be_made_of_any_attention(attnviz: Attnviz, tmp_path: Path, claim: str) -> None:
+    result = checked(attnviz, tmp_path, CLAIMED[claim])
+
+    layer = CLAIMED[claim][-1]
+    assert f"✓ {claim}, layer {layer}, cross-attention: " in result.out
+
+
+@pytest.mark.parametrize("claim", ["context is of the past alone", "context is the running mean"])
+def test_no_past_is_claimed_of_another_sentence(
+    attnviz: Attnviz, tmp_path: Path, claim: str
+) -> None:
+    result = checked(attnviz, tmp_path, f"step = 'cross-softmax'\nclaim = '{claim}'")
+
+    assert result.status == 1
+    assert "there are not as many keys as queries" in result.out
+
+
+def test_a_sum_of_cross_attention_is_looked_for_there(attnviz: Attnviz, tmp_path: Path) -> None:
+    head = HEAD.replace("heads = 2", "heads = 1")
+    sum_of = "arithmetic = ['0.1*0.2 = 0.02']"
+
+    own = checked(attnviz, tmp_path, f"step = 'context'\n{sum_of}", head)
+    cross = checked(attnviz, tmp_path, f"step = 'cross-context'\n{sum_of}", head)
+
+    assert (own.status, cross.status) == (1, 1)
+    assert "✗ arithmetic of cross-context: not written" in cross.out
+
+
+UNMET = {
+    "layer": (
+        "step = 'softmax'\nlayer = 2\nvalues = [[1]]",
+        HEAD,
+        "there is no layer 2: layers count from 0, and there are 2",
+        "write layer = 1",
+    ),
+    "one layer": (
+        "step = 'softmax'\nlayer = 1\nvalues = [[1]]",
+        HEAD.replace("layers = 2\n", ""),
+        "there is no layer 1: layers count from 0, and there is 1",
+        "stack some: layers = 2",
+    ),
+    "no memory": (
+        "step = 'cross-softmax'\nclaim = 'rows sum to 1'",
+        HEAD.partition("memory")[0],
+        "'cross-softmax' is about attention to a second sentence, and there is none",
+        "give one: memory = ",
+    ),
+    "no block": (
+        "step = 'block.hidden'\nvalues = [[1]]",
+        HEAD.partition("layers")[0],
+        "something is expected of 'block.hidden', which this example has not",
+        "it has tokens, embeddings",
+    ),
+    "matrix": (
+        "step = 'w_query'\nquery = 'tea'\nvalues = [1]",
+        HEAD,
+        "'query' names a token, and 'w_query' has no row for each",
+        "leave it out",
+    ),
+    "token": (
+        "step = 'softmax'\nquery = 'milk'\nvalues = [1]",
+        HEAD,
+        "no token of the sentence is 'milk'",
+        "the tokens are: 1 hot, 2 tea",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMET)
+def test_what_is_expected_of_nothing_is_refused_with_its_line(
+    attnviz: Attnviz, tmp_path: Path, name: str
+) -> None:
+    expectation, head, problem, hint = UNMET[name]
+
+    result = checked(attnviz, tmp_path, expectation, f"{head}\n")
+
+    line = head.count("\n") + 3
+    path = tmp_path / "lesson.toml"
+    first, second = result.err.splitlines()
+    assert result.status == 2
+    assert first.startswith(f"error: line {line} of '{path}': {problem}")
+    assert second.startswith(f" hint: {hint}")
+
+
+ODD = {
+    "layer = -1\nvalues = [1]": "'layer' is not a whole number from 0",
+    "tolerance = -0.1\nvalues = [1]": "'tolerance' is not a number from 0",
+    "tolerance = nan\nvalues = [1]": "'tolerance' is not a number from 0",
+    "tolerance = 0.1\nshape = [1]": "'tolerance' says how closely values must be met, and there",
+}
+
+
+@pytest.mark.parametrize("keys", ODD)
+def test_an_odd_key_of_an_expectation_is_refused_with_its_line(
+    attnviz: Attnviz, tmp_path: Path, keys: str
+) -> None:
+    result = checked(attnviz, tmp_path, f"step = 'softmax'\n{keys}")
+
+    assert result.status == 2
+    assert result.err.startswith(f"error: line 13 of '{tmp_path / 'lesson.toml'}': {ODD[keys]}")
+
+
+@pytest.mark.parametrize(
+    ("expected", "allowed", "met"),
+    [(0.5, 0.01, True), (0.511, 0.01, False), (0.489, 0.01, False), (0.51, 0.011, True)],
+)
+def test_a_tolerance_is_how_far_a_number_may_be(expected: float, allowed: float, met: bool) -> None:
+    found = torch.tensor([0.5], dtype=torch.float64)
+
+    assert (checking.differences([expected], found, allowed) == []) is met
+
+
+def test_a_tolerance_of_nothing_wants_the_number_itself() -> None:
+    found = torch.tensor([0.5, 0.25])
+
+    assert checking.differences([0.5, 0.25], found, 0.0) == []
+    assert len(checking.differences([0.5, 0.2501], found, 0.0)) == 1
+
+
+def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
+    """A setting, or a name that can be given, is taken in lessons as soon as there is one."""
+    settings = {name for name in vars(Settings()) if name not in ("given", "item")}
+
+    assert set(SETTINGS) == settings
+    assert settings <= kinds.of_settings().keys()
+    assert {"tokens", "key_tokens", "vocabulary", "embeddings", "kept"} <= set(GIVEN_NAMES)
+
+
+def test_matrices_that_differ_in_an_expectation_can_be_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_text("""\
+title = "Another matrix"
+[settings]
+variant = "scaled"
+[recipe]
+seed = 3
+draws = [
+  { name = "embeddings", rand = [3, 4] },
+  { name = "w_query", rand = [4, 4] },
+  { name = "others", rand = [2, 4, 4] },
+]
+[[expect]]
+step = "w_query"
+shape = [4, 8]
+with = { heads = 2, w_query = { beside = ["others"] }, w_key = { beside = ["others"] } }
+""")
+
+    (found,) = checking.findings(read(path))
+
+    assert found.passed, found.about

@@ -1,0 +1,245 @@
+"""Masks: of yes and no, of numbers, one for each head; and queries from which all is hidden."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+import attnviz as library
+from attnviz import trace
+from attnviz.analysis.checks import verify
+from attnviz.analysis.measures import measure
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import matrices
+from attnviz.traces.trace import Trace
+from attnviz.views.grids.section import Section
+from attnviz.views.steps.walk import steps
+from tests.conftest import Attnviz
+
+LOW = -1e9
+ONE_BLIND = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
+
+
+def vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str, Any]:
+    chance = np.random.default_rng(seed)
+    names = ("queries", "keys", "values")
+    return {name: chance.normal(size=(heads, tokens, width)) for name in names}
+
+
+def made(contents: dict[str, Any], **settings: Any) -> Trace:
+    heads = len(contents.get("queries", [0]))
+    return trace(None, given=matrices(contents, heads=heads), dtype="float64", **settings)
+
+
+def torchs(contents: dict[str, Any], mask: Tensor, **more: Any) -> Tensor:
+    query, key, value = (torch.from_numpy(contents[name]) for name in ("queries", "keys", "values"))
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask, **more)
+
+
+@given(heads=st.integers(1, 3), tokens=st.integers(1, 5), seed=st.integers(0, 99))
+def test_a_mask_of_yes_and_no_for_each_head_is_torchs(heads: int, tokens: int, seed: int) -> None:
+    contents = vectors(heads, tokens, seed=seed)
+    visible = np.random.default_rng(seed).integers(0, 2, size=(heads, tokens, tokens)) > 0
+
+    found = made({**contents, "visible": visible}).layers[0]
+
+    seen = torch.from_numpy(visible)
+    expected = torchs(contents, seen).masked_fill(~seen.any(-1, keepdim=True), 0)
+    assert_close(found.attended.contexts, expected)
+
+
+@given(heads=st.integers(1, 3), tokens=st.integers(1, 5), seed=st.integers(0, 99))
+def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, seed: int) -> None:
+    contents, chance = vectors(heads, tokens, seed=seed), np.random.default_rng(seed)
+    mask = chance.normal(size=(heads, tokens, tokens))
+    mask[chance.integers(0, 3, size=mask.shape) == 0] = -np.inf
+    mask[..., 0] = 0.5  # so that every query sees something
+
+    found = made({**contents, "mask": mask}).layers[0]
+
+    assert_close(found.attended.contexts, torchs(contents, torch.from_numpy(mask)))
+    seen = torch.from_numpy(~np.isneginf(mask))
+    assert torch.equal(found.visible.expand_as(seen), seen)
+
+
+def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
+    contents, one = vectors(2, 3), np.array(ONE_BLIND)
+
+    shared, by_head = (
+        made({**contents, "visible": one}),
+        made({**contents, "visible": np.stack([one, one])}),
+    )
+
+    assert shared.layers[0].visible.shape == (3, 3)
+    assert by_head.layers[0].visible.shape == (2, 3, 3)
+    assert_close(shared.layers[0].context, by_head.layers[0].context)
+
+
+def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
+    masks = np.stack([np.eye(3), np.ones((3, 3))])
+    contents = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
+
+    for item, mask in enumerate(masks, start=1):
+        found = trace(None, given=matrices(contents, item=item)).layers[0].visible
+        assert torch.equal(found, torch.from_numpy(mask) > 0)
+
+
+def test_a_mask_is_added_after_scaling_and_hides_beside_a_causal_one() -> None:
+    mask = [[0, 0, 0], [0.5, 0, 0], [float("-inf"), -1.5, 0]]
+    contents = {**vectors(1, 3), "mask": mask}
+
+    layer = made(contents, variant="causal").layers[0]
+
+    expected = layer.attended.scaled_scores + torch.tensor(
+        [[0, 0, 0], [0.5, 0, 0], [0, -1.5, 0]], dtype=torch.float64
+    )
+    assert_close(layer.attended.logits, expected)
+    seen = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]]) > 0
+    assert torch.equal(layer.visible, seen)
+
+
+def test_what_is_hidden_is_the_opposite_of_what_is_visible() -> None:
+    contents, hidden = vectors(2, 3), np.triu(np.ones((3, 3)), 1)
+
+    one, other = made({**contents, "hidden": hidden}), made({**contents, "visible": 1 - hidden})
+
+    assert torch.equal(one.layers[0].visible, other.layers[0].visible)
+    assert_close(one.layers[0].context, other.layers[0].context)
+
+
+def test_a_low_number_takes_all_weight_and_hides_nothing() -> None:
+    contents = {"scores": [[1.0, 2.0], [1.0, 1.0]], "mask": [[0, LOW], [0, 0]]}
+
+    found = made(contents)
+
+    assert found.layers[0].attended.weights.tolist() == [[[1.0, 0.0], [0.5, 0.5]]]
+    assert found.layers[0].visible.all()
+
+
+def test_every_layer_has_the_mask() -> None:
+    contents = {"embeddings": np.ones((3, 8)), "mask": [[0, LOW, LOW]] * 3, "visible": ONE_BLIND}
+
+    found = made(contents, layers=2)
+
+    for layer in found.layers:
+        assert layer.attended.weights[0].tolist() == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
+
+
+def test_a_row_that_sees_nothing_is_zero_and_said_to_be(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "blind.toml"
+    path.write_text(f"scores = {[[1, 2, 3]] * 3}\nvalues = {[[1, 2]] * 3}\nvisible = {ONE_BLIND}")
+
+    result = attnviz("run", "--given", str(path), "--verify")
+
+    told = " ".join(result.out.split())
+    assert result.status == 0
+    assert "2 x2 0.00 0.00" in told
+    assert "row 2 reads nothing, for every key is hidden · every other row sums to 1" in told
+    assert "✓ rows sum to 1, and those that read nothing to 0" in told
+    assert "each row sums to 1" not in told
+
+
+def test_nothing_is_said_of_blind_rows_where_there_are_none() -> None:
+    written = _words(made({**vectors(2, 3), "visible": np.tri(3)}))
+
+    assert "nothing, for" not in written
+    assert "each row sums to 1" in written
+
+
+def test_only_the_head_that_is_blind_is_said_to_be() -> None:
+    contents = {**vectors(2, 3), "visible": [ONE_BLIND, np.ones((3, 3)).tolist()]}
+
+    written = _words(made(contents))
+
+    assert "row 2 of head 0 reads nothing, for every key is hidden" in written
+    assert "Each head has a mask of its own." in written
+    assert "x2 in head 0 has read nothing: its vector is 0." in written
+    assert "each row sums to 1" not in written
+
+
+def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path: Path) -> None:
+    found = made({**vectors(2, 3), "visible": [ONE_BLIND, ONE_BLIND]})
+
+    for way in ("heatmap", "arcs", "sentence"):
+        view = found.view(query="2", as_=way)
+        notes = {grid.note for grid in _grids(view.picture)}
+        assert notes == {"it reads nothing, for every key is hidden"} or way == "arcs"
+        view.save(tmp_path / f"{way}.svg")
+    steps(found, query="2").view().save(tmp_path / "steps.gif")
+
+
+def test_the_arithmetic_of_a_blind_row_is_nothing_to_share_out() -> None:
+    sections = _sections(made({**vectors(1, 3), "visible": ONE_BLIND}), query="2")
+
+    assert sections["softmax"].sums == ()
+    assert [each.text for each in sections["context"].sums] == ["context(x2) = [0 0 0 0]"]
+
+
+def test_the_arithmetic_of_a_mask_of_numbers_is_written_out() -> None:
+    contents = {"scores": [[1.0, 2.0], [1.5, 1.0]], "mask": [[0, 0], [-0.25, LOW]]}
+
+    sections = _sections(made(contents), query="2")
+
+    assert [each.text for each in sections["additive-mask"].sums] == [
+        "with mask(x2, x1) = 1.50 - 0.25 = 1.25",
+        "with mask(x2, x2) = 1.00 - 1.00e+09 = -1.00e+09",
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
+    mask = [[0, -1.5, 0], [0, 0, float("-inf")], [0, 0, 0]]
+    found = made({**vectors(2, 3), "mask": mask, "visible": [ONE_BLIND, np.tri(3).tolist()]})
+    path = tmp_path / f"trace{suffix}"
+    found.view().save(path)
+
+    back = library.read(str(path))
+
+    for name in ("visible", "context"):
+        assert torch.equal(getattr(back.layers[0], name), getattr(found.layers[0], name))
+    assert back.layers[0].attended.mask is not None
+    assert torch.equal(back.layers[0].attended.logits, found.layers[0].attended.logits)
+    assert "Infinity" not in path.read_text("latin-1")
+    assert [check.passed for check in verify(back)] == [True] * 3
+
+
+def test_what_reads_nothing_has_no_measure() -> None:
+    layer = made({"scores": [[1.0, 1.0], [1.0, 1.0]], "visible": [[1, 1], [0, 0]]}).layers[0]
+
+    found = measure(layer.attended.weights, layer.visible, layer.attended.weights)
+
+    assert found.entropy[0, 0] == 1
+    assert found.row_error.tolist() == [[0, 0]]
+    assert found.means()["effective"] == 2
+    for name in ("entropy", "share", "effective", "peak", "gradient", "divergence"):
+        assert torch.isnan(getattr(found, name)[0, 1]), name
+
+
+def test_a_mask_of_yes_and_no_is_not_added() -> None:
+    with pytest.raises(AttnvizError, match="says 0 and 1 alone"):
+        matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
+
+
+def _sections(found: Trace, query: str) -> dict[str, Section]:
+    return {each.name: each for each in steps(found, query=query).sections}
+
+
+def _grids(page: Any) -> list[Any]:
+    panels = [panel for group in page.groups for panel in group.panels]
+    return [getattr(panel, "grid", panel) for panel in panels]
+
+
+def _words(found: Trace) -> str:
+    notes = [grid.note for grid in _grids(found.view().screen)]
+    sections = steps(found).sections
+    told = [grid.note for each in sections for grid in each.grids]
+    return " ".join([*notes, *told, *(each.about for each in sections)])

@@ -1,0 +1,426 @@
+"""What a recipe draws is what torch draws; and what is made of it is what torch makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional, init
+
+from attnviz.attention import devices
+from attnviz.errors import AttnvizError
+from attnviz.examples import example as examples
+from attnviz.examples.draws import KINDS, SKIPPED_AT_ONCE, Draw, Recipe, drawn
+from attnviz.examples.made import WAYS, made, shape_of
+from attnviz.examples.reading import read
+from tests.conftest import Attnviz
+
+SEEDS = st.integers(0, 2**63 - 1)
+
+
+def only(recipe: Recipe) -> Tensor:
+    (name,) = recipe.shapes
+    return drawn(recipe)[name]
+
+
+OF_TORCH: dict[str, tuple[str, dict[str, Any], Callable[[Tensor], Tensor]]] = {
+    "xavier_uniform": ("xavier_uniform", {}, init.xavier_uniform_),
+    "xavier_uniform with a gain": (
+        "xavier_uniform",
+        {"gain": 2.0},
+        lambda empty: init.xavier_uniform_(empty, gain=2.0),
+    ),
+    "xavier_normal": ("xavier_normal", {}, init.xavier_normal_),
+    "kaiming_uniform": ("kaiming_uniform", {}, init.kaiming_uniform_),
+    "kaiming_uniform of nn.Linear": (
+        "kaiming_uniform",
+        {"a": 5**0.5},
+        lambda empty: nn.Linear(empty.shape[1], empty.shape[0], bias=False).weight.detach(),
+    ),
+    "kaiming_normal": ("kaiming_normal", {}, init.kaiming_normal_),
+    "kaiming_normal for ReLU": (
+        "kaiming_normal",
+        {"mode": "fan_out", "nonlinearity": "relu"},
+        lambda empty: init.kaiming_normal_(empty, mode="fan_out", nonlinearity="relu"),
+    ),
+    "uniform": ("uniform", {"a": -0.1, "b": 0.1}, lambda empty: empty.uniform_(-0.1, 0.1)),
+    "normal": ("normal", {"std": 0.02}, lambda empty: init.normal_(empty, std=0.02)),
+    "randn, as nn.Embedding begins": (
+        "randn",
+        {},
+        lambda empty: nn.Embedding(*empty.shape).weight.detach(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+@given(seed=SEEDS, rows=st.integers(1, 6), columns=st.integers(1, 6))
+def test_matrices_are_those_that_torch_initialises(
+    name: str, seed: int, rows: int, columns: int
+) -> None:
+    kind, options, made_by_torch = OF_TORCH[name]
+
+    found = only(
+        Recipe(
+            seed=seed, draws=(Draw(name="w", kind=kind, shape=(rows, columns), options=options),)
+        )
+    )
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        assert torch.equal(found, made_by_torch(torch.empty(rows, columns)))
+
+
+def test_a_module_of_torchs_own_is_drawn_with_all_its_matrices() -> None:
+    recipe = Recipe(
+        seed=7,
+        draws=(
+            Draw(name="w_out", kind="linear", shape=(8, 8)),
+            Draw(name="in_proj", kind="xavier_uniform", shape=(24, 8), transposed=True),
+        ),
+    )
+    found = drawn(recipe)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        module = nn.MultiheadAttention(8, 2)
+    assert torch.equal(found["w_out"], module.out_proj.weight.T)
+    for number, matrix in enumerate(module.in_proj_weight.chunk(3), start=1):
+        assert torch.equal(made({"columns": ["in_proj", number, 3]}, found), matrix.T)
+
+
+@given(seed=SEEDS, again=SEEDS, skip=st.integers(0, 30), between=st.integers(0, 30))
+def test_a_second_seed_begins_anew_and_what_is_skipped_is_drawn(
+    seed: int, again: int, skip: int, between: int
+) -> None:
+    draws = (
+        Draw(name="x", kind="rand", shape=(2, 3)),
+        Draw(name="y", kind="randn", shape=(4, 4), seed=again, skip=between),
+        Draw(name="z", kind="rand", shape=(3, 2), transposed=True, skip=between),
+    )
+    found = drawn(Recipe(seed=seed, skip=skip, draws=draws))
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        torch.rand(skip)
+        assert torch.equal(found["x"], torch.rand(2, 3))
+        torch.manual_seed(again)
+        torch.rand(between)
+        assert torch.equal(found["y"], torch.randn(4, 4))
+        torch.rand(between)
+        assert torch.equal(found["z"], torch.rand(3, 2).T)
+
+
+def test_numbers_are_skipped_some_at_a_time() -> None:
+    skip = SKIPPED_AT_ONCE + 5
+    stream = torch.Generator().manual_seed(1)
+    torch.rand(skip, generator=stream)
+
+    found = only(Recipe(seed=1, skip=skip, draws=(Draw(name="x", kind="rand", shape=(3,)),)))
+
+    assert torch.equal(found, torch.rand(3, generator=stream))
+
+
+@pytest.mark.parametrize(
+    ("name", "bias"),
+    [
+        ("w_query", "b_query"),
+        ("cross_w_key", "cross_b_key"),
+        ("layers.1.cross_w_out", "layers.1.cross_b_out"),
+        ("new_weights", "b_new_weights"),
+    ],
+)
+def test_a_bias_is_called_after_its_matrix(name: str, bias: str) -> None:
+    recipe = Recipe(draws=(Draw(name=name, kind="linear", shape=(3, 2)),))
+
+    assert set(drawn(recipe)) == {name, bias}
+
+
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    transposed=st.booleans(),
+)
+def test_the_shapes_of_what_is_drawn_are_known_before(
+    kind: str, shape: tuple[int, int], transposed: bool
+) -> None:
+    recipe = Recipe(draws=(Draw(name="w", kind=kind, shape=shape, transposed=transposed),))
+
+    assert {name: tuple(each.shape) for name, each in drawn(recipe).items()} == recipe.shapes
+
+
+def dropped(p: float, *, intel: bool) -> Draw:
+    return Draw(name="kept", kind="dropout", shape=(6, 6), options={"p": p, "intel": intel})
+
+
+@pytest.fixture(scope="module")
+def intel() -> bool:
+    """Whether torch on this machine draws dropout by Intel's library."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        kept = functional.dropout(torch.ones(6, 6)) > 0
+    return not torch.equal(kept, only(Recipe(draws=(dropped(0.5, intel=False),))) > 0)
+
+
+@given(seed=SEEDS, p=st.floats(0, 0.99))
+def test_dropout_keeps_what_torch_keeps(intel: bool, seed: int, p: float) -> None:
+    after = Draw(name="after", kind="rand", shape=(3,))
+    found = drawn(Recipe(seed=seed, draws=(dropped(p, intel=intel), after)))
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        kept = functional.dropout(torch.ones(6, 6), p)
+        assert torch.equal(found["kept"] > 0, kept > 0)
+        assert torch.equal(found["after"], torch.rand(3))
+
+
+# torch.manual_seed(123), torch.nn.Dropout(0.5), a 6 × 6 of ones: as a book on language models has
+# it (on an Apple), and as notes on that book do, written in the cloud.
+PRINTED = {
+    False: "110110 000101 111101 011001 010101 011110",
+    True: "111111 010000 001010 110001 100001 010000",
+}
+# Of a second call with the same generator such notes print what lies on and below the diagonal.
+SECOND = "1 00 001 0101 01111 110011"
+
+
+@pytest.mark.parametrize("by_intel", PRINTED)
+def test_dropout_keeps_what_tutorials_printed_on_any_processor(by_intel: bool) -> None:
+    found = only(Recipe(seed=123, draws=(dropped(0.5, intel=by_intel),)))
+
+    rows = ["".join(str(int(each)) for each in row) for row in found]
+    assert " ".join(rows) == PRINTED[by_intel]
+
+
+def test_a_second_call_of_dropout_goes_on_where_the_first_stopped() -> None:
+    first = dropped(0.5, intel=True)
+    second = Draw(name="second", kind="dropout", shape=(6, 6), options={"intel": True})
+    found = drawn(Recipe(seed=123, draws=(first, second)))["second"]
+
+    rows = ["".join(str(int(each)) for each in row[: at + 1]) for at, row in enumerate(found)]
+    assert " ".join(rows) == SECOND
+
+
+@given(seed=st.integers(0, 2**31 - 1), p=st.floats(0.05, 0.95))
+def test_intels_dropout_keeps_as_many_as_it_should(seed: int, p: float) -> None:
+    draw = Draw(name="kept", kind="dropout", shape=(20_000,), options={"p": p, "intel": True})
+
+    kept = only(Recipe(seed=seed, draws=(draw,)))
+
+    assert abs(kept.mean().item() - (1 - p)) < 0.03
+
+
+NUMBERS: Mapping[str, Tensor] = {
+    "table": torch.arange(12.0).reshape(4, 3),
+    "ids": torch.tensor([3.0, 0.0]),
+    "x": torch.randn(2, 3, generator=torch.Generator().manual_seed(1)),
+    "heads": torch.randn(5, 4, 2, generator=torch.Generator().manual_seed(2)),
+    "bias": torch.tensor([1.0, 2.0, 3.0]),
+}
+SHAPES = {name: tuple(each.shape) for name, each in NUMBERS.items()}
+MADE: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Tensor]], Tensor]]] = {
+    "product": (
+        {"product": ["table", [[1.0], [0.0], [2.0]]]},
+        lambda n: n["table"][:, [0]] + 2 * n["table"][:, [2]],
+    ),
+    "product of each head": ({"product": ["heads", "x"]}, lambda n: n["heads"] @ n["x"]),
+    "sum": ({"sum": ["x", "bias", "x"]}, lambda n: 2 * n["x"] + n["bias"]),
+    "rows by drawn ids": ({"rows": ["table", "ids"]}, lambda n: n["table"][[3, 0]]),
+    "rows by given ids": (
+        {"rows": ["table", [0, 2, 2]]},
+        lambda n: functional.embedding(torch.tensor([0, 2, 2]), n["table"]),
+    ),
+    "rows of a batch": ({"rows": ["table", [[0], [3]]]}, lambda n: n["table"][[0, 3]][:, None]),
+    "columns": ({"columns": ["table", 2, 3]}, lambda n: n["table"].chunk(3, dim=1)[1]),
+    "columns of a bias": ({"columns": ["bias", 3, 3]}, lambda n: n["bias"][2:]),
+    "beside": ({"beside": ["x", "x"]}, lambda n: torch.cat([n["x"], n["x"]], dim=1)),
+    "heads beside each other": (
+        {"beside": ["heads"]},
+        lambda n: torch.cat(list(n["heads"]), dim=1),
+    ),
+    "biases beside each other": (
+        {"beside": ["bias", "ids"]},
+        lambda n: torch.cat([n["bias"], n["ids"]]),
+    ),
+    "one in another": (
+        {"sum": [{"rows": ["table", "ids"]}, {"columns": [{"beside": ["x", "x"]}, 1, 2]}]},
+        lambda n: n["table"][[3, 0]] + n["x"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_of_draws_is_what_torch_makes(name: str) -> None:
+    value, made_by_torch = MADE[name]
+
+    found = made(value, NUMBERS)
+
+    assert torch.allclose(found, made_by_torch(NUMBERS))
+    assert tuple(found.shape) == shape_of(value, SHAPES)
+
+
+def test_every_way_is_tried() -> None:
+    assert {next(iter(value)) for value, _ in MADE.values()} == set(WAYS)
+
+
+SIDES = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)
+
+
+@given(
+    way=st.sampled_from(["product", "sum", "beside"]),
+    shapes=st.lists(SIDES, min_size=2, max_size=2),
+)
+def test_what_does_not_fit_is_known_by_its_shapes(way: str, shapes: list[tuple[int, ...]]) -> None:
+    found = {name: torch.ones(shape) for name, shape in zip("ab", shapes, strict=True)}
+    value = {way: ["a", "b"]}
+
+    try:
+        expected = shape_of(value, {name: tuple(each.shape) for name, each in found.items()})
+    except AttnvizError:
+        expected = None
+    assert expected is None or tuple(made(value, found).shape) == expected
+    if way == "sum":  # whose rule is torch's own: nothing is refused that torch would add
+        assert (expected is None) == (not _added_by_torch(*found.values()))
+
+
+def _added_by_torch(one: Tensor, other: Tensor) -> bool:
+    try:
+        return bool((one + other).numel())
+    except RuntimeError:
+        return False
+
+
+DRAWS = """\
+[recipe]
+draws = [
+  { name = "table", rand = [4, 3] },
+  { name = "ids", randint = [2], low = 3, high = 9 },
+]
+"""
+REFUSED = {
+    "ids": ("embeddings = { rows = ['table', [0, 4]] }", "there is no row 4 in a table of 4"),
+    "words": ("embeddings = { rows = ['table', ['I']] }", "a number is none"),
+    "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is no id"),
+    "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 numbers are no table and ids"),
+    "one of two": ("embeddings = { rows = ['table'] }", "'rows' is made of 2, here of 1"),
+    "product": ("embeddings = { product = ['table', 'table'] }", "4 × 3 and 4 × 3 numbers have no"),
+    "sum": ("embeddings = { sum = ['table', 'ids'] }", "4 × 3 and 2 numbers do not fit each other"),
+    "beside": ("embeddings = { beside = ['table', [[1]]] }", "cannot stand side by side"),
+    "part": ("embeddings = { columns = ['table', 4, 3] }", "there is no part 4 of 3"),
+    "parts": ("embeddings = { columns = ['table', 1, 2] }", "do not split into 2 equal parts"),
+    "way": ("embeddings = { rwos = ['table', 'ids'] }", "it is made in no known way"),
+    "two ways": (
+        "embeddings = { rows = ['table', 'ids'], sum = ['table'] }",
+        "it is made in no known way",
+    ),
+    "ragged": ("embeddings = { sum = ['table', [[1], [2, 3]]] }", "not as long as each other"),
+    "infinite": ("embeddings = { sum = ['table', inf] }", "a number is none"),
+    "nested": (
+        f"embeddings = {'{ sum = [' * 9}'table'{'] }' * 9}",
+        "8 ways to make a matrix stand within each other",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_made_is_refused_with_its_line(
+    attnviz: Attnviz, tmp_path: Path, name: str
+) -> None:
+    given, problem = REFUSED[name]
+    path = tmp_path / "bad.toml"
+    path.write_text(f'title = "Bad"\n{DRAWS}[given]\n{given}\n[[expect]]\nclaim = "loops agree"\n')
+
+    result = attnviz("example", "check", str(path))
+
+    assert result.status == 2, result.err
+    first, second = result.err.splitlines()
+    assert first.startswith(f"error: line 8 of '{path}': 'embeddings': ")
+    assert problem in first
+    assert second.startswith(" hint: ")
+
+
+def test_an_id_that_is_drawn_beyond_the_table_is_refused(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        f'title = "Bad"\n{DRAWS}[given]\nembeddings = {{ rows = ["table", "ids"] }}\n'
+        '[[expect]]\nclaim = "loops agree"\n'
+    )
+
+    result = attnviz("example", "check", str(path))
+
+    assert result.status == 2
+    assert result.err.startswith(f"error: line 8: 'embeddings' in '{path}': there is no row ")
+
+
+ODD = {
+    "seed": ("rand = [2], seed = -1", "'seed' is not a whole number from 0"),
+    "skip": ("rand = [2], skip = 0.5", "'skip' is not a whole number from 0"),
+    "transposed": ("rand = [2, 2], transposed = 1", "'transposed' is not true or false"),
+    "one side": ("rand = [2], transposed = true", "the draw 'x' has one side"),
+    "xavier": ("xavier_uniform = [4]", "'x' has 1 side, and xavier_uniform fills a matrix"),
+    "linear": ("linear = [4, 2, 2]", "'x' has 3 sides, and linear fills a matrix"),
+    "no shape": ("xavier_uniform = 4", "the draw 'x' has no shape"),
+    "gain": ("xavier_normal = [4, 2], gain = -1", "'gain' is not a number from 0"),
+    "mode": ("kaiming_normal = [4, 2], mode = 'fan'", "'mode' is not one of fan_in, fan_out"),
+    "std": ("normal = [4], std = nan", "'std' is not a number from 0"),
+    "mean": ("normal = [4], mean = 1e999", "'mean' is not a number"),
+    "bounds": ("uniform = [4], a = 1, b = 0.5", "uniform draws from a to b, here 1 to 0.5"),
+    "p": ("dropout = [4], p = 1", "'p' is not a number from 0 and below 1"),
+    "intel": ("dropout = [4], intel = 'yes'", "'intel' is not true or false"),
+    "randint": (
+        "randint = [4], low = 0, high = 9999999999999999999999",
+        "'high' is not a whole number of at most",
+    ),
+    "option": ("xavier_uniform = [4, 2], std = 1", "no key of a draw with xavier_uniform 'std'"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_draw_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
+    draw, problem = ODD[name]
+    path = tmp_path / "bad.toml"
+    path.write_text(f'title = "Bad"\n[recipe]\ndraws = [\n  {{ name = "x", {draw} }},\n]\n')
+
+    with pytest.raises(AttnvizError) as raised:
+        read(path)
+
+    assert str(raised.value).startswith(f"line 4 of '{path}': ")
+    assert problem in str(raised.value)
+
+
+LARGE = {
+    "draws": ("draws = [{ name = 'x', rand = [10000, 1000] }]", ""),
+    "a product": (
+        "draws = [{ name = 'x', rand = [1000, 1] }, { name = 'y', rand = [1, 1000] }]",
+        "[given]\nscores = { product = ['x', 'y'] }",
+    ),
+    "rows on the way": (
+        "draws = [{ name = 'x', rand = [2, 1000] }]",
+        "[given]\nscores = { columns = [{ rows = ['x', [" + "1," * 1000 + "]] }, 1, 1000] }",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    draws, given = LARGE[name]
+    path = tmp_path / "large.toml"
+    path.write_text(f'title = "L"\n[recipe]\n{draws}\n{given}\n[[expect]]\nclaim = "loops agree"\n')
+    monkeypatch.setattr(devices, "free_memory", lambda device: 20_000_000)
+    monkeypatch.setattr(examples, "drawn", lambda recipe: pytest.fail("it was drawn"))
+
+    result = attnviz("example", "check", str(path))
+
+    assert result.status == 2
+    first, second = result.err.splitlines()
+    assert first.startswith(f"error: line 3: what '{path}' draws takes ")
+    assert first.endswith(" and 20.0 MB are free")
+    assert second == " hint: draw fewer numbers"
