@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "positions": (
         ["a", "--positions", "sinus"],
         "there is no kind of positions 'sinus'",
-        "did you mean 'sinusoidal'? known: none, sinusoidal, learned, rotary, alibi",
+        "did you mean 'sinusoidal'? known: none, sinusoidal, learned, rotary, rotary-halves, alibi",
     ),
     "suffix": (
         ["a", "-o", "a.pgn"],

@@ -116,6 +116,24 @@ def test_a_block_put_together_of_what_can_be_expected_is_torchs(traced: Trace) -
     assert torch.allclose(part("feed_forward.made"), made, atol=1e-6)
 
 
+SIDED: dict[str, dict[str, Any]] = {
+    "blocks": {"layers": 2, "heads": 2, "memory": "cold milk now", "norm": "pre"},
+    "rotary": {"positions": "rotary", "causal": True, "dropout": 0.5},
+    "alibi": {"positions": "alibi", "heads": 2},
+    "sinusoidal": {"positions": "sinusoidal", "variant": "multi-head"},
+    "plain": {"variant": "plain"},
+}
+
+
+@pytest.mark.parametrize("name", SIDED)
+def test_what_can_be_expected_has_the_sides_that_its_row_names(name: str) -> None:
+    made = trace("hot tea", tokenizer="words", dim=4, **SIDED[name])
+
+    for part in EXPECTED.values():
+        found = part.find(made, made.layers[0])
+        assert found is None or found.ndim == len(part.sides.split()), part
+
+
 @pytest.mark.parametrize("name", sorted(name for name in EXPECTED if name.startswith("cross-")))
 def test_a_step_of_cross_attention_is_that_of_the_other_layer(name: str, traced: Trace) -> None:
     layer = traced.layers[0]

@@ -128,7 +128,13 @@ def test_numbers_are_skipped_some_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bias"), [("w_query", "b_query"), ("cross_w_key", "cross_b_key"), ("u", "b_u")]
+    ("name", "bias"),
+    [
+        ("w_query", "b_query"),
+        ("cross_w_key", "cross_b_key"),
+        ("layers.1.cross_w_out", "layers.1.cross_b_out"),
+        ("new_weights", "b_new_weights"),
+    ],
 )
 def test_a_bias_is_called_after_its_matrix(name: str, bias: str) -> None:
     recipe = Recipe(draws=(Draw(name=name, kind="linear", shape=(3, 2)),))
@@ -357,7 +363,9 @@ ODD = {
     "skip": ("rand = [2], skip = 0.5", "'skip' is not a whole number from 0"),
     "transposed": ("rand = [2, 2], transposed = 1", "'transposed' is not true or false"),
     "one side": ("rand = [2], transposed = true", "the draw 'x' has one side"),
-    "xavier": ("xavier_uniform = [4]", "the draw 'x' has no shape"),
+    "xavier": ("xavier_uniform = [4]", "'x' has 1 side, and xavier_uniform fills a matrix"),
+    "linear": ("linear = [4, 2, 2]", "'x' has 3 sides, and linear fills a matrix"),
+    "no shape": ("xavier_uniform = 4", "the draw 'x' has no shape"),
     "gain": ("xavier_normal = [4, 2], gain = -1", "'gain' is not a number from 0"),
     "mode": ("kaiming_normal = [4, 2], mode = 'fan'", "'mode' is not one of fan_in, fan_out"),
     "std": ("normal = [4], std = nan", "'std' is not a number from 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod, sqrt
@@ -36,8 +37,7 @@ class Draw:
     @property
     def bias(self) -> str:
         """What a bias is called that is drawn with it: that of `w_query` is `b_query`."""
-        first, matrix, rest = self.name.rpartition("w_")
-        return f"{first}b_{rest}" if matrix else f"b_{self.name}"
+        return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", self.name)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

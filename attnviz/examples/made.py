@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples import kinds
-from attnviz.traces.axes import NAME as AXES
+from attnviz.traces.parts import GIVEN, GIVEN_NAMES
 from attnviz.wording.words import shape_text
 
 if TYPE_CHECKING:  # whether shapes fit is known without torch
@@ -33,8 +33,9 @@ class Way:
 
 
 def is_made(name: str, value: Any) -> bool:
-    """Whether what stands under a name says how it is made; words may be what sides are called."""
-    return name != AXES and isinstance(value, (str, Mapping))
+    """Whether what stands under a name says how numbers are made; words are not, nor sides."""
+    numbers = name in GIVEN or name not in GIVEN_NAMES
+    return numbers and isinstance(value, (str, Mapping))
 
 
 def shape_of(value: Any, drawn: Mapping[str, Shape], depth: int = 0) -> Shape:
@@ -72,13 +73,13 @@ def numbers_in(value: Any, drawn: Mapping[str, Shape]) -> int:
 
 
 def names_in(value: Any) -> set[str]:
-    """The draws that something is made of."""
+    """The draws that something is made of, or a table of several."""
     if isinstance(value, str):
         return {value}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (Mapping, list)):
         return set()
-    lists = (parts for parts in value.values() if isinstance(parts, list))
-    return {name for parts in lists for part in parts for name in names_in(part)}
+    parts = value.values() if isinstance(value, Mapping) else value
+    return {name for part in parts for name in names_in(part)}
 
 
 def _way(value: Mapping[str, Any]) -> tuple[Way, list[Any]]:

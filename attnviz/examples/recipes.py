@@ -12,7 +12,9 @@ from attnviz.examples import kinds
 from attnviz.examples.draws import KINDS, Draw, Recipe
 from attnviz.examples.file import ExampleFile
 from attnviz.examples.kinds import Kind
+from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.wording.words import counted
 
 RECIPE = ("seed", "skip", "draws")
 
@@ -33,7 +35,7 @@ def refuse_misnamed(draws: Sequence[Draw], used: set[str], file: ExampleFile) ->
         if names.count(name) > 1:
             raise file.error(f"two draws are called '{name}'", "give each a name of its own", line)
         nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if name not in GIVEN_NAMES and name not in used and nearest:
+        if not can_be_given(name) and name not in used and nearest:
             hint = f"did you mean '{nearest[0]}'?"
             raise file.error(f"the draw '{name}' is not used", hint, line)
 
@@ -47,6 +49,7 @@ def _draw(table: Any, file: ExampleFile) -> Draw:
             file.line("draws"),
         )
     name = str(table["name"])
+    file.refuse_other_kinds({"name": table["name"]}, kinds.DRAW)
     kind = _kind(table, name, file)
     line = file.line_of_text(name)
     shape = _shape(table[kind], name, kind, line, file)
@@ -93,8 +96,11 @@ def _shape(
 ) -> tuple[int, ...]:
     """The sides of a draw, as many as its kind takes."""
     sides, least = KINDS[kind].sides, KINDS[kind].least
-    if not kinds.SHAPE.fits(shape) or sides not in (None, len(shape)) or len(shape) < least:
+    if not kinds.SHAPE.fits(shape):
         raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
+    if sides not in (None, len(shape)) or len(shape) < least:
+        problem = f"the draw '{name}' has {counted(len(shape), 'side')}, and {kind} fills a matrix"
+        raise file.error(problem, f"{kind} = [4, 3]", line)
     if prod(shape) > kinds.MOST_NUMBERS:
         hint = f"at most {kinds.MOST_NUMBERS:,} can be drawn"
         raise file.error(f"a draw of {prod(shape):,} numbers is too large", hint, line)
