@@ -81,6 +81,7 @@ class Matrices:
     cross_w_query: Tensor | None = None
     cross_w_key: Tensor | None = None
     cross_w_value: Tensor | None = None
+    cross_w_score: Tensor | None = None
     cross_w_out: Tensor | None = None
     cross_b_query: Tensor | None = None
     cross_b_key: Tensor | None = None

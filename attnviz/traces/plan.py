@@ -84,7 +84,7 @@ def planned(
     kv_heads = _kv_heads(settings, matrices, heads)
     joined = _joined(matrices, settings, variant)
     variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
-    if matrices.w_score is not None:
+    if any(name.endswith("w_score") for name in matrices.of_all_layers):
         also = scaled(settings, additive=True)
         variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
     _refuse_unused(matrices, variant)
