@@ -13,10 +13,12 @@ from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS, SCORINGS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.parts import GIVEN_NAMES, READERS, SAVED
+from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
 from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
 
-_MATRICES = ", ".join([*(name for name in GIVEN_NAMES if not name.startswith("b_")), "b_…"])
+_OF_ATTENTION = [name for name in GIVEN_NAMES if name not in (*BIASES, *OF_A_BLOCK)]
+_MATRICES = ", ".join([*_OF_ATTENTION, "b_…"])
+_OF_A_BLOCK = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_shift …"
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
@@ -263,7 +265,8 @@ class MatrixOptions:
             "Numbers",
             "--given",
             metavar="FILE",
-            help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}. What is missing is "
+            help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}; of a transformer "
+            f"block {_OF_A_BLOCK}; of further layers layers.1.w_query …. What is missing is "
             "computed or drawn.",
             example="numbers.toml",
         ),

@@ -213,7 +213,7 @@ def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
             f"something is expected of '{expectation.step}', which this example has not",
             _has(trace, layer),
         )
-    sides = part.sides.split()
+    sides = [*part.axes]
     if expectation.query is not None:
         side, tokens = _side(example, expectation, trace)
         tensor = tensor.select(sides.index(side), _row(example, expectation, tokens))
@@ -222,7 +222,7 @@ def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
 
 def _side(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
     """What the rows of a step count, where they are those of tokens, and whose."""
-    sides = EXPECTED[expectation.step].sides.split()
+    sides = [*EXPECTED[expectation.step].axes]
     if "token" in sides:
         return "token", trace.tokens
     if "key" in sides:

@@ -15,7 +15,7 @@ from attnviz.examples.file import in_keys
 from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
@@ -68,7 +68,7 @@ class Example(Showable):
     @cached_property
     def contents(self) -> dict[str, Any]:
         """What is given under its own name: as written, drawn, or made of what was drawn."""
-        found = {name: each.numpy() for name, each in self._drawn.items() if name in GIVEN_NAMES}
+        found = {name: each.numpy() for name, each in self._drawn.items() if can_be_given(name)}
         return found | self._made(self.given)
 
     @cached_property
@@ -91,7 +91,7 @@ class Example(Showable):
     def _refuse_more_than_memory(self) -> None:
         """Numbers that this machine has no room for are not drawn."""
         shapes = self.recipe.shapes
-        given = [name for name in shapes if name in GIVEN_NAMES]
+        given = [name for name in shapes if can_be_given(name)]
         tables = (self.given, *(each.changes for each in self.expectations))
         named = [each for table in tables for each in table.items()]
         made_of = [value for name, value in named if is_made(name, value)]
@@ -113,7 +113,7 @@ class Example(Showable):
         """One item of what is given, with what an expectation gives in its place."""
         from attnviz.traces.matrices import matrices
 
-        changed = {name: each for name, each in changes.items() if name in GIVEN_NAMES}
+        changed = {name: each for name, each in changes.items() if not _is_setting(name)}
         heads = changes.get("heads", self.settings.heads)
         return matrices({**self.contents, **self._made(changed)}, str(self.path), item, heads)
 
@@ -144,7 +144,7 @@ class Example(Showable):
         from attnviz.traces.origin import FromExample
 
         changed = dict(changes or {})
-        chosen = {name: each for name, each in changed.items() if name not in GIVEN_NAMES}
+        chosen = {name: each for name, each in changed.items() if _is_setting(name)}
         settings = replace(self.settings, **chosen)
         try:
             alone = item == 1 and self.items == 1
@@ -163,3 +163,8 @@ class Example(Showable):
         told = in_keys(located(error, self.path), but=OF_COMMANDS)
         named = told.file == str(self.path)
         return told if named else told.told(f"'{self.path}': {told}")
+
+
+def _is_setting(name: str) -> bool:
+    """Of the names that differ for an expectation alone; `positions` is a kind of them there."""
+    return name in Settings.__dataclass_fields__

@@ -21,6 +21,7 @@ from attnviz.examples.file import ExampleFile, in_keys
 from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
+from attnviz.traces.by_layer import can_be_given, flat
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 
@@ -86,11 +87,21 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
 
 
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:
-    file.refuse_unknown("matrix to give", table, GIVEN_NAMES, "[given]")
+    table = _in_layers(table, file)
+    known = [*GIVEN_NAMES, *filter(can_be_given, table)]
+    file.refuse_unknown("matrix to give", table, known, "[given]")
     return {
         name: _giving(name, value, recipe, file, file.line(name, "[given]"))
         for name, value in table.items()
     }
+
+
+def _in_layers(table: Mapping[str, Any], file: ExampleFile) -> Mapping[str, Any]:
+    """The same with the whole names of what stands in tables of layers."""
+    try:
+        return flat(table)
+    except AttnvizError as error:
+        raise file.error(str(error), error.hint, file.line(error.about)) from None
 
 
 def _used(contents: Mapping[str, Any]) -> set[str]:
@@ -148,7 +159,9 @@ def _changes(
     table: Mapping[str, Any], number: int, recipe: Recipe, file: ExampleFile
 ) -> Mapping[str, Any]:
     """Settings, and matrices, that differ where something is expected."""
-    file.refuse_unknown("setting or matrix", table, (*SETTINGS, *GIVEN_NAMES), HEAD, number)
+    table = _in_layers(table, file)
+    known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
+    file.refuse_unknown("setting or matrix", table, known, HEAD, number)
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
     line = file.line("with", HEAD, number)
     return {

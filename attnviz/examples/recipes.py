@@ -13,6 +13,7 @@ from attnviz.examples import kinds
 from attnviz.examples.draws import KINDS, Draw, Recipe
 from attnviz.examples.file import ExampleFile
 from attnviz.examples.kinds import Kind
+from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.wording.words import counted
 
@@ -37,7 +38,7 @@ def refuse_misnamed(draws: Sequence[Draw], used: set[str], file: ExampleFile) ->
         if name in used:
             continue
         nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if name not in GIVEN_NAMES and nearest:
+        if not can_be_given(name) and nearest:
             hint = f"did you mean '{nearest[0]}'?"
             raise file.error(f"the draw '{name}' is not used", hint, line)
 

@@ -34,7 +34,7 @@ MEANT = {  # what a word may stand for, the first of which is a side of the arra
     ),
     "dim": ("dim", "context", "width", "head_value"),
 }
-OWN = [side for part in GIVEN.values() for side in part.sides.split()]
+OWN = [side for part in GIVEN.values() for side in part.axes]
 KNOWN = tuple(dict.fromkeys([ITEM, *OWN, *MEANT]))
 
 

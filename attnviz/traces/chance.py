@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from attnviz.traces.origin import Drawn, FromExample
@@ -22,9 +22,10 @@ def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
     first = trace.layers[0]
     made = first.given if by_hand else first.given - {"weights"}
     found = {*_of_queries_and_keys(trace, replace(first, given=made))}
-    if len(trace.layers) > 1 or trace.memory is not None:  # they draw matrices of their own
+    others = [layer for layer in trace.attentions if layer is not first]
+    if any(_draws(layer, "w_query", "w_key") for layer in others):
         found.add(PROJECTIONS)
-    if trace.memory is not None and trace.origin.vectors is None:
+    if trace.memory is not None and trace.origin.vectors is None and "memory" not in first.given:
         found.add(VECTORS)
     return tuple(name for name in (VECTORS, PROJECTIONS, POSITIONS) if name in found)
 
@@ -39,11 +40,20 @@ def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
         name
         for name, drawn in (
             ("values", not own and any(_of(trace, first, "value"))),
-            ("output projection", trace.variant.joined and "w_out" not in first.given),
-            ("feed-forward", first.block is not None),
+            ("output projection", trace.variant.joined and _any_draws(trace.attentions, "w_out")),
+            ("feed-forward", first.block is not None and _any_draws(trace.layers, "w_1", "w_2")),
         )
         if drawn
     )
+
+
+def _any_draws(layers: Sequence[Layer], *names: str) -> bool:
+    return any(_draws(layer, *names) for layer in layers)
+
+
+def _draws(layer: Layer, *names: str) -> bool:
+    """Whether a layer draws one of these, rather than to be given it."""
+    return any(name not in layer.given for name in names)
 
 
 def embeddings_drawn(trace: Trace) -> bool:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.by_layer import LAYERS
+from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
 from attnviz.traces.settings import Settings
@@ -89,11 +91,18 @@ def _arrays(found: Mapping[str, Tensor | None]) -> Contents:
 def _of_origin(origin: Origin) -> Contents:
     """The matrices that were given, and the vectors of a file, to the last digit."""
     named: Contents = {}
-    if not isinstance(origin, Drawn) and origin.matrices.tensors:
-        named["given"] = {name: array(each) for name, each in origin.matrices.tensors.items()}
+    if not isinstance(origin, Drawn) and origin.matrices.of_all_layers:
+        named["given"] = _given(origin.matrices)
     if not isinstance(origin, FromExample) and origin.vectors is not None:
         named["vectors"] = array(origin.vectors)
     return named
+
+
+def _given(matrices: Matrices) -> Contents:
+    """Of layers above the first under their numbers."""
+    named = {name: array(each) for name, each in matrices.tensors.items()}
+    above = {str(place): _given(each) for place, each in enumerate(matrices.above, start=1)}
+    return {**named, LAYERS: above} if above else named
 
 
 def _facts(trace: Trace) -> Contents:
@@ -129,7 +138,7 @@ def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("item", "items", "heads", "kv_heads", "tokens", "key_tokens", "vocabulary")
+        facts = ("item", "items", "heads", "kv_heads", *WORDS, "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }

@@ -27,6 +27,8 @@ WORDS = {
     "width": "numbers in a head's queries",
     "head_value": "numbers in a head's values",
     "hidden": "numbers in a hidden vector",
+    "position": "positions",
+    "memory": "tokens of the memory",
 }
 # Heads side by side are as wide as the matrices that make them.
 SIDE_BY_SIDE = (

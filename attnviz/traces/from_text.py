@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import devices
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
@@ -33,6 +34,7 @@ from attnviz.traces.source import (
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
 from attnviz.vectors import positions
 from attnviz.version import __version__
+from attnviz.wording.words import counted
 
 
 def trace(
@@ -61,7 +63,9 @@ def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -
     sentence = sentence_of(source)
     source = with_vectors(source, sentence.tokens)
     plan, embeddings = _start(source, sentence, mistake)
-    memory = None if sentence.memory is None else _other(sentence.memory, plan, embeddings)
+    memory = plan.matrices.memory
+    if memory is None and sentence.memory is not None:
+        memory = _other(sentence.memory, plan, embeddings)
     done = tuple(layers(plan, placed(embeddings, plan), memory))
     return Trace(
         tokens=sentence.tokens,
@@ -81,11 +85,28 @@ def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -
 def placed(vectors: Vectors, plan: Plan) -> Vectors:
     """The vectors with what tells them where they stand, if that is added to them."""
     count, dim = vectors.shape[-2:]
+    if plan.matrices.positions is not None:
+        return vectors + _first(count, plan.matrices.positions, plan.matrices.source).to(vectors)
     if plan.settings.positions == "sinusoidal":
         return vectors + positions.sinusoidal(count, dim, plan.settings.position_base).to(vectors)
     if plan.settings.positions == "learned":
         return vectors + positions.learned(count, dim, plan.seeds).to(vectors)
     return vectors
+
+
+def _first(
+    count: int, given: Float[Tensor, "position dim"], source: str
+) -> Float[Tensor, "token dim"]:
+    """Of the vectors for positions those that there are tokens at; a model's has more."""
+    if len(given) < count:
+        raise AttnvizError(
+            f"'{source}' gives vectors for {counted(len(given), 'position')}, and there are "
+            f"{count} tokens",
+            "give a row of 'positions' for each token",
+            about="positions",
+            file=source,
+        )
+    return given[:count]
 
 
 def _start(
@@ -158,6 +179,7 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "head_dim": layer.head_dim,
         "scale": variant.scaled,
         "causal": GIVEN if "visible" in layer.given else variant.causal,
+        "positions": GIVEN if "positions" in layer.given else settings.positions,
         "temperature": variant.temperature,
         "soft_cap": variant.soft_cap,
         "dropout": variant.dropout,

@@ -47,17 +47,20 @@ class Scored:
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
-    """Each layer reads what the one before it made; what is given is the first one's."""
+    """Each layer reads what the one before it made, with what is given of it."""
+    make = _block if plan.settings.blocks else attend
     for number in range(plan.settings.layers or 1):
-        make = _block if plan.settings.blocks else attend
-        layer = make(plan, number, inputs, memory)
+        layer = make(_of_layer(plan, number), number, inputs, memory)
         yield layer
         inputs = layer.outputs
-        plan = replace(
-            plan,
-            matrices=plan.matrices.of_every_layer,
-            width=plan.width or plan.value_width,
-        )
+
+
+def _of_layer(plan: Plan, number: int) -> Plan:
+    """The same for one layer; those above the first make queries and keys in any case."""
+    if number == 0:
+        return plan
+    matrices = plan.matrices.of_layer(number)
+    return replace(plan, matrices=matrices, width=plan.width or plan.value_width)
 
 
 def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
@@ -196,7 +199,8 @@ def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
 
 def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
-    place, norm = plan.settings.norm, _norm(plan, inputs)
+    place, given = plan.settings.norm, plan.matrices
+    norm = _norm(plan, inputs, given.attention_gain, given.attention_shift)
     normed = block.normed_before(inputs, norm, place)
     own = attend(plan, number, normed)
     _refuse_other_width(own.context, inputs)
@@ -204,6 +208,7 @@ def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     cross, crossed = _crossed(plan, number, first.outputs, memory)
     outputs = first.outputs if crossed is None else crossed.outputs
     parameters = _feed_forward(plan, _stream(number, True), inputs)
+    norm = _norm(plan, inputs, given.feed_forward_gain, given.feed_forward_shift)
     normed = block.normed_before(outputs, norm, place)
     hidden = block.hidden(normed, parameters)
     fed = block.feed_forward(hidden, parameters)
@@ -219,28 +224,32 @@ def _crossed(
     """Attention to a second sentence, and its residual, if there is one."""
     if memory is None:
         return None, None
-    place, norm = plan.settings.norm, _norm(plan, inputs)
+    place, given = plan.settings.norm, plan.matrices
+    norm = _norm(plan, inputs, given.cross_gain, given.cross_shift)
     normed = block.normed_before(inputs, norm, place)
-    cross = attend(replace(plan, matrices=Matrices()), number, normed, memory)
+    cross = attend(replace(plan, matrices=given.of_cross), number, normed, memory)
     return cross, block.residual(inputs, normed, cross.context, norm, place)
 
 
-def _norm(plan: Plan, like: Vectors) -> Norm | None:
-    """As LayerNorm is before it learns: it stretches and shifts nothing."""
+def _norm(plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None) -> Norm | None:
+    """What is given; else as LayerNorm is before it learns: it stretches and shifts nothing."""
     if plan.settings.norm == "none":
         return None
     dim = like.shape[-1]
-    return Norm(torch.ones(dim).to(like), torch.zeros(dim).to(like))
+    ones, zeros = torch.ones(dim).to(like), torch.zeros(dim).to(like)
+    return Norm(ones if gain is None else gain, zeros if shift is None else shift)
 
 
 def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
-    dim = like.shape[-1]
-    wide = plan.settings.feed_forward or FEED_FORWARD * dim
+    """Matrices that are given, or drawn; biases that are given, or 0."""
+    given, dim = plan.matrices, like.shape[-1]
+    wide = plan.feed_forward or FEED_FORWARD * dim
+    w_1, w_2, b_1, b_2 = given.w_1, given.w_2, given.b_1, given.b_2
     return FeedForward(
-        w_1=plan.drawn(f"{stream}w_1", dim, wide, like),
-        b_1=torch.zeros(wide).to(like),
-        w_2=plan.drawn(f"{stream}w_2", wide, dim, like),
-        b_2=torch.zeros(dim).to(like),
+        w_1=plan.drawn(f"{stream}w_1", dim, wide, like) if w_1 is None else w_1,
+        b_1=torch.zeros(wide).to(like) if b_1 is None else b_1,
+        w_2=plan.drawn(f"{stream}w_2", wide, dim, like) if w_2 is None else w_2,
+        b_2=torch.zeros(dim).to(like) if b_2 is None else b_2,
         activation=plan.settings.activation,
     )
 

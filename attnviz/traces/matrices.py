@@ -14,8 +14,9 @@ from torch import Tensor
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.arrays import Numbers, array, place_told
 from attnviz.traces.axes import said, separated
+from attnviz.traces.by_layer import by_layer, name_in
 from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
-from attnviz.traces.parts import GIVEN, GIVEN_NAMES
+from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
 from attnviz.traces.readings import (
     GROUP,
     HEAD,
@@ -28,6 +29,7 @@ from attnviz.traces.readings import (
     read,
 )
 
+WORDS = ("tokens", "key_tokens", "memory_tokens")
 YES_OR_NO = ("visible", "hidden")
 SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
 
@@ -43,6 +45,7 @@ class Matrices:
     kv_heads: int | None = None  # and of those that make keys and values
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
+    memory_tokens: tuple[str, ...] | None = None
     vocabulary: int | None = None  # how many ids there are
     embeddings: Tensor | None = None
     w_query: Tensor | None = None
@@ -63,6 +66,28 @@ class Matrices:
     hidden: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
+    positions: Tensor | None = None  # a row for each: as many as there are tokens, or more
+    memory: Tensor | None = None
+    w_1: Tensor | None = None
+    b_1: Tensor | None = None
+    w_2: Tensor | None = None
+    b_2: Tensor | None = None
+    attention_gain: Tensor | None = None
+    attention_shift: Tensor | None = None
+    cross_gain: Tensor | None = None
+    cross_shift: Tensor | None = None
+    feed_forward_gain: Tensor | None = None
+    feed_forward_shift: Tensor | None = None
+    cross_w_query: Tensor | None = None
+    cross_w_key: Tensor | None = None
+    cross_w_value: Tensor | None = None
+    cross_w_score: Tensor | None = None
+    cross_w_out: Tensor | None = None
+    cross_b_query: Tensor | None = None
+    cross_b_key: Tensor | None = None
+    cross_b_value: Tensor | None = None
+    cross_b_out: Tensor | None = None
+    above: tuple[Matrices, ...] = ()  # those of the layers above the first
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -71,15 +96,41 @@ class Matrices:
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     @property
+    def of_all_layers(self) -> dict[str, Tensor]:
+        """The same of every layer, those above the first by their whole names."""
+        above = {
+            name_in(number, name): tensor
+            for number, each in enumerate(self.above, start=1)
+            for name, tensor in each.tensors.items()
+        }
+        return self.tensors | above
+
+    @property
+    def of_cross(self) -> Matrices:
+        """Those of cross-attention, under the names that an attention's own have."""
+        found = {part.data: getattr(self, f"cross_{part.data}") for part in MATRICES}
+        return Matrices(source=self.source, **found)
+
+    def of_layer(self, number: int) -> Matrices:
+        """Those of one layer; what may be read is the same in all."""
+        if number == 0:
+            return self
+        own = self.above[number - 1] if number <= len(self.above) else Matrices()
+        seen = self.of_every_layer
+        return replace(
+            own, source=self.source, mask=seen.mask, visible=seen.visible, hidden=seen.hidden
+        )
+
+    @property
     def anything(self) -> bool:
         """Whether anything is given at all."""
-        others = (self.tokens, self.key_tokens, self.vocabulary)
-        return bool(self.tensors) or any(each is not None for each in others)
+        others = [getattr(self, name) for name in (*WORDS, "vocabulary")]
+        return bool(self.of_all_layers) or any(each is not None for each in others)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
         """How many tokens and keys are named, and by what."""
-        named = {"token": "tokens", "key": "key_tokens"}
+        named = {"token": "tokens", "key": "key_tokens", "memory": "memory_tokens"}
         found = {side: getattr(self, name) for side, name in named.items()}
         return {side: (len(each), named[side]) for side, each in found.items() if each is not None}
 
@@ -87,12 +138,14 @@ class Matrices:
     def sizes(self) -> dict[str, int]:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
         found: dict[str, int] = {}
-        for name, tensor in self.tensors.items():
-            found = dict(zip(sides_of(SIDES[name], tensor), tensor.shape, strict=True)) | found
-        if self.heads is not None:
-            found.setdefault(HEAD, self.heads)
-        if self.kv_heads is not None:
-            found.setdefault(GROUP, self.kv_heads)
+        for name, tensor in self.of_all_layers.items():
+            sides = sides_of(_sides_in_full(name), tensor)
+            found = dict(zip(sides, tensor.shape, strict=True)) | found
+        for each in (self, *self.above):
+            if each.heads is not None:
+                found.setdefault(HEAD, each.heads)
+            if each.kv_heads is not None:
+                found.setdefault(GROUP, each.kv_heads)
         return {side: count for side, (count, _) in self.counts.items()} | found
 
     @property
@@ -105,7 +158,7 @@ class Matrices:
         moved: dict[str, Any] = {
             name: held(name, tensor, other, self.source) for name, tensor in self.tensors.items()
         }
-        return replace(self, **moved)
+        return replace(self, **moved, above=tuple(each.like(other) for each in self.above))
 
 
 def held(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
@@ -137,12 +190,42 @@ def matrices(
 
     `item` is the one that is wanted of a batch, and `heads` how many there are, if that is said.
     """
+    layers = by_layer(contents)
+    first = _of_one_layer(layers.get(0, {}), source, item, heads)
+    numbers = range(1, max(layers, default=0) + 1)
+    heads = heads or first.heads
+    above = [_above(number, layers.get(number, {}), source, heads) for number in numbers]
+    found = replace(first, above=tuple(above))
+    if above:
+        tensors = found.of_all_layers
+        sides = {name: _sides_in_full(name) for name in tensors}
+        refuse_misfits(tensors, sides, found.counts, source)
+    return found
+
+
+def _sides_in_full(name: str) -> str:
+    """What the sides count, of any layer."""
+    return SIDES[name.rpartition(".")[2]]
+
+
+def _above(number: int, contents: Mapping[str, Any], source: str, heads: int | None) -> Matrices:
+    try:
+        return replace(_of_one_layer(contents, source, heads=heads), source="")
+    except AttnvizError as error:  # the line of its name could be that of another layer
+        raise AttnvizError(f"layer {number}: {error}", error.hint, file=source) from None
+
+
+def _of_one_layer(
+    contents: Mapping[str, Any],
+    source: str,
+    item: int | None = None,
+    heads: int | None = None,
+) -> Matrices:
+    """The matrices of one layer; of the first with all that is given but once."""
     contents, axes = separated(contents, source)
     _refuse_unknown(contents, source)
     named: dict[str, Any] = {
-        name: _words(name, contents[name], source)
-        for name in ("tokens", "key_tokens")
-        if name in contents
+        name: _words(name, contents[name], source) for name in WORDS if name in contents
     }
     arrays = {
         name: array(name, contents[name], part, source)

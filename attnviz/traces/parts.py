@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.settings import ADDED
 
 if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
@@ -69,9 +70,9 @@ def _ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def _positions(trace: Trace, layer: Layer) -> Tensor | None:
+    added = trace.positions in ADDED or "positions" in layer.given
     first = layer.layer == 0 and layer.memory is None
-    added = trace.positions in ("sinusoidal", "learned") and first
-    return layer.entering - trace.embeddings if added else None
+    return layer.entering - trace.embeddings if added and first else None
 
 
 def _norm(trace: Trace, layer: Layer) -> Tensor | None:
@@ -123,6 +124,13 @@ OF_ATTENTION = (  # in the order of the path
         "vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs, data="key_inputs"
     ),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
+    Part(
+        "vectors of the memory",
+        "memory dim",
+        lambda trace, layer: layer.cross.memory if layer.cross else None,
+        step="memory",
+        given="memory",
+    ),
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
     _matrix("w_key", "dim key_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
@@ -133,6 +141,12 @@ OF_ATTENTION = (  # in the order of the path
     _matrix("b_value", "value_width", "what is added to values"),
     _matrix("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", _positions, step="positions"),
+    Part(
+        "a vector for each position",
+        "position dim",
+        lambda trace, layer: None,  # it is in what entered
+        given="positions",
+    ),
     Part("what LayerNorm hands on", "token dim", _norm, step="norm"),
     Part(
         "queries",
@@ -312,7 +326,7 @@ OF_ATTENTION = (  # in the order of the path
 )
 
 
-def _of_block(words: str, sides: str, find: Callable[[Block], Tensor], **names: Any) -> Part:
+def _of_block(words: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any) -> Part:
     """A part that there is in a transformer block alone."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
@@ -347,6 +361,7 @@ OF_BLOCK = (
         "dim hidden",
         lambda block: block.parameters.w_1,
         data="w_1",
+        given="w_1",
         learned=True,
     ),
     _of_block(
@@ -354,6 +369,7 @@ OF_BLOCK = (
         "hidden",
         lambda block: block.parameters.b_1,
         data="b_1",
+        given="b_1",
         learned=True,
     ),
     _of_block(
@@ -361,6 +377,7 @@ OF_BLOCK = (
         "hidden dim",
         lambda block: block.parameters.w_2,
         data="w_2",
+        given="w_2",
         learned=True,
     ),
     _of_block(
@@ -368,6 +385,7 @@ OF_BLOCK = (
         "dim",
         lambda block: block.parameters.b_2,
         data="b_2",
+        given="b_2",
         learned=True,
     ),
 )
@@ -401,33 +419,45 @@ OF_RESIDUAL = (
 )
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
-PARTS = (*OF_ATTENTION, *OF_BLOCK)
-SHOWN = {part.show: part for part in PARTS if part.show}
-ALL = "all"  # of them, after --show
-STEPS = {part.step: part for part in PARTS if part.step}
-GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "vocabulary", "axes", *GIVEN)  # of a file of matrices
-READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
-SAVED = (".npz", ".json")  # and how one of a whole Trace
 
-
-def _of_cross(part: Part) -> Part:
+def _of_cross(part: Part, **names: Any) -> Part:
     """The same part of the attention to a second sentence."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    return Part(f"{part.words}, of the attention to the memory", part.sides, found)
+    return Part(f"{part.words}, of the attention to the memory", part.sides, found, **names)
 
 
-def _of_residual(sublayer: str, part: ResidualPart) -> Part:
+def _of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
     """A part of the residual of one sub-layer of a block, where there is one."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
         return None if residual is None else part.find(residual)
 
-    return Part(f"{part.words}, of {sublayer}", part.sides, found)
+    return Part(f"{part.words}, of {sublayer}", part.sides, found, **names)
+
+
+MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
+OF_NORMS = tuple(
+    _of_residual(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
+    for sublayer in SUBLAYERS
+    for part in OF_RESIDUAL
+    if part.data in ("gain", "shift")
+)
+OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}", learned=True) for part in MATRICES)
+PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
+SHOWN = {part.show: part for part in PARTS if part.show}
+ALL = "all"  # of them, after --show
+STEPS = {part.step: part for part in PARTS if part.step}
+GIVEN = {part.given: part for part in PARTS if part.given}
+GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes", *GIVEN)  # of a file
+BIASES = ("b_query", "b_key", "b_value", "b_out")
+OF_A_BLOCK = tuple(part.given for part in (*OF_BLOCK, *OF_NORMS, *OF_CROSS) if part.given)
+LEARNED_NAMES = (*(part.given for part in MATRICES), *OF_A_BLOCK)  # of each layer
+READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
+SAVED = (".npz", ".json")  # and how one of a whole Trace
 
 
 OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends

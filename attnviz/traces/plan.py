@@ -12,6 +12,7 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.parts import OF_A_BLOCK
 from attnviz.traces.settings import (
     Settings,
     chosen_variant,
@@ -23,6 +24,7 @@ from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
+OF_MEMORY = ("memory", "memory_tokens")
 MADE_BY = {
     "query_width": "w_query",
     "key_width": "w_key",
@@ -43,6 +45,7 @@ class Plan:
     seeds: Seeds
     width: int | None  # of a head's queries and keys; None: the scores are given
     value_width: int  # of a head's values
+    feed_forward: int | None  # how wide it is inside; None: as wide as ever
     key_inputs: Float[Tensor, "key dim"] | None = None  # what keys are made of, if not of inputs
     mistake: str = ""
 
@@ -81,10 +84,13 @@ def planned(
     kv_heads = _kv_heads(settings, matrices, heads)
     joined = _joined(matrices, settings, variant)
     variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
-    if matrices.w_score is not None:
+    if any(name.endswith("w_score") for name in matrices.of_all_layers):
         also = scaled(settings, additive=True)
         variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
     _refuse_unused(matrices, variant)
+    _refuse_unused_of_block(matrices, settings)
+    _refuse_unused_layers(matrices, settings)
+    _refuse_two_positions(matrices, settings)
     value_width = _width_of_values(matrices, heads, kv_heads)
     _refuse_other_values(matrices, variant, dim)
     if not variant.projected and _splits_embeddings(matrices):
@@ -100,6 +106,7 @@ def planned(
         seeds=seeds or Seeds((settings.seed,)),
         width=width,
         value_width=value_width or natural,
+        feed_forward=_feed_forward(settings, matrices),
         mistake=mistake,
     )
 
@@ -207,6 +214,18 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
     return found
 
 
+def _feed_forward(settings: Settings, matrices: Matrices) -> int | None:
+    found = matrices.sizes.get("hidden")
+    if found is not None and settings.feed_forward not in (None, found):
+        raise AttnvizError(
+            f"--feed-forward is {settings.feed_forward}, and '{matrices.source}' has one {found} "
+            "wide",
+            f"leave --feed-forward out, or give --feed-forward {found}",
+            file=matrices.source,
+        )
+    return settings.feed_forward or found
+
+
 def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
     """The width of one head of a matrix that makes all of them."""
     if whole not in sizes:
@@ -238,7 +257,10 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
     if not variant.projected:
         _refuse_any(
             matrices,
-            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value"),
+            (
+                *("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value"),
+                *OF_MEMORY,
+            ),
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
@@ -265,8 +287,45 @@ def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
         )
 
 
+def _refuse_unused_of_block(matrices: Matrices, settings: Settings) -> None:
+    if not settings.blocks:
+        needed = f"--layers {len(matrices.above) + 1}"
+        hint = f"give {needed}, with --heads, --norm and --activation as they are there"
+        _refuse_any(matrices, (*OF_A_BLOCK, *OF_MEMORY), "there is no transformer block", hint)
+    if settings.norm == "none":
+        norms = tuple(name for name in OF_A_BLOCK if name.endswith(("_gain", "_shift")))
+        _refuse_any(matrices, norms, "--norm none has no LayerNorm", "give --norm post or pre")
+    if settings.memory is None and matrices.memory is None and matrices.memory_tokens is None:
+        cross = tuple(name for name in OF_A_BLOCK if name.startswith("cross_"))
+        hint = "give --memory TEXT, or 'memory' in the file"
+        _refuse_any(matrices, cross, "there is no second sentence to read", hint)
+
+
+def _refuse_unused_layers(matrices: Matrices, settings: Settings) -> None:
+    count, given = settings.layers or 1, len(matrices.above) + 1
+    if given > count:
+        raise AttnvizError(
+            f"'{matrices.source}' gives matrices of layer {given - 1}, and there "
+            f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
+            f"give --layers {given}, with --heads, --norm and --activation as they are there",
+            about="layers",
+            file=matrices.source,
+        )
+
+
+def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
+    if matrices.positions is not None and settings.positions != "none":
+        raise AttnvizError(
+            f"--positions is {settings.positions}, and '{matrices.source}' gives positions, too",
+            "leave one of them out",
+            about="positions",
+            file=matrices.source,
+        )
+
+
 def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str) -> None:
-    unused = [name for name in names if getattr(matrices, name) is not None]
+    layers = (matrices, *matrices.above)
+    unused = [name for name in names if any(getattr(each, name) is not None for each in layers)]
     if unused:
         raise AttnvizError(
             f"{why}, and '{matrices.source}' gives '{unused[0]}'",

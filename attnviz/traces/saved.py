@@ -20,10 +20,11 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import texts
+from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
-from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.parts import (
     GIVEN,
@@ -257,14 +258,14 @@ class _Reader:
     def _matrices(self, facts: Contents) -> Matrices:
         """As they were given: not in the dtype of the run, but in full."""
         stored = self.contents.get("given", {})
-        tensors: dict[str, Any] = {name: _given(stored[name]) for name in GIVEN if name in stored}
         named: dict[str, Any] = {
-            name: None if facts[name] is None else tuple(facts[name])
-            for name in ("tokens", "key_tokens")
+            name: None if facts.get(name) is None else tuple(facts[name]) for name in WORDS
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
         rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
-        return Matrices(**rest, **named, **tensors)
+        layers = stored.get(LAYERS, {})
+        above = [Matrices(**_given(layers[str(place + 1)])) for place in range(len(layers))]
+        return Matrices(**rest, **named, **_given(stored), above=tuple(above))
 
 
 def _refuse_uneven(trace: Trace) -> None:
@@ -302,7 +303,12 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     )
 
 
-def _given(value: Any) -> Tensor:
+def _given(stored: Contents) -> dict[str, Any]:
+    """What was given of one layer."""
+    return {name: _in_full(stored[name]) for name in GIVEN if name in stored}
+
+
+def _in_full(value: Any) -> Tensor:
     array = np.asarray(value)
     return torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))
 

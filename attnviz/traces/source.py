@@ -87,7 +87,26 @@ def command_of(name: str, source: Source, **options: object) -> Command | None:
 def sentence_of(source: Source) -> Sentence:
     """The tokens of the text, and all others that there are."""
     tokens = tokens_of(source)
-    return Sentence(tokens, _keys(tokens, source.matrices), memory_of(source.settings))
+    return Sentence(tokens, _keys(tokens, source.matrices), _memory(source))
+
+
+def _memory(source: Source) -> Tokens | None:
+    """The tokens of the second sentence: of its text, given, or as many as there are vectors."""
+    given, found = source.matrices, memory_of(source.settings)
+    count = given.sizes.get("memory")
+    if found is None:
+        if given.memory_tokens is not None:
+            return named(given.memory_tokens)
+        return None if count is None else numbered(count)
+    if given.memory_tokens is not None or count not in (None, len(found)):
+        gives = "memory_tokens" if given.memory_tokens is not None else f"{count} vectors of it"
+        raise AttnvizError(
+            f"--memory is a text of {len(found)} tokens, and '{given.source}' gives {gives}",
+            "leave one of them out",
+            about="memory",
+            file=given.source,
+        )
+    return found
 
 
 def tokens_of(source: Source) -> Tokens:

@@ -69,9 +69,15 @@ def _attention(trace: Trace) -> dict[str, str]:
         else "",
         "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
         "dropout": f"dropout {exact_text(variant.dropout)}" if dropped and variant.dropout else "",
-        "positions": f"{trace.positions} positions" if _placed(trace) else "",
+        "positions": _positions(trace),
         "position base": _position_base(trace),
     }
+
+
+def _positions(trace: Trace) -> str:
+    if "positions" in trace.layers[0].given:
+        return "positions given"
+    return f"{trace.positions} positions" if _placed(trace) else ""
 
 
 def _position_base(trace: Trace) -> str:

@@ -79,13 +79,14 @@ def _crossed(here: Scene) -> Iterator[Section]:
 
 def _memory(here: Scene, layer: Layer) -> Section:
     assert layer.memory is not None
+    given = "memory" in here.trace.layers[0].given
     rows = token_axis("token", here.keys)
     return Section(
         number="",
         name="memory",
         title="memory",
         about="A second sentence is read, too: queries come from the first, keys and values from "
-        "it.",
+        f"it.{' Its vectors are given.' if given else ''}",
         shapes=f"memory {here.size(layer.memory)}",
         grids=(
             tokens_grid("tokens of the memory", here.keys, "token"),
@@ -161,7 +162,7 @@ def _feed_forward(here: Scene, block: Block) -> Section:
         name="feed-forward",
         title="feed-forward",
         about=f"Each token by itself: a matrix {_widens(*widths)}, {activation} is applied "
-        f"({ACTIVATIONS[activation]}), and a second matrix brings it back.",
+        f"({ACTIVATIONS[activation]}), and a second matrix brings it back." + _given(here),
         shapes="read {} → hidden {} → made {}".format(*sizes),
         formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
@@ -182,6 +183,16 @@ def _widens(width: int, hidden: int) -> str:
     if width == hidden:
         return "makes another vector of it, as wide"
     return f"{'widens' if hidden > width else 'narrows'} its vector to {hidden}"
+
+
+def _given(here: Scene) -> str:
+    """Whose the matrices are, where a person gave one."""
+    both = ("w_1", "w_2")
+    given = [name for name in both if name in here.layer.given]
+    if len(given) == len(both):
+        return " Both are given."
+    drawn = [name for name in both if name not in given]
+    return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
 
 
 def _all_to_learn(here: Scene, block: Block) -> str:

@@ -76,11 +76,13 @@ def _embeddings(here: Scene) -> Section:
     about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
     if "embeddings" in here.layer.given:
         about = "Each token has a row of numbers, its embedding. They are given."
-    placed = trace.positions in ADDED
+    given = "positions" in here.layer.given
+    placed = given or trace.positions in ADDED
     if placed:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
         grids += [here.grid("positions", added, rows), here.grid("inputs", entering, rows)]
-        about += " A vector for its position is added, so that it is another at each position."
+        which = "given vector" if given else "vector"
+        about += f" A {which} for its position is added, so that it is another at each position."
     others = _of_other_tokens(here)
     if here.layer.key_inputs is not None and others:
         other = token_axis("token", trace.keys)

@@ -1,0 +1,463 @@
+"""Blocks of one's own: weights of torch's layers, in a file, give what torch's layers make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from attnviz import trace
+from attnviz.attention.choices import ACTIVATIONS, Activation, Place
+from attnviz.errors import AttnvizError
+from attnviz.traces.by_layer import by_layer, can_be_given
+from attnviz.traces.matrices import matrices
+from attnviz.traces.origin import Given as FromFile
+from attnviz.traces.parts import GIVEN, LEARNED_NAMES, SAVED
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Trace
+from attnviz.views.caveat import caveat
+from attnviz.views.steps.walk import walk
+from tests.conftest import Attnviz
+from tests.test_saved import again, but_for_the_command, unlike
+
+DIM, HEADS, HIDDEN = 8, 2, 20
+NORMS: tuple[Place, ...] = ("post", "pre")
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+    "gelu-tanh": partial(nn.functional.gelu, approximate="tanh"),
+}
+Theirs = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+Named = dict[str, Tensor]
+
+
+def random_numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def layer_of_torch(
+    kind: type[Theirs], seed: int, norm: str = "post", activation: str = "relu"
+) -> Theirs:
+    """One whose every number is random: gains, shifts and biases, too."""
+    made = kind(
+        DIM,
+        HEADS,
+        HIDDEN,
+        dropout=0.0,
+        activation=FUNCTIONS[activation],
+        batch_first=True,
+        norm_first=norm == "pre",
+    ).eval()
+    random = torch.Generator().manual_seed(seed)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=random)
+    return made.requires_grad_(False)
+
+
+def of_attention(theirs: nn.MultiheadAttention) -> Named:
+    """Matrices that stand to the right of a vector: theirs stand to the left."""
+    named: Named = {"w_out": theirs.out_proj.weight.T, "b_out": theirs.out_proj.bias}
+    kinds = ("query", "key", "value")
+    weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
+    named |= {f"w_{kind}": each.T for kind, each in zip(kinds, weights, strict=True)}
+    return named | {f"b_{kind}": each for kind, each in zip(kinds, biases, strict=True)}
+
+
+def weights_of(theirs: Theirs) -> Named:
+    """All that one of torch's layers has learned, by our names."""
+    named = of_attention(theirs.self_attn)
+    norms = {"attention": theirs.norm1, "feed_forward": theirs.norm2}
+    if isinstance(theirs, nn.TransformerDecoderLayer):
+        crossed = of_attention(theirs.multihead_attn)
+        named |= {f"cross_{name}": each for name, each in crossed.items()}
+        norms = {"attention": theirs.norm1, "cross": theirs.norm2, "feed_forward": theirs.norm3}
+    for name, norm in norms.items():
+        named |= {f"{name}_gain": norm.weight, f"{name}_shift": norm.bias}
+    for number, linear in (("1", theirs.linear1), ("2", theirs.linear2)):
+        named |= {f"w_{number}": linear.weight.T, f"b_{number}": linear.bias}
+    return named
+
+
+def stacked(layers: list[Theirs]) -> Named:
+    """Those of layers above the first under their whole names."""
+    return {
+        f"layers.{number}.{name}" if number else name: each.contiguous()
+        for number, layer in enumerate(layers)
+        for name, each in weights_of(layer).items()
+    }
+
+
+def file_of(folder: Path, contents: Mapping[str, Any]) -> str:
+    path = folder / "model.npz"
+    arrays: dict[str, Any] = {name: np.asarray(each) for name, each in contents.items()}
+    np.savez(path, **arrays)
+    return str(path)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_two_layers_of_torchs_encoder_are_walked_through(
+    norm: Place, activation: Activation, tmp_path: Path
+) -> None:
+    theirs = [layer_of_torch(nn.TransformerEncoderLayer, seed, norm, activation) for seed in (1, 2)]
+    inputs, places = random_numbers(4, DIM), random_numbers(16, DIM, seed=5)
+    file = file_of(tmp_path, {"embeddings": inputs, "positions": places} | stacked(theirs))
+
+    chosen = Settings(given=file, layers=2, heads=HEADS, norm=norm, activation=activation)
+    made = trace(None, chosen)
+
+    first = theirs[0]((inputs + places[:4])[None])
+    assert_close(made.layers[0].outputs, first[0], atol=2e-5, rtol=1e-4)
+    assert_close(made.layers[1].outputs, theirs[1](first)[0], atol=2e-5, rtol=1e-4)
+    assert caveat(made, ("outputs",)) == ""
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_two_layers_of_torchs_decoder_read_a_memory_that_is_given(
+    norm: Place, activation: Activation, tmp_path: Path
+) -> None:
+    theirs = [layer_of_torch(nn.TransformerDecoderLayer, seed, norm, activation) for seed in (3, 4)]
+    inputs, memory = random_numbers(4, DIM), random_numbers(5, DIM, seed=6)
+    file = file_of(tmp_path, {"embeddings": inputs, "memory": memory} | stacked(theirs))
+
+    made = trace(
+        None,
+        Settings(
+            given=file,
+            layers=2,
+            variant="multi-head",
+            norm=norm,
+            activation=activation,
+        ),
+    )
+
+    hidden, mask = inputs[None], torch.ones(4, 4, dtype=torch.bool).triu(1)
+    for ours, layer in zip(made.layers, theirs, strict=True):
+        hidden = layer(hidden, memory[None], tgt_mask=mask)
+        assert_close(ours.outputs, hidden[0], atol=2e-5, rtol=1e-4)
+    assert made.memory is not None
+    assert made.memory.labels == ("x1", "x2", "x3", "x4", "x5")
+    assert caveat(made, ("outputs",)) == ""
+
+
+def written_as(folder: Path, form: str, own: Named, above: Named) -> Path:
+    """The weights of two layers, in one of the ways in which a file can say so."""
+    path = folder / f"model.{form.partition(' ')[0]}"
+    lists = [{name: each.tolist() for name, each in layer.items()} for layer in (own, above)]
+    whole = own | {f"layers.1.{name}": each for name, each in above.items()}
+    first, second = ("\n".join(f"{name} = {each}" for name, each in of.items()) for of in lists)
+    if form == "safetensors":
+        save_file({name: each.contiguous() for name, each in whole.items()}, path)
+    elif form == "npz":
+        return Path(file_of(folder, whole))
+    elif form == "json of names":
+        path.write_text(json.dumps({name: each.tolist() for name, each in whole.items()}))
+    elif form == "json of a list":
+        path.write_text(json.dumps({"layers": lists}))
+    elif form == "toml of a table":
+        path.write_text(f"{first}\n[layers.1]\n{second}\n")
+    elif form == "toml of tables":
+        path.write_text(f"[[layers]]\n{first}\n[[layers]]\n{second}\n")
+    return path
+
+
+FORMS = (
+    "safetensors",
+    "npz",
+    "json of names",
+    "json of a list",
+    "toml of a table",
+    "toml of tables",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Attnviz) -> None:
+    one, two = (weights_of(layer_of_torch(nn.TransformerEncoderLayer, seed)) for seed in (1, 2))
+    path = written_as(tmp_path, form, one, two)
+
+    made = trace("I am learning this", Settings(given=str(path), layers=2, heads=HEADS))
+    walk = attnviz(
+        "steps", "I am", "--given", str(path), "--layers", "2", "-H", "2", "--layer", "1"
+    )
+
+    for layer, weights in zip(made.layers, (one, two), strict=True):
+        assert layer.block is not None
+        assert layer.projections is not None
+        assert_close(layer.block.parameters.w_1, weights["w_1"])
+        assert_close(layer.projections.b_key, weights["b_key"])
+        assert layer.block.feed_forward.norm is not None
+        assert_close(layer.block.feed_forward.norm.gain, weights["feed_forward_gain"])
+    assert "(what it hands on). They are given." in " ".join(walk.out.split())
+    assert "brings it back. Both are given." in " ".join(walk.out.split())
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -> None:
+    theirs = [layer_of_torch(nn.TransformerDecoderLayer, seed) for seed in (3, 4)]
+    named = {"memory": random_numbers(3, DIM), "positions": random_numbers(4, DIM)}
+    made = trace("I am learning this", layers=2, heads=HEADS, **given_of(named | stacked(theirs)))
+
+    back = again(made, tmp_path, suffix)
+
+    assert but_for_the_command(unlike(made, back)) == []
+    assert isinstance(back.origin, FromFile)
+    assert back.origin.matrices.above[0].cross_gain is not None
+
+
+def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:
+    """A file that gives one thing alone: that is what an example finds, and the rest is drawn."""
+    drawn = trace("I am", layers=2, memory="you are here")
+    for name in LEARNED_NAMES:
+        shape = [*map(int, sizes_of(drawn, name))]
+        own = random_numbers(*shape)
+        for whole, number in ((name, 0), (f"layers.1.{name}", 1)):
+            made = trace("I am", layers=2, memory="you are here", **given_of({whole: own}))
+            found = GIVEN[name].find(made, made.layers[number])
+            assert found is not None
+            assert_close(found, own, msg=whole)
+            # The same added to all keys changes every score of a row by the same: no weight.
+            same = torch.allclose(made.layers[1].outputs, drawn.layers[1].outputs, atol=1e-4)
+            assert same == name.endswith("b_key"), whole
+
+
+def given_of(contents: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {"given": matrices({name: each.numpy() for name, each in contents.items()})}
+
+
+def sizes_of(made: Trace, name: str) -> list[int]:
+    """The shape that one of a layer's matrices has when all is drawn."""
+    sizes = {"dim": 8, "query_width": 8, "value_width": 8, "context": 8, "hidden": 32}
+    return [sizes[side] for side in GIVEN[name].sides.split()]
+
+
+def test_layers_that_nothing_is_given_of_are_drawn_as_ever_and_said_to_be() -> None:
+    drawn = trace("I am learning this", layers=3)
+    own = {"layers.2.w_1": random_numbers(8, 32)}
+
+    made = trace("I am learning this", layers=3, **given_of(own))
+
+    assert torch.equal(made.layers[1].outputs, drawn.layers[1].outputs)
+    assert not torch.equal(made.layers[2].outputs, drawn.layers[2].outputs)
+    assert "random vectors" in caveat(made, ("outputs",))
+
+
+def test_one_half_of_feed_forward_may_be_given_and_the_other_is_as_wide(attnviz: Attnviz) -> None:
+    made = trace("I am", layers=1, **given_of({"w_2": random_numbers(5, 8)}))
+    section = next(each for each in walk(made) if each.name == "feed-forward")
+
+    assert made.layers[0].block is not None
+    assert made.layers[0].block.parameters.w_1.shape == (8, 5)
+    assert section.about.endswith("brings it back. w_2 is given, w_1 drawn from a seed.")
+
+
+def test_given_positions_are_added_and_said_to_be(attnviz: Attnviz, tmp_path: Path) -> None:
+    places = random_numbers(6, 8)
+    file = file_of(tmp_path, {"positions": places})
+
+    made = trace("I am learning this", Settings(given=file))
+    walked = attnviz("steps", "I am learning this", "--given", file, "--step", "2", "--query", "am")
+
+    assert_close(made.layers[0].inputs, made.embeddings + places[:4])
+    assert "· positions given ·" in " ".join(walked.out.split())
+    assert "A given vector for its position is added" in " ".join(walked.out.split())
+    assert "inputs = embeddings + positions" in walked.out
+    assert made.provenance.settings["positions"] == "given"
+
+
+def test_keys_of_other_tokens_stand_at_given_positions_too() -> None:
+    places = random_numbers(3, 8)
+    given = matrices(
+        {"tokens": ["a", "b"], "key_tokens": ["b", "c", "d"], "positions": places.numpy()}
+    )
+    made = trace(None, given=given)
+    bare = trace(None, given=matrices({"tokens": ["a", "b"], "key_tokens": ["b", "c", "d"]}))
+
+    ours, without = made.layers[0].key_inputs, bare.layers[0].key_inputs
+    assert ours is not None
+    assert without is not None
+    assert_close(ours, without + places)
+
+
+def test_words_of_a_memory_are_embedded_and_its_vectors_are_as_they_are(attnviz: Attnviz) -> None:
+    named = trace("I am", layers=1, given=matrices({"memory_tokens": ["who", "goes"]}))
+    vectors = random_numbers(2, 8)
+    own = trace("I am", layers=1, memory="who goes", **given_of({"memory": vectors}))
+
+    assert named.memory is not None
+    assert own.memory is not None
+    assert named.memory.labels == own.memory.labels == ("who", "goes")
+    assert named.layers[0].cross is not None
+    assert own.layers[0].cross is not None
+    assert_close(own.layers[0].cross.memory, vectors)
+    abouts = [next(s.about for s in walk(each) if s.name == "memory") for each in (named, own)]
+    assert [about.endswith("Its vectors are given.") for about in abouts] == [False, True]
+
+
+LESSON = """
+title = "Two layers"
+[settings]
+layers = 2
+norm = "pre"
+[recipe]
+seed = 1
+draws = [
+  { name = "w_1", linear = [4, 6] },
+  { name = "layers.1.cross_w_query", linear = [4, 4] },
+  { name = "table", randn = [5, 4] },
+]
+[given]
+tokens = ["a", "b"]
+memory_tokens = ["c", "d", "e"]
+positions = [[1, 0, 0, 0], [0, 1, 0, 0]]
+memory = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+[given.layers.1]
+w_1 = [[1, 2], [3, 4], [5, 6], [7, 8]]
+attention_gain = [2, 2, 2, 2]
+"""
+
+
+def test_lessons_give_layers_and_draw_for_them(attnviz: Attnviz, tmp_path: Path) -> None:
+    text = LESSON.replace("[[1, 2], [3, 4], [5, 6], [7, 8]]", "'own'").replace("table", "own")
+    text = text.replace("randn = [5, 4]", "randn = [4, 6]")
+    expected = """[[expect]]
+step = "block.attention.gain"
+values = [2, 2, 2, 2]
+[[expect]]
+step = "memory"
+values = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+"""
+    (tmp_path / "two.toml").write_text(text + expected)
+
+    checked = attnviz("example", "check", str(tmp_path / "two.toml"))
+
+    assert checked.status == 0, checked.err
+    assert "block.attention.gain" in checked.out
+
+
+def test_a_lesson_whose_layers_do_not_fit_says_so(attnviz: Attnviz, tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(LESSON + "[[expect]]\nstep = 'outputs'\nvalues = [1]\n")
+
+    checked = attnviz("example", "check", str(tmp_path / "two.toml"))
+
+    assert checked.status != 0
+    assert "'layers.1.w_1'" in checked.out + checked.err
+    assert "by 'w_1' there are 6 numbers in a hidden vector" in checked.out + checked.err
+
+
+EIGHT = np.zeros((8, 8)).tolist()
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "no block": ({"w_1": EIGHT}, {}, "there is no transformer block", "give --layers 1, with"),
+    "no second block": (
+        {"layers.1.w_query": EIGHT},
+        {"layers": 1},
+        "gives matrices of layer 1, and there is 1 layer: they count from 0",
+        "give --layers 2, with",
+    ),
+    "memory alone": ({"memory": EIGHT}, {}, "there is no transformer block", "give --layers 1"),
+    "no norm": (
+        {"cross_gain": [1] * 8},
+        {"memory": "you", "norm": "none"},
+        "--norm none has no LayerNorm",
+        "give --norm post or pre",
+    ),
+    "no memory": (
+        {"layers.1.cross_w_out": EIGHT},
+        {"layers": 2},
+        "there is no second sentence to read",
+        "give --memory TEXT",
+    ),
+    "two memories": (
+        {"memory": EIGHT},
+        {"memory": "you"},
+        "--memory is a text of 1 tokens",
+        "leave one of them out",
+    ),
+    "no queries": (
+        {"memory": EIGHT},
+        {"layers": 1, "variant": "plain"},
+        "'plain' projects nothing",
+        "try --variant scaled",
+    ),
+    "feed-forward": (
+        {"w_1": EIGHT},
+        {"layers": 1, "feed_forward": 9},
+        "--feed-forward is 9",
+        "leave --feed-forward out, or give --feed-forward 8",
+    ),
+    "two positions": (
+        {"positions": EIGHT},
+        {"positions": "rotary"},
+        "--positions is rotary, and",
+        "leave one of them out",
+    ),
+    "few positions": (
+        {"positions": [[1.0] * 8]},
+        {},
+        "gives vectors for 1 position, and there are 2 tokens",
+        "give a row of 'positions' for each token",
+    ),
+    "another width above": (
+        {"w_query": EIGHT, "layers.1.w_query": [[1.0] * 8]},
+        {"layers": 2},
+        "'layers.1.w_query' in 'my' is 1 × 8, and 8 × 8 is wanted",
+        "by 'w_query' there are 8 numbers in an embedding",
+    ),
+    "odd above": (
+        {"layers.1.w_query": [["a"]]},
+        {"layers": 2},
+        "layer 1: 'w_query' in 'my' is no matrix of numbers",
+        "give rows of numbers",
+    ),
+    "twice": (
+        {"w_1": EIGHT, "layers.0.w_1": EIGHT},
+        {"layers": 1},
+        "'w_1' of layer 0 is given twice",
+        "leave one of them out",
+    ),
+    "scores above": (
+        {"layers.1.scores": EIGHT},
+        {"layers": 2},
+        "of each only what is learned can be given",
+        "give 'scores', or for a layer: w_query",
+    ),
+    "far above": ({"layers.1000.w_1": EIGHT}, {}, "is of layer 1,000", "layers count from 0"),
+    "misspelt above": (
+        {"layers.1.w_kee": EIGHT},
+        {"layers": 2},
+        "layer 1: there is no matrix 'w_kee' to give",
+        "did you mean 'w_key'?",
+    ),
+    "no table": ({"layers": 3}, {}, "'layers' is no table of layers", "write [layers.1]"),
+    "no tables": ({"layers": {"1": 2}}, {}, "'layers' is no table of layers", "write [layers.1]"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_go_together_is_refused(name: str) -> None:
+    contents, chosen, problem, hint = REFUSED[name]
+
+    with pytest.raises(AttnvizError) as refused:
+        trace("I am", **chosen, given=matrices(contents, "my"))
+
+    assert problem in str(refused.value)
+    assert refused.value.hint.startswith(hint)
+
+
+def test_layers_count_from_0_and_the_first_needs_no_number() -> None:
+    contents = {"w_1": 1, "layers.0.w_2": 2, "layers": {"2": {"w_1": 3}}}
+
+    assert by_layer(contents) == {0: {"w_1": 1, "w_2": 2}, 2: {"w_1": 3}}
+    assert can_be_given("layers.2.w_1")
+    assert not can_be_given("layers.x.w_1")
+    assert not can_be_given("layers.1.layers.2.w_1")
