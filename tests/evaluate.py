@@ -30,6 +30,7 @@ from tests.intervals import (
     relu,
     root,
     sin,
+    tanh,
 )
 
 Words = deque[str]
@@ -42,6 +43,7 @@ FUNCTIONS = {
     "exp": exp,
     "cos": cos,
     "sin": sin,
+    "tanh": tanh,
     "relu": relu,
     "gelu_tanh": gelu_tanh,  # before the name that it begins with
     "gelu": gelu,

@@ -71,6 +71,10 @@ def exp(number: Interval) -> Interval:
     return number.map(math.exp)
 
 
+def tanh(number: Interval) -> Interval:
+    return number.map(math.tanh)
+
+
 def arccos(number: Interval) -> Interval:
     return number.map(lambda value: math.acos(min(max(value, -1.0), 1.0)))
 

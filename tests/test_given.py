@@ -234,9 +234,9 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     ),
     "shape": (
         ".toml",
-        "w_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
-        "line 2: 'w_key' in '{}' is 2 × 1, and 2 × 2 is wanted",
-        "by 'w_query' there are 2 numbers in queries and keys",
+        "embeddings = [[1, 2]]\nw_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
+        "queries of a head are 2 wide in '{}', and 'w_key' makes keys that are 1 wide",
+        "give 'w_key' 2 columns",
     ),
     "keys": (
         ".toml",

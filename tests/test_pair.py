@@ -184,5 +184,5 @@ def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) ->
 def test_given_scores_have_no_vectors_to_draw() -> None:
     made = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
 
-    with pytest.raises(Exception, match="the scores are given: there are no vectors"):
+    with pytest.raises(Exception, match="the scores are given: they are no products"):
         pair_of(made)

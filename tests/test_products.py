@@ -179,14 +179,23 @@ def test_no_note_of_scores_is_torn_where_notes_are_parted(kind: str) -> None:
     for grid in shown(made, "scores", "scaled", "masked"):
         assert " · " not in grid.note
     told = made.view(show=["scores", "scaled"]).picture.caption
-    assert told.startswith("scores = query times key")
+    zero = "nothing is compared: every score is 0"
+    assert told.startswith(zero if kind == "average" else "scores = query times key")
     assert "· key" not in told
 
 
-@pytest.mark.parametrize(("variant", "name"), [("plain", "scaled"), ("scaled", "masked")])
-def test_what_scores_never_were_is_refused(variant: str, name: str) -> None:
-    with pytest.raises(AttnvizError, match=f"nothing to show of {name}: here scores are not"):
-        trace(TEXT, variant=variant).view(show=[name])
+@pytest.mark.parametrize(
+    ("choices", "name", "why"),
+    [
+        ({"variant": "plain"}, "scaled", "nothing scales the scores"),
+        ({"variant": "causal", "dim": 1}, "scaled", "scaling changes no score"),
+        ({"variant": "scaled"}, "masked", "nothing is hidden"),
+        ({"variant": "causal", "window": 9}, "outputs", "outputs are a block's"),
+    ],
+)
+def test_what_scores_never_were_is_refused(choices: dict[str, Any], name: str, why: str) -> None:
+    with pytest.raises(AttnvizError, match=f"nothing to show of {name}: {why}"):
+        trace(TEXT, **choices).view(show=[name])
 
 
 def test_a_temperature_is_part_of_the_scale() -> None:

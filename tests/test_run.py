@@ -205,7 +205,8 @@ def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, sampl
     named = [name for name in ("embeddings", "keys") if f"\n{name}\n" in some]
     assert f"of {' and '.join(named)} every row is shown, of all else the row of" in some
     assert (
-        "there is nothing to show of outputs: they are a block's" in attnviz(*asked, "outputs").err
+        "there is nothing to show of outputs: outputs are a block's"
+        in attnviz(*asked, "outputs").err
     )
 
 
@@ -213,9 +214,11 @@ def test_the_checks_are_printed(attnviz: Attnviz) -> None:
     result = attnviz("run", "I am", "--verify", "--dropout", "0.5")
 
     assert re.findall(r"^(.) (.*):", result.out, re.MULTILINE) == [
-        ("✓", "rows sum to 1"),
-        ("✓", "hidden weights are 0"),
-        ("✓", "torch's own attention agrees"),
+        ("✓", "rows sum to 1, before dropout"),
+        ("✓", "hidden weights are 0, before dropout"),
+        ("✓", "torch's own attention agrees, before dropout"),
+        ("✓", "dropout leaves 0, or what makes up for it"),
+        ("✓", "context vectors are made of the weights after dropout"),
     ]
 
 

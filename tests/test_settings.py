@@ -16,7 +16,17 @@ from attnviz.traces.settings import NAMES, chosen_variant, head_width
 from attnviz.wording.commands import option
 from tests.conftest import Attnviz
 
-NUMBERS = ("dim", "heads", "head_dim", "window", "seed", "item", "layers", "feed_forward")
+NUMBERS = (
+    "dim",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "window",
+    "seed",
+    "item",
+    "layers",
+    "feed_forward",
+)
 NEEDED: dict[str, dict[str, Any]] = {  # what else must be given, for a setting to mean anything
     "item": {"given": "matrices.toml"},
     "feed_forward": {"layers": 1},
@@ -71,6 +81,11 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
     [
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
+        ({"soft_cap": 0.0}, "soft_cap"),
+        ({"soft_cap": float("inf")}, "soft_cap"),
+        ({"soft_cap": float("nan")}, "soft_cap"),
+        ({"kv_heads": 1, "variant": "plain"}, "variant"),
+        ({"scoring": "additive", "variant": "average"}, "variant"),
         ({"dropout": 1.0}, "dropout"),
         ({"dropout": -0.1}, "dropout"),
         ({"item": 2}, "item"),

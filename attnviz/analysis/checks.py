@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import inf
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
+from attnviz.attention.arithmetic import Attended
 from attnviz.traces.trace import Layer, Trace
 
 TOLERANCE = {
@@ -20,48 +22,131 @@ TOLERANCE = {
 }
 
 
+BEFORE: dict[arithmetic.MixedBy, str] = {  # of which weights a claim is, if of others than shown
+    "softmax": "",
+    "dropout": ", before dropout",
+    "hand": ", before others by hand take their place",
+    "mistake": "",
+}
+
+
 @dataclass(frozen=True)
 class Check:
+    """Something that must be so; or that a mistake, made on purpose, keeps from being so."""
+
     claim: str
     passed: bool
     found: str
+    meant: str = ""  # the mistake for which it may fail
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong that nobody meant to be."""
+        return not self.passed and not self.meant
+
+    @property
+    def text(self) -> str:
+        """`✓ rows sum to 1: largest difference 6.0e-08`"""
+        why = f" (the mistake: {self.meant})" if self.meant and not self.passed else ""
+        return f"{'✓' if self.passed else '✗'} {self.claim}: {self.found}{why}"
 
 
 def verify(trace: Trace) -> list[Check]:
-    """Rows sum to 1, hidden weights are 0, and torch's own attention agrees: for each attention."""
-    return [check for layer in trace.attentions for check in _verify(layer)]
-
-
-def _verify(layer: Layer) -> list[Check]:
-    weights = layer.attended.weights
-    tolerance = TOLERANCE[weights.dtype]
-    hidden = weights.masked_select(~layer.visible)
+    """Rows sum to 1, hidden weights are 0, torch's own attention agrees, and what is shown is
+    made of those weights: for each attention."""
+    several = len(trace.attentions) > 1
     return [
-        _rows(layer, tolerance * 10),
-        _close("hidden weights are 0", hidden, 0.0),
-        _close("torch's own attention agrees", _against_torch(layer), tolerance * _reach(layer)),
+        replace(check, claim=f"{layer.name}: {check.claim}") if several else check
+        for layer in trace.attentions
+        for check in _verify(trace, layer)
     ]
 
 
-def _rows(layer: Layer, tolerance: float) -> Check:
+def _verify(trace: Trace, layer: Layer) -> Iterator[Check]:
+    attended = layer.attended
+    tolerance, of = TOLERANCE[attended.weights.dtype], BEFORE[attended.mixed_by]
+    reach = tolerance * _reach(layer)
+    hidden = attended.weights.masked_select(~layer.visible)
+    checks = (
+        _rows(layer, of, tolerance * 10),
+        _close(f"hidden weights are 0{of}", hidden, 0.0),
+        _close(f"torch's own attention agrees{of}", _against_torch(layer), reach),
+    )
+    yield from (replace(each, meant=layer.mistake) for each in checks)
+    yield from _verify_sums(layer)
+    yield from _verify_cap(layer, trace.variant.soft_cap)
+    yield from _verify_mixing(trace, layer, reach)
+
+
+def _verify_mixing(trace: Trace, layer: Layer, reach: float) -> Iterator[Check]:
+    """Of the weights that take the place of the softmax's."""
+    attended = layer.attended
+    largest = max(1.0, float(attended.mixing.abs().max()))
+    if attended.mixed_by == "dropout" and "kept" not in layer.given:
+        dropped, tolerance = _dropped(trace, layer), TOLERANCE[attended.weights.dtype]
+        yield _close("dropout leaves 0, or what makes up for it", dropped, tolerance * largest)
+    if attended.mixed_by in ("dropout", "hand"):
+        mixed = arithmetic.mix(attended.mixing, layer.values_of_heads) - attended.contexts
+        shown = {"dropout": "weights after dropout", "hand": "weights by hand"}[attended.mixed_by]
+        yield _close(f"context vectors are made of the {shown}", mixed, reach * largest)
+
+
+def _dropped(trace: Trace, layer: Layer) -> Tensor:
+    """How far each weight after dropout is from 0 and from what it was over the share kept."""
+    attended = layer.attended
+    kept = attended.weights / (1 - trace.variant.dropout)
+    return torch.minimum(attended.mixing.abs(), (attended.mixing - kept).abs())
+
+
+def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
+    """What torch's own attention has not, by another formula: tanh x is 2 · sigmoid 2x - 1."""
+    capped = layer.attended.capped_scores
+    if capped is None or soft_cap is None:
+        return
+    bent = soft_cap * (2 * (2 * layer.attended.scaled_scores / soft_cap).sigmoid() - 1)
+    tolerance = TOLERANCE[capped.dtype] * soft_cap
+    yield _close("no score goes beyond the cap", capped - bent, tolerance)
+
+
+def _verify_sums(layer: Layer) -> Iterator[Check]:
+    """Additive scores, one number of a head's width after the other."""
+    w_score, queries, keys = layer.w_score, layer.queries, layer.keys_of_heads
+    if w_score is None or queries is None or keys is None:
+        return
+    found = torch.zeros_like(layer.attended.scores)
+    for place, by in enumerate(w_score.view(layer.heads, -1).T):
+        both = queries[:, :, None, place] + keys[:, None, :, place]
+        found += by[:, None, None] * both.tanh()
+    tolerance = TOLERANCE[found.dtype] * max(1.0, float(w_score.abs().sum()))
+    yield _close("scores are weighed sums of tanh", found - layer.attended.scores, tolerance)
+
+
+def _rows(layer: Layer, of: str, tolerance: float) -> Check:
     """Every row is shared out whole; one from which all is hidden, not at all."""
     reads = layer.visible.any(-1)
     claim = "rows sum to 1" if reads.all() else "rows sum to 1, and those that read nothing to 0"
-    return _close(claim, layer.attended.weights.double().sum(-1) - reads.double(), tolerance)
+    difference = layer.attended.weights.double().sum(-1) - reads.double()
+    return _close(f"{claim}{of}", difference, tolerance)
 
 
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
-    ours = arithmetic.mix(layer.attended.weights, layer.values)
-    mask = _mask(layer)
-    if layer.queries is None or layer.keys is None:
-        mask = mask + layer.attended.scaled_scores
-    queries = _or_zeros(layer, layer.queries, mask.shape[-2])
-    keys = _or_zeros(layer, layer.keys, mask.shape[-1])
+    ours = arithmetic.mix(layer.attended.weights, layer.values_of_heads)
+    mask, (queries, keys) = _mask(layer), (layer.queries, layer.keys)
+    if not layer.multiplied or layer.attended.capped_scores is not None:
+        mask, queries, keys = mask + _before_bias(layer.attended), None, None
+    queries = _or_zeros(layer, queries, layer.heads, mask.shape[-2])
+    keys = _or_zeros(layer, keys, layer.kv_heads, mask.shape[-1])
     theirs = scaled_dot_product_attention(
-        queries, keys, layer.values, attn_mask=mask, scale=layer.scale
+        queries, keys, layer.values, attn_mask=mask, scale=layer.scale, enable_gqa=True
     )
     return ours - theirs
+
+
+def _before_bias(attended: Attended) -> Tensor:
+    """Scores that torch takes as they are: given, or bent in a way that it has not."""
+    capped = attended.capped_scores
+    return attended.scaled_scores if capped is None else capped
 
 
 def _mask(layer: Layer) -> Tensor:
@@ -70,11 +155,11 @@ def _mask(layer: Layer) -> Tensor:
     return arithmetic.plus(hidden, layer.attended.bias, layer.attended.mask)
 
 
-def _or_zeros(layer: Layer, vectors: Tensor | None, count: int) -> Tensor:
+def _or_zeros(layer: Layer, vectors: Tensor | None, heads: int, count: int) -> Tensor:
     """Queries and keys that add nothing to scores that were given, as many as those need."""
     if vectors is not None:
         return vectors
-    return torch.zeros(layer.heads, count, layer.values.shape[-1]).to(layer.values)
+    return torch.zeros(heads, count, layer.values.shape[-1]).to(layer.values)
 
 
 def _reach(layer: Layer) -> float:

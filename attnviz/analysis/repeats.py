@@ -79,9 +79,10 @@ def _measured(
     source: Source, trace: Trace, query: int | None, seeds: range
 ) -> dict[str, Float[Tensor, "seed"]]:
     """One way's measures, in the mean of heads and queries; or of the one query that is shown."""
-    _, found = scored(source, trace.tokens, seeds)
+    plan, found = scored(source, trace.tokens, seeds)
     layer = trace.layers[0]
-    logits = arithmetic.plus(found.scores * layer.scale, found.bias)
+    bent = arithmetic.capped(found.scores * layer.scale, plan.variant.soft_cap)
+    logits = arithmetic.plus(bent, found.bias)
     weights = right = arithmetic.attention_weights(logits, found.visible)
     if layer.mistake:
         weights = MISTAKES[layer.mistake].weigh(logits, found.visible, layer.ratio)

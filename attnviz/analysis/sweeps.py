@@ -99,7 +99,8 @@ def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[st
     for series in SERIES:
         variant = replace(plan.variant, scaled=series == "scaled")
         scaled = scores.scores * arithmetic.scale_of(variant, plan.width or 1)
-        found[series] = _means(arithmetic.plus(scaled, scores.bias), scores.visible)
+        bent = arithmetic.capped(scaled, variant.soft_cap)
+        found[series] = _means(arithmetic.plus(bent, scores.bias), scores.visible)
     return found
 
 

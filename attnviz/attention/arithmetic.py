@@ -24,6 +24,7 @@ from attnviz.attention.variants import Variant
 # Where the weights come from that values are mixed by.
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
+NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are added up
 Weigh = Callable[[Tensor, Tensor], Tensor]
 Visible = Bool[Tensor, "*#head query key"]  # one for all heads, or one for each
 
@@ -34,6 +35,7 @@ class Attended:
 
     scores: Float[Tensor, "*batch head query key"]  # raw dot products
     scaled_scores: Float[Tensor, "*batch head query key"]
+    capped_scores: Float[Tensor, "*batch head query key"] | None  # where a soft cap bends them
     bias: Float[Tensor, "*#batch #head query key"] | None  # what is added to them, as ALiBi does
     mask: Float[Tensor, "*#head query key"] | None  # and what a mask of numbers adds
     weights: Float[Tensor, "*batch head query key"]  # after softmax: every row sums to 1
@@ -46,7 +48,8 @@ class Attended:
     @property
     def biased(self) -> Float[Tensor, "*batch head query key"]:
         """Scores and what a distance adds to them."""
-        return plus(self.scaled_scores, self.bias)
+        bent = self.scaled_scores if self.capped_scores is None else self.capped_scores
+        return plus(bent, self.bias)
 
     @property
     def logits(self) -> Float[Tensor, "*batch head query key"]:
@@ -56,23 +59,25 @@ class Attended:
 
 def attend(
     scores: Float[Tensor, "*batch head query key"],
-    values: Float[Tensor, "*batch head key value_width"],
+    values: Float[Tensor, "*batch group key value_width"],
     visible: Visible,
     *,
     scale: float,
+    soft_cap: float | None = None,
     bias: Float[Tensor, "*#batch #head query key"] | None = None,
     mask: Float[Tensor, "*#head query key"] | None = None,
     kept: Float[Tensor, "*#batch #head query key"] | None = None,
     by_hand: Float[Tensor, "*batch head query key"] | None = None,
     mistaken: Weigh | None = None,
 ) -> Attended:
-    """Attention from its scores on: scale, bias, masks and softmax, dropout, mixture.
+    """Attention from its scores on: scale, soft cap, bias, masks and softmax, dropout, mixture.
 
     `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
     mistake weighs in a way of its own, and nothing else is done to its weights.
     """
     scaled_scores = scores * scale
-    logits = plus(scaled_scores, bias, mask)
+    capped_scores = None if soft_cap is None else capped(scaled_scores, soft_cap)
+    logits = plus(scaled_scores if capped_scores is None else capped_scores, bias, mask)
     mixed_by: MixedBy = "softmax"
     if mistaken is None:
         weights = mixing = attention_weights(logits, visible)
@@ -83,8 +88,23 @@ def attend(
         mixing, mixed_by = weights * kept, "dropout"
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
-    contexts = mix(mixing, values)
-    return Attended(scores, scaled_scores, bias, mask, weights, mixing, mixed_by, contexts)
+    contexts = mix(mixing, of_heads(values, scores.shape[-3]))
+    return Attended(
+        scores, scaled_scores, capped_scores, bias, mask, weights, mixing, mixed_by, contexts
+    )
+
+
+def capped(
+    scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
+) -> Float[Tensor, "*batch head query key"]:
+    """Scores bent so that none goes beyond the cap: cap · tanh(score / cap).
+
+    16 bits would lose a small share of a large cap; at least 32 do not.
+    """
+    if soft_cap is None:
+        return scores
+    precise = scores if scores.dtype == torch.float64 else scores.float()
+    return (soft_cap * (precise / soft_cap).tanh()).to(scores)
 
 
 def plus(
@@ -117,11 +137,38 @@ def join_heads(
     return rearrange(split, "... head token width -> ... token (head width)")
 
 
+def of_heads(
+    vectors: Float[Tensor, "*batch group key width"], heads: int
+) -> Float[Tensor, "*batch {heads} key width"]:
+    """Keys or values of each head, where neighbouring heads share those of a group."""
+    groups = vectors.shape[-3]
+    return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
+
+
 def similarity(
     queries: Float[Tensor, "*batch head query width"], keys: Float[Tensor, "*batch head key width"]
 ) -> Float[Tensor, "*batch head query key"]:
     """How well each query matches each key: their dot product."""
     return queries @ keys.transpose(-2, -1)
+
+
+def additive_similarity(
+    queries: Float[Tensor, "*batch head query width"],
+    keys: Float[Tensor, "*batch head key width"],
+    w_score: Float[Tensor, "*#batch out"],
+) -> Float[Tensor, "*batch head query key"]:
+    """How well each query matches each key, as Bahdanau has it: w · tanh(query + key).
+
+    A few queries at a time: every pair has numbers of its own before they are added up.
+    """
+    heads, count = queries.shape[-3:-1]
+    weights = rearrange(w_score, "... (head width) -> ... head width 1", head=heads)
+    together = max(1, NUMBERS_AT_ONCE // max(1, keys.numel()))
+    made = [
+        ((part[..., :, None, :] + keys[..., None, :, :]).tanh() @ weights[..., None, :, :])
+        for part in (queries[..., at : at + together, :] for at in range(0, count, together))
+    ]
+    return torch.cat(made, dim=-3).squeeze(-1)
 
 
 def scale_of(variant: Variant, width: int) -> float:

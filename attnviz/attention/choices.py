@@ -12,6 +12,11 @@ Activation = Literal["relu", "gelu", "gelu-tanh"]
 
 KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
 DEVICES = ("auto", *KINDS)
+Scoring = Literal["dot", "additive"]
+SCORINGS: dict[Scoring, str] = {  # how a query is held against a key
+    "dot": "query · key",
+    "additive": "w_score · tanh(query + key), as Bahdanau has it",
+}
 NORMS: tuple[Place, ...] = get_args(Place)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 

@@ -21,12 +21,15 @@ class Variant:
     about: str
     projected: bool = True  # queries, keys and values are x W; else x itself
     compared: bool = True  # queries are compared with keys; else every score is 0
+    additive: bool = False  # a score is w · tanh(query + key), and no product of the two
     scaled: bool = True  # scores are divided by the square root of a head's width
     causal: bool = False  # a token sees itself and the ones before it
     window: int | None = None  # a token sees the N nearest
     heads: int = 1
+    kv_heads: int | None = None  # of keys and values, if fewer than of queries
     joined: bool = False  # the heads' context vectors are joined and multiplied by W_o
     temperature: float = 1.0  # scores are divided by it, too
+    soft_cap: float | None = None  # scores are bent so that none goes beyond it
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:

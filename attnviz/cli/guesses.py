@@ -42,6 +42,13 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ),
     ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
     ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
+    ("gqa", "mqa", "groups", "n-kv-heads", "num-kv-heads", "num-key-value-heads"): (
+        "did you mean --kv-heads?"
+    ),
+    ("softcap", "cap", "clip", "logit-cap", "softcapping", "attn-logit-softcapping", "tanh"): (
+        "did you mean --soft-cap?"
+    ),
+    ("bahdanau", "additive", "score", "score-function", "similarity"): "did you mean --scoring?",
     ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
     ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
     ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (

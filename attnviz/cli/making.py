@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS
+from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS, SCORINGS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
@@ -101,6 +101,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    kv_heads: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--kv-heads",
+            metavar="N",
+            help="How many heads of keys and values there are, which as many heads of queries "
+            "share (grouped-query attention; 1 is multi-query).  [default: one for each head]",
+            example="1",
+        ),
+    ] = None
     head_dim: Annotated[
         int | None,
         in_section(
@@ -111,6 +122,17 @@ class AttentionOptions:
             example="4",
         ),
     ] = None
+    scoring: Annotated[
+        str,
+        in_section(
+            "Attention",
+            "--scoring",
+            metavar="NAME",
+            help="How a query is held against a key: "
+            f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
+            among={str(name): about for name, about in SCORINGS.items()},
+        ),
+    ] = Settings.scoring
     scale: Annotated[
         bool | None,
         in_section(
@@ -146,6 +168,16 @@ class AttentionOptions:
             metavar="X",
             help="Divide scores by X, too: below 1 sharper, above 1 flatter.",
             example="0.5",
+        ),
+    ] = None
+    soft_cap: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--soft-cap",
+            metavar="X",
+            help="Bend scores so that none goes beyond X: X tanh(score / X), as Gemma 2 does.",
+            example="50",
         ),
     ] = None
     dropout: Annotated[

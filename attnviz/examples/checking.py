@@ -205,7 +205,7 @@ def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
             f"something is expected of '{expectation.step}', which this example has not",
             _has(trace, layer),
         )
-    sides = part.sides.split()
+    sides = part.axes
     if expectation.query is not None:
         side, tokens = _side(example, expectation, trace)
         tensor = tensor.select(sides.index(side), _row(example, expectation, tokens))

@@ -43,19 +43,31 @@ def _hidden_get_none(layer: Layer, items: Items) -> tuple[bool, str]:
 
 def _loops_agree(layer: Layer, items: Items) -> tuple[bool, str]:
     """Scores and context vectors, a product at a time, as a first lesson writes them."""
-    if layer.queries is None or layer.keys is None:
+    keys_of_heads, values = layer.keys_of_heads, layer.values_of_heads
+    if layer.queries is None or keys_of_heads is None:
         return False, "the scores are given"
     largest = 0.0
-    for head, (queries, keys) in enumerate(zip(layer.queries, layer.keys, strict=True)):
+    for head, (queries, keys) in enumerate(zip(layer.queries, keys_of_heads, strict=True)):
         for row, query in enumerate(queries):
             for column, key in enumerate(keys):
-                by_hand = sum(one * other for one, other in zip(query, key, strict=True))
+                by_hand = _score(layer, head, query, key)
                 score = layer.attended.scores[head, row, column]
                 largest = max(largest, _apart(by_hand, score))
             weights = layer.attended.mixing[head, row]
-            mixed = sum(w * value for w, value in zip(weights, layer.values[head], strict=True))
+            mixed = sum(w * value for w, value in zip(weights, values[head], strict=True))
             largest = max(largest, _apart(mixed, layer.attended.contexts[head, row]))
     return largest < CLOSE, f"to within {largest:.0e}"
+
+
+def _score(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
+    """A product at a time; or, of additive scores, a tanh."""
+    pairs = list(zip(query, key, strict=True))
+    if layer.w_score is None:
+        return sum(one * other for one, other in pairs)
+    by = layer.w_score[head * len(pairs) :]
+    return sum(
+        weight * (one + other).tanh() for weight, (one, other) in zip(by, pairs, strict=False)
+    )
 
 
 def _apart(one: Any, other: Tensor) -> float:
@@ -75,7 +87,7 @@ def _past_alone(layer: Layer, items: Items) -> tuple[bool, str]:
 
     if not _square(layer):
         return False, OTHER_KEYS
-    weights, values = layer.attended.mixing, layer.values
+    weights, values = layer.attended.mixing, layer.values_of_heads
     alone = [
         weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
     ]

@@ -21,7 +21,17 @@ MEANT = {  # what a word may stand for, the first of which is a side of the arra
     "batch": (ITEM,),
     "query": ("token",),
     "token": ("token", "key"),
-    "width": ("width", "head_value", "query_width", "value_width", "dim", "context", "hidden"),
+    "width": (
+        "width",
+        "head_value",
+        "query_width",
+        "key_width",
+        "value_width",
+        "joined_width",
+        "dim",
+        "context",
+        "hidden",
+    ),
     "dim": ("dim", "context", "width", "head_value"),
 }
 OWN = [side for part in GIVEN.values() for side in part.sides.split()]
@@ -66,7 +76,7 @@ def _of_one(name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source:
     part, shape = GIVEN[name], shapes[name]
     sides = _sides(part, words)
     if not _complete(part, sides):
-        hint = f"the sides of '{name}' are {listed(part.sides.split())}; a batch has {ITEM}, too"
+        hint = f"the sides of '{name}' are {listed(part.axes)}; a batch has {ITEM}, too"
         raise _refused(f"{called} names {listed(words)}", hint, source)
     if len(sides) != len(shape):
         problem = f"{called} names {counted(len(sides), 'side')}, and '{name}' has {len(shape)}"
@@ -76,7 +86,7 @@ def _of_one(name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source:
 
 def _sides(part: Part, words: Axes) -> Axes:
     """The words as sides of this part; a word that is none of them stays as it is."""
-    own = part.sides.split()
+    own = [*part.axes]
     if HEAD in words and HEAD not in own:
         own = [SHARED_OUT.get(side, side) for side in own]
     return tuple(
@@ -89,7 +99,7 @@ def _sides(part: Part, words: Axes) -> Axes:
 
 def _complete(part: Part, sides: Axes) -> bool:
     """Whether sides are all that the part has, each once, and no other."""
-    own = set(part.sides.split())
+    own = set(part.axes)
     if HEAD in sides and HEAD not in own and own & SHARED_OUT.keys():
         own = {SHARED_OUT.get(side, side) for side in own} | {HEAD}
     left_out = {ITEM, *SPREAD} if part.spreads else {ITEM, HEAD}

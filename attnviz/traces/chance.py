@@ -67,6 +67,8 @@ def weights_shown_alone(shown: Collection[str]) -> bool:
 def _of_queries_and_keys(trace: Trace, layer: Layer) -> Iterator[str]:
     if not trace.variant.compared or layer.given & {"scores", "weights"}:
         return
+    if layer.w_score is not None and "w_score" not in layer.given:
+        yield PROJECTIONS
     for name, vectors in (("query", "queries"), ("key", "keys")):
         if vectors not in layer.given:
             yield from _of(trace, layer, name)

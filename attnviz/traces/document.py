@@ -138,7 +138,7 @@ def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
-        facts = ("item", "items", "heads", *WORDS, "vocabulary")
+        facts = ("item", "items", "heads", "kv_heads", *WORDS, "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }

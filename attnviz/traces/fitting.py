@@ -17,8 +17,11 @@ WORDS = {
     "token": "tokens",
     "key": "keys",
     "dim": "numbers in an embedding",
-    "query_width": "numbers in queries and keys",
+    "query_width": "numbers in queries",
+    "key_width": "numbers in keys",
     "value_width": "numbers in values",
+    "joined_width": "numbers in joined heads",
+    "group": "heads of keys and values",
     "context": "numbers in a context vector",
     "head": "heads",
     "width": "numbers in a head's queries",
@@ -30,10 +33,16 @@ WORDS = {
 # Heads side by side are as wide as the matrices that make them.
 SIDE_BY_SIDE = (
     ("queries", "query_width", "width"),
-    ("keys", "query_width", "width"),
+    ("keys", "key_width", "width"),
     ("values", "value_width", "head_value"),
 )
-SHARED_OUT = {whole: width for _, whole, width in SIDE_BY_SIDE}  # among heads
+HEADS_OF = {  # how many heads stand side by side in what is so wide, and how wide each is
+    "query_width": ("head", "width"),
+    "key_width": ("group", "width"),
+    "value_width": ("group", "head_value"),
+    "joined_width": ("head", "head_value"),
+}
+SHARED_OUT = {whole: width for whole, (_, width) in HEADS_OF.items()}  # among heads
 
 
 def refuse_misfits(
@@ -56,7 +65,7 @@ def refuse_misfits(
 def sides_of(sides: str, tensor: Tensor) -> list[str]:
     """What the sides of a tensor count; one that all heads share has no side for them."""
     names = sides.split()
-    return names[1:] if names[0] == "head" and tensor.ndim == len(names) - 1 else names
+    return names[1:] if names[0] in ("head", "group") and tensor.ndim == len(names) - 1 else names
 
 
 def in_file(source: str) -> str:
@@ -70,7 +79,8 @@ def refuse_other_sides(
     """Refuse what has more or fewer sides than anything that could be read."""
     if readings:
         return
-    heads = "heads come first, and may be left out; " if sides.startswith("head ") else ""
+    first = sides.startswith(("head ", "group "))
+    heads = "heads come first, and may be left out; " if first else ""
     raise AttnvizError(
         f"'{name}'{in_file(source)} is {shape_text(shape)}, which is no {_words_of(sides)}",
         f"{heads}a batch comes before them",
@@ -96,7 +106,7 @@ def _misfit(
     name: str, tensor: Tensor, sides: str, known: Known, why: str, source: str
 ) -> AttnvizError:
     names, found = sides_of(sides, tensor), tuple(tensor.shape)
-    if names[0] == "head" and found[0] == 1:
+    if names[0] in ("head", "group") and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)
     problem = f"'{name}'{in_file(source)} is {shape_text(found)}, and {wanted} is wanted"
@@ -108,6 +118,12 @@ def _words_of(sides: str) -> str:
     >>> _words_of("head token key")
     '(heads ×) tokens × keys'
     """
-    words = {"head": "(heads ×)", "token": "tokens", "key": "keys", "dim": "width"}
+    words = {
+        "head": "(heads ×)",
+        "group": "(heads ×)",
+        "token": "tokens",
+        "key": "keys",
+        "dim": "width",
+    }
     parts = [words.get(side, side.replace("_", " ")) for side in sides.split()]
     return " × ".join(parts).replace("(heads ×) × ", "(heads ×) ")

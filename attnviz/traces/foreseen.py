@@ -14,7 +14,13 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_odd_rotary
+from attnviz.traces.settings import (
+    Settings,
+    chosen_variant,
+    head_width,
+    refuse_odd_rotary,
+    refuse_uneven_heads,
+)
 from attnviz.wording.words import counted
 
 
@@ -55,8 +61,10 @@ def refuse_settings(settings: Settings) -> None:
         files.refuse_missing(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:
         files.refuse_missing(files.file_and_name(settings.embeddings)[0], "take embeddings from")
-    else:  # the width of an embedding is known
-        refuse_odd_rotary(settings, head_width(settings, chosen_variant(settings), settings.width))
+    else:  # heads and the width of an embedding is known
+        variant = chosen_variant(settings)
+        refuse_uneven_heads(variant.heads, variant.kv_heads)
+        refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
 
 
 def memory_of(settings: Settings) -> Tokens | None:

@@ -24,8 +24,8 @@ from attnviz.vectors import positions
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
-Keys = Float[Tensor, "*batch head key key_width"]
-Values = Float[Tensor, "*batch head key value_width"]
+Keys = Float[Tensor, "*batch group key key_width"]
+Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
@@ -104,6 +104,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         values,
         scored.visible,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        soft_cap=plan.variant.soft_cap,
         bias=scored.bias,
         mask=scored.mask,
         kept=_kept(plan, scored.scores, stream),
@@ -122,9 +123,10 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
     if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
         before = BeforeRotary(queries, keys)
         queries, keys = _turned(plan, queries), _turned(plan, keys)
-    scores = _scores(plan.matrices, queries, keys)
+    of_scores = _weighed_by(plan, stream, queries)
+    scores = _scores(plan.matrices, queries, keys, of_scores.get("w_score"))
     return Scored(
-        made_by=of_queries | of_keys,
+        made_by=of_queries | of_keys | of_scores,
         before_rotary=before,
         queries=queries,
         keys=keys,
@@ -151,7 +153,7 @@ def _made(
     Without a comparison queries and keys are 0, so every score is. None is what the scores,
     being given, need not be made of.
     """
-    given, heads = plan.matrices, plan.variant.heads
+    given, heads = plan.matrices, plan.heads_of(name)
     found: Tensor | None = getattr(given, _PLURALS[name])
     if found is not None or (name != "value" and given.scores is not None):
         return found, {}
@@ -266,7 +268,21 @@ def _stream(number: int, own: bool) -> str:
     return layer if own else f"{layer}cross "
 
 
-def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scores:
+def _weighed_by(plan: Plan, stream: str, queries: Queries | None) -> Named:
+    """What additive scores are weighed by, given or drawn, for all heads side by side."""
+    if not plan.variant.additive or queries is None:
+        return {}
+    given = plan.matrices.w_score
+    if given is None:
+        heads, _, width = queries.shape[-3:]
+        drawn = plan.drawn(f"{stream}w_score", width, heads, queries)
+        given = drawn.transpose(-2, -1).flatten(-2)
+    return {"w_score": given}
+
+
+def _scores(
+    given: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
+) -> Scores:
     if given.scores is not None:
         return given.scores
     assert queries is not None
@@ -276,7 +292,10 @@ def _scores(given: Matrices, queries: Queries | None, keys: Keys | None) -> Scor
             f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
             "give both, or matrices that make them as wide as each other",
         )
-    return arithmetic.similarity(queries, keys)
+    of_heads = arithmetic.of_heads(keys, queries.shape[-3])
+    if w_score is not None:
+        return arithmetic.additive_similarity(queries, of_heads, w_score)
+    return arithmetic.similarity(queries, of_heads)
 
 
 def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:

@@ -17,7 +17,17 @@ from attnviz.traces.axes import said, separated
 from attnviz.traces.by_layer import by_layer, name_in
 from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
-from attnviz.traces.readings import HEAD, ITEM, Axes, Readings, Sided, nearest, possible, read
+from attnviz.traces.readings import (
+    GROUP,
+    HEAD,
+    ITEM,
+    Axes,
+    Readings,
+    Sided,
+    nearest,
+    possible,
+    read,
+)
 
 WORDS = ("tokens", "key_tokens", "memory_tokens")
 YES_OR_NO = ("visible", "hidden")
@@ -32,6 +42,7 @@ class Matrices:
     item: int = 1
     items: int = 1  # how many the file holds
     heads: int | None = None  # how many there are, where matrices of each stand side by side
+    kv_heads: int | None = None  # and of those that make keys and values
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
     memory_tokens: tuple[str, ...] | None = None
@@ -40,6 +51,7 @@ class Matrices:
     w_query: Tensor | None = None
     w_key: Tensor | None = None
     w_value: Tensor | None = None
+    w_score: Tensor | None = None
     w_out: Tensor | None = None
     b_query: Tensor | None = None
     b_key: Tensor | None = None
@@ -69,6 +81,7 @@ class Matrices:
     cross_w_query: Tensor | None = None
     cross_w_key: Tensor | None = None
     cross_w_value: Tensor | None = None
+    cross_w_score: Tensor | None = None
     cross_w_out: Tensor | None = None
     cross_b_query: Tensor | None = None
     cross_b_key: Tensor | None = None
@@ -129,8 +142,8 @@ class Matrices:
             sides = sides_of(_sides_in_full(name), tensor)
             found = dict(zip(sides, tensor.shape, strict=True)) | found
         for each in (self, *self.above):
-            if each.heads is not None:
-                found.setdefault(HEAD, each.heads)
+            for side, count in ((HEAD, each.heads), (GROUP, each.kv_heads)):
+                found |= {} if count is None or side in found else {side: count}
         return {side: count for side, (count, _) in self.counts.items()} | found
 
     @property
@@ -255,7 +268,7 @@ def _told_apart(
         readings = nearest(sided, counts)
     sizes = {**_sizes(sided, readings), **counts}
     arranged = {name: _arranged(arrays[name], readings[name], name, sizes) for name in arrays}
-    return _of_item(arranged, readings, item, replace(blank, heads=_by_head(readings, sizes)))
+    return _of_item(arranged, readings, item, _with_heads(blank, readings, sizes))
 
 
 def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
@@ -265,11 +278,16 @@ def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
     return found
 
 
-def _by_head(readings: Readings, sizes: Mapping[str, int]) -> int | None:
-    """How many heads there are, where a matrix for each says it that is one of all then."""
-    own = SHARED_OUT.keys()
-    several = any(HEAD in axes and own & {*SIDES[name].split()} for name, axes in readings.items())
-    return sizes[HEAD] if several else None
+def _with_heads(blank: Matrices, readings: Readings, sizes: Mapping[str, int]) -> Matrices:
+    """With how many heads there are, where a matrix for each says it that is one of all then."""
+    several = [GIVEN[name] for name, axes in readings.items() if HEAD in axes]
+    side_by_side = [part for part in several if HEAD not in part.axes]
+    grouped = [part.grouped for part in side_by_side]
+    return replace(
+        blank,
+        heads=None if all(grouped) else sizes.get(HEAD),
+        kv_heads=sizes.get(GROUP) if any(grouped) else None,
+    )
 
 
 def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -> Numbers:
@@ -277,7 +295,7 @@ def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -
 
     Matrices of each head stand side by side, and a mask for all queries is written out.
     """
-    spreads, own = GIVEN[name].spreads, SIDES[name].split()
+    spreads, own = GIVEN[name].spreads, GIVEN[name].axes
     before = (ITEM, HEAD) if spreads and HEAD not in own else (ITEM,)
     target = [side for side in before if side in axes]
     for side in own:

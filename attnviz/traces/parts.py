@@ -8,7 +8,7 @@ or None where that attention has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,16 @@ class Part:
     binary: bool = False  # whether it says yes or no: 1 or 0
     spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
     hides: bool = False  # whether −∞ may stand in it
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Its sides in the words of a file, in which heads of keys and values are heads."""
+        return tuple("head" if side == "group" else side for side in self.sides.split())
+
+    @property
+    def grouped(self) -> bool:
+        """Whether its heads are those of keys and values, that there may be fewer of."""
+        return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
 
 
 def _matrix(name: str, sides: str, words: str) -> Part:
@@ -83,7 +93,7 @@ def _joined(trace: Trace, layer: Layer) -> Tensor | None:
 
 def _weighted(trace: Trace, layer: Layer) -> Tensor:
     """What each key hands to each query."""
-    return layer.attended.mixing[..., None] * layer.values[:, None]
+    return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def _mixed_by(kind: str) -> Find:
@@ -122,11 +132,12 @@ OF_ATTENTION = (  # in the order of the path
         given="memory",
     ),
     _matrix("w_query", "dim query_width", "the matrix that makes queries"),
-    _matrix("w_key", "dim query_width", "the matrix that makes keys"),
+    _matrix("w_key", "dim key_width", "the matrix that makes keys"),
     _matrix("w_value", "dim value_width", "the matrix that makes values"),
-    _matrix("w_out", "value_width context", "the matrix that joins the heads"),
+    _matrix("w_score", "query_width", "what additive scores are weighed by"),
+    _matrix("w_out", "joined_width context", "the matrix that joins the heads"),
     _matrix("b_query", "query_width", "what is added to queries"),
-    _matrix("b_key", "query_width", "what is added to keys"),
+    _matrix("b_key", "key_width", "what is added to keys"),
     _matrix("b_value", "value_width", "what is added to values"),
     _matrix("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", _positions, step="positions"),
@@ -147,7 +158,7 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys",
-        "head key width",
+        "group key width",
         lambda trace, layer: layer.keys,
         data="keys",
         show="keys",
@@ -161,15 +172,15 @@ OF_ATTENTION = (  # in the order of the path
     ),
     Part(
         "keys before rotary",
-        "head key width",
+        "group key width",
         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
         data="keys_before_rotary",
     ),
     Part("queries", "head token width", _unturned("queries"), step="queries"),
-    Part("keys", "head key width", _unturned("keys"), step="keys"),
+    Part("keys", "group key width", _unturned("keys"), step="keys"),
     Part(
         "values",
-        "head key head_value",
+        "group key head_value",
         lambda trace, layer: layer.values,
         data="values",
         step="values",
@@ -177,7 +188,7 @@ OF_ATTENTION = (  # in the order of the path
         given="values",
     ),
     Part("queries, turned", "head token width", _turned("queries"), step="rotary-queries"),
-    Part("keys, turned", "head key width", _turned("keys"), step="rotary-keys"),
+    Part("keys, turned", "group key width", _turned("keys"), step="rotary-keys"),
     Part(
         "scores",
         "head token key",
@@ -196,6 +207,14 @@ OF_ATTENTION = (  # in the order of the path
         step="scaling",
         show="scaled",
         stage="scaled scores",
+    ),
+    Part(
+        "capped scores",
+        "head token key",
+        lambda trace, layer: layer.attended.capped_scores,
+        data="capped_scores",
+        step="soft-cap",
+        stage="capped scores",
     ),
     Part(
         "what a distance adds to scores",
@@ -295,7 +314,7 @@ OF_ATTENTION = (  # in the order of the path
         data="contexts",
         step="heads",
     ),
-    Part("joined heads", "token value_width", _joined, step="joined"),
+    Part("joined heads", "token joined_width", _joined, step="joined"),
     Part(
         "context vectors",
         "token context",
@@ -401,13 +420,16 @@ OF_RESIDUAL = (
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
 
-def _of_cross(part: Part, **names: Any) -> Part:
+def _of_cross(part: Part, given: str = "") -> Part:
     """The same part of the attention to a second sentence."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    return Part(f"{part.words}, of the attention to the memory", part.sides, found, **names)
+    words = f"{part.words}, of the attention to the memory"
+    return replace(
+        part, words=words, find=found, data="", step="", show="", given=given, stage=None
+    )
 
 
 def _of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
@@ -427,7 +449,7 @@ OF_NORMS = tuple(
     for part in OF_RESIDUAL
     if part.data in ("gain", "shift")
 )
-OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}", learned=True) for part in MATRICES)
+OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
 PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show

@@ -12,13 +12,27 @@ from attnviz.attention import devices
 from attnviz.attention.mistakes import MISTAKES, Mistake
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
+from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.parts import OF_A_BLOCK
-from attnviz.traces.settings import Settings, chosen_variant, head_width
+from attnviz.traces.settings import (
+    Settings,
+    chosen_variant,
+    head_width,
+    refuse_uneven_heads,
+    scaled,
+)
 from attnviz.vectors.drawn import Seeds
+from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
 OF_MEMORY = ("memory", "memory_tokens")
+MADE_BY = {
+    "query_width": "w_query",
+    "key_width": "w_key",
+    "value_width": "w_value",
+    "joined_width": "w_out",
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +53,11 @@ class Plan:
         """A matrix of this name, on the device and in the dtype of `like`."""
         return self.seeds.projection(name, rows, columns).to(like)
 
+    def heads_of(self, name: str) -> int:
+        """How many heads there are of a query, a key or a value."""
+        fewer = None if name == "query" else self.variant.kv_heads
+        return fewer or self.variant.heads
+
     @property
     def blunder(self) -> Mistake | None:
         """The mistake that is made on purpose, if one is."""
@@ -55,19 +74,24 @@ def planned(
 ) -> Plan:
     """The variant and the widths, once the settings and what is given are heard."""
     sizes, variant = matrices.sizes, chosen_variant(settings)
-    heads = sizes.get("head", variant.heads)
+    heads = sizes.get("head", settings.heads or sizes.get("group", variant.heads))
     if settings.heads not in (None, heads):
         raise AttnvizError(
             f"--heads is {settings.heads}, and '{matrices.source}' has {heads}",
             f"leave --heads out, or give --heads {heads}",
             file=matrices.source,
         )
-    variant = replace(variant, heads=heads, joined=_joined(matrices, settings, variant))
+    kv_heads = _kv_heads(settings, matrices, heads)
+    joined = _joined(matrices, settings, variant)
+    variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
+    if any(name.endswith("w_score") for name in matrices.of_all_layers):
+        also = scaled(settings, additive=True)
+        variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
     _refuse_unused(matrices, variant)
     _refuse_unused_of_block(matrices, settings)
     _refuse_unused_layers(matrices, settings)
     _refuse_two_positions(matrices, settings)
-    value_width = _shared_out(sizes, "value_width", heads) or sizes.get("head_value")
+    value_width = _width_of_values(matrices, heads, kv_heads)
     _refuse_other_values(matrices, variant, dim)
     if not variant.projected and _splits_embeddings(matrices):
         head_width(settings, variant, dim)
@@ -85,6 +109,47 @@ def planned(
         feed_forward=_feed_forward(settings, matrices),
         mistake=mistake,
     )
+
+
+def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
+    """How many heads of keys and values there are: given, chosen, or told by how wide they are."""
+    sizes = matrices.sizes
+    found = sizes.get("group", settings.kv_heads or _groups_of(sizes, heads))
+    if settings.kv_heads not in (None, found):
+        raise AttnvizError(
+            f"{option('kv_heads')} is {settings.kv_heads}, and '{matrices.source}' has {found} of "
+            "keys and values",
+            f"leave it out, or give {option('kv_heads')} {found}",
+            about="kv_heads",
+            file=matrices.source,
+        )
+    refuse_uneven_heads(heads, found)
+    return found
+
+
+def _groups_of(sizes: dict[str, int], heads: int) -> int:
+    """Where keys are narrower than queries, fewer heads of them stand side by side."""
+    for whole, narrower in (("query_width", "key_width"), ("joined_width", "value_width")):
+        wide, narrow = sizes.get(whole, 0), sizes.get(narrower, 0)
+        if narrow and narrow < wide and not (narrow * heads) % wide:
+            return narrow * heads // wide
+    return heads
+
+
+def _width_of_values(matrices: Matrices, heads: int, kv_heads: int) -> int | None:
+    """Of one head, by the values, the matrix that makes them, or the one that joins the heads."""
+    sizes = matrices.sizes
+    made = _shared_out(sizes, "value_width", kv_heads) or sizes.get("head_value")
+    joined = _shared_out(sizes, "joined_width", heads)
+    if made and joined and made != joined:
+        raise AttnvizError(
+            f"values of a head are {made} wide{in_file(matrices.source)}, and 'w_out' joins heads "
+            f"that are {joined} wide",
+            f"give 'w_out' {heads * made} rows",
+            about="w_out",
+            file=matrices.source,
+        )
+    return made or joined
 
 
 def _joined(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
@@ -112,7 +177,7 @@ def _refuse_other_values(matrices: Matrices, variant: Variant, dim: int) -> None
                 about="b_out",
                 file=matrices.source,
             )
-    rows = matrices.sizes.get("value_width", dim)
+    rows = matrices.sizes.get("joined_width", dim)
     if not variant.projected and matrices.values is None and rows != dim:
         raise AttnvizError(
             f"'w_out' in '{matrices.source}' has {counted(rows, 'row')}, and '{variant.name}' "
@@ -136,6 +201,16 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
     """Of a head's queries and keys; None where scores are given and nobody says."""
     sizes = matrices.sizes
     found = _shared_out(sizes, "query_width", variant.heads) or sizes.get("width")
+    keys = _shared_out(sizes, "key_width", variant.kv_heads or variant.heads)
+    if found and keys and keys != found:
+        raise AttnvizError(
+            f"queries of a head are {found} wide{in_file(matrices.source)}, and 'w_key' makes keys "
+            f"that are {keys} wide: they have no product",
+            f"give 'w_key' {(variant.kv_heads or variant.heads) * found} columns",
+            about="w_key",
+            file=matrices.source,
+        )
+    found = found or keys
     if found is None:
         unknown = matrices.scores is not None
         return settings.head_dim if unknown else head_width(settings, variant, dim)
@@ -165,10 +240,12 @@ def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
     if whole not in sizes:
         return None
     if sizes[whole] % heads:
-        name = "w_query" if whole == "query_width" else "w_value"
+        name = MADE_BY[whole]
+        makes, sides = ("joins", "rows") if name == "w_out" else ("makes", "columns")
         raise AttnvizError(
-            f"'{name}' makes vectors {sizes[whole]} wide, which does not split into {heads} heads",
-            f"give as many columns as {heads} times the width of a head",
+            f"'{name}' {makes} vectors {sizes[whole]} wide, which does not split into {heads} "
+            f"heads",
+            f"give as many {sides} as {heads} times the width of a head",
             about=name,
         )
     return sizes[whole] // heads
@@ -189,10 +266,12 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
     if not variant.projected:
         _refuse_any(
             matrices,
-            ("w_query", "w_key", "w_value", "b_query", "b_key", "b_value", *OF_MEMORY),
+            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value", *OF_MEMORY),
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
+    if matrices.scores is not None:
+        _refuse_additive(matrices, variant)
     if not variant.compared:
         _refuse_any(
             matrices,
@@ -234,6 +313,18 @@ def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
             f"--positions is {settings.positions}, and '{matrices.source}' gives positions, too",
             "leave one of them out",
             about="positions",
+            file=matrices.source,
+        )
+
+
+def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
+    """Scores that are given are made in no way."""
+    if variant.additive:
+        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
+        raise AttnvizError(
+            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
+            "leave one of them out",
+            about="w_score" if matrices.w_score is not None else "scoring",
             file=matrices.source,
         )
 

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.fitting import SHARED_OUT, in_file
+from attnviz.traces.fitting import HEADS_OF, SHARED_OUT, in_file
 from attnviz.wording.words import counted, shape_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
 Sizes = Mapping[str, int]  # how long they are
 Readings = dict[str, Axes]  # of each array, by its name
 
-ITEM, HEAD = "item", "head"
+ITEM, HEAD, GROUP = "item", "head", "group"
 LEADING = (ITEM, HEAD)
 SPREAD = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
 MOST_TOLD = 3  # readings in one message
@@ -43,8 +43,11 @@ class Sided:
         found = dict(zip(axes, self.shape, strict=True))
         if self.part.spreads:
             return {side: size for side, size in found.items() if size > 1 or side not in SPREAD}
-        heads = HEAD in self.part.sides.split() and HEAD not in found
-        return found | {HEAD: 1} if heads else found
+        if HEAD in self.part.axes:
+            found.setdefault(HEAD, 1)
+        if self.part.grouped and HEAD in found:
+            found[GROUP] = found.pop(HEAD)
+        return found
 
     def allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
         """Whether a reading has a side for items, or for heads, only where there may be one."""
@@ -60,7 +63,7 @@ class Sided:
 
 def possible(part: Part, ndim: int) -> tuple[Axes, ...]:
     """Every order of sides that is usual for an array of so many, the most usual first."""
-    sides = tuple(part.sides.split())
+    sides = part.axes
     core = tuple(side for side in sides if side != HEAD)
     found = [core]
     if core != sides or part.spreads:
@@ -168,9 +171,11 @@ def _clashes(known: Sizes, sizes: Sizes) -> list[str]:
     """Sides that are longer or shorter than was known; heads side by side included."""
     clashes = [side for side, size in sizes.items() if known.get(side, size) != size]
     both = {**known, **sizes}
-    for whole, width in SHARED_OUT.items():
-        if {whole, width, HEAD} <= both.keys() and both[HEAD] * both[width] != both[whole]:
+    for whole, (heads, width) in HEADS_OF.items():
+        if {whole, width, heads} <= both.keys() and both[heads] * both[width] != both[whole]:
             clashes.append(whole)
+    if both.get(HEAD, 0) % both.get(GROUP, 1):  # heads share those of keys and values out evenly
+        clashes.append(HEAD if HEAD in sizes else GROUP)
     return clashes
 
 

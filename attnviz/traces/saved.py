@@ -42,7 +42,17 @@ from attnviz.vectors.arrays import numpy_arrays
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 MAY_LACK = ("gain", "shift")  # of a block without a norm
-PROJECTIONS = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
+PROJECTIONS = (
+    "w_query",
+    "w_key",
+    "w_value",
+    "w_score",
+    "w_out",
+    "b_query",
+    "b_key",
+    "b_value",
+    "b_out",
+)
 
 Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")
@@ -250,7 +260,7 @@ class _Reader:
             name: None if facts.get(name) is None else tuple(facts[name]) for name in WORDS
         }
         rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        rest["heads"] = facts.get("heads")
+        rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         layers = stored.get(LAYERS, {})
         above = [Matrices(**_given(layers[str(place + 1)])) for place in range(len(layers))]
         return Matrices(**rest, **named, **_given(stored), above=tuple(above))
@@ -281,6 +291,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
     return Attended(
         scores=found["scores"],
         scaled_scores=found["scaled_scores"],
+        capped_scores=found.get("capped_scores"),
         bias=found.get("bias"),
         mask=found.get("mask"),
         weights=weights,

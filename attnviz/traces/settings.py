@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation, Place
+from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, Place, Scoring
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
 from attnviz.wording.commands import option
@@ -26,6 +26,7 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
 MOST_LAYERS = 1000
+CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1
 LARGEST_WINDOW = 2**63 - 1
 
@@ -38,11 +39,14 @@ class Settings:
     variant: str = "scaled"
     dim: int | None = None
     heads: int | None = None
+    kv_heads: int | None = None  # of keys and values; None: as many as of queries
     head_dim: int | None = None
+    scoring: Scoring = "dot"
     scale: bool | None = None
     causal: bool | None = None
     window: int | None = None
     temperature: float | None = None
+    soft_cap: float | None = None
     dropout: float | None = None
     positions: Positions = "none"
     position_base: float = 10_000.0  # of their angles
@@ -62,6 +66,7 @@ class Settings:
         self._refuse_unknown_names()
         _refuse_beyond("dim", self.dim, 1, LARGEST_DIM)
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
+        _refuse_beyond("kv_heads", self.kv_heads, 1, LARGEST_DIM)
         _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
         _refuse_beyond("window", self.window, 1, LARGEST_WINDOW)
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
@@ -69,6 +74,7 @@ class Settings:
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)
         _refuse_beyond("feed_forward", self.feed_forward, 1, LARGEST_DIM)
         self._refuse_odd_temperature()
+        self._refuse_odd_cap()
         self._refuse_odd_dropout()
         self._refuse_odd_base()
         self._refuse_what_stands_alone()
@@ -93,6 +99,14 @@ class Settings:
             problem = f"--temperature is {self.temperature:g}, and must be above 0"
             hint = "try --temperature 0.5 (sharper) or --temperature 2 (flatter)"
             raise AttnvizError(problem, hint, about="temperature")
+
+    def _refuse_odd_cap(self) -> None:
+        low, high = CAPS
+        if self.soft_cap is not None and not low <= self.soft_cap <= high:
+            problem = (
+                f"{option('soft_cap')} is {self.soft_cap:g}, and must be from {low:g} to {high:g}"
+            )
+            raise AttnvizError(problem, f"try {option('soft_cap')} 50", about="soft_cap")
 
     def _refuse_odd_dropout(self) -> None:
         if self.dropout is not None and not 0 <= self.dropout < 1:
@@ -120,6 +134,20 @@ class Settings:
                 "try --variant scaled",
                 about="variant",
             )
+        if self.scoring != "dot" and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"'{self.variant}' attends with the embeddings themselves, and {option('scoring')} "
+                f"{self.scoring} is about queries and keys",
+                "try --variant scaled",
+                about="variant",
+            )
+        if self.kv_heads is not None and not VARIANTS[self.variant].projected:
+            raise AttnvizError(
+                f"'{self.variant}' attends with the embeddings themselves: its heads have no keys "
+                f"and values to share, and {option('kv_heads')} is {self.kv_heads}",
+                "try --variant scaled",
+                about="variant",
+            )
         if self.item is not None and self.given is None:
             raise AttnvizError(
                 "--item says which of a batch, and there is no --given",
@@ -139,6 +167,7 @@ NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word 
     "variant": ("variant", VARIANTS),
     "positions": ("kind of positions", POSITIONS),
     "dtype": ("dtype", DTYPES),
+    "scoring": ("kind of score", SCORINGS),
     "norm": ("place for the norm", NORMS),
     "activation": ("activation", ACTIVATIONS),
 }
@@ -148,17 +177,25 @@ def chosen_variant(settings: Settings) -> Variant:
     """The row of the variant, with what the settings override."""
     row = VARIANTS[settings.variant]
     overrides: dict[str, Any] = {
-        "scaled": settings.scale,
+        "additive": settings.scoring == "additive" or None,
+        "scaled": scaled(settings, additive=settings.scoring == "additive"),
         "causal": settings.causal,
         "window": settings.window,
         "heads": settings.heads,
+        "kv_heads": settings.kv_heads,
         "temperature": settings.temperature,
+        "soft_cap": settings.soft_cap,
         "dropout": settings.dropout,
     }
     chosen = replace(row, **{name: value for name, value in overrides.items() if value is not None})
     # Several heads, and one in a block, end in an output projection, unless nothing is projected.
     several = chosen.heads > 1 or settings.blocks
     return replace(chosen, joined=row.joined or (chosen.projected and several))
+
+
+def scaled(settings: Settings, *, additive: bool) -> bool | None:
+    """Whether scores are scaled, if that is said: additive ones are only when it is asked for."""
+    return False if additive and settings.scale is None else settings.scale
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:
@@ -174,6 +211,17 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
             f"--dim {_nearest_multiple(dim, variant.heads)}, or give --head-dim",
         )
     return dim // variant.heads
+
+
+def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
+    """Heads share keys and values in groups, one as large as the other."""
+    if kv_heads and heads % kv_heads:
+        nearest = _nearest_divisor(heads, kv_heads)
+        raise AttnvizError(
+            f"{option('kv_heads')} is {kv_heads}, and {heads} heads cannot share so many evenly",
+            f"try {option('kv_heads')} {nearest}",
+            about="kv_heads",
+        )
 
 
 def refuse_odd_rotary(settings: Settings, width: int | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended, Visible
+from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
@@ -30,11 +30,12 @@ class Projections:
     """
 
     w_query: Float[Tensor, "*batch dim out"] | None = None
-    w_key: Float[Tensor, "*batch dim out"] | None = None
+    w_key: Float[Tensor, "*batch dim keys_out"] | None = None
     w_value: Float[Tensor, "*batch dim values_out"] | None = None
-    w_out: Float[Tensor, "*batch values_out context"] | None = None
+    w_out: Float[Tensor, "*batch joined context"] | None = None
+    w_score: Float[Tensor, "*batch out"] | None = None  # of additive scores
     b_query: Float[Tensor, "out"] | None = None
-    b_key: Float[Tensor, "out"] | None = None
+    b_key: Float[Tensor, "keys_out"] | None = None
     b_value: Float[Tensor, "values_out"] | None = None
     b_out: Float[Tensor, "context"] | None = None
 
@@ -44,7 +45,7 @@ class BeforeRotary:
     """Queries and keys before rotary positions turned them."""
 
     queries: Float[Tensor, "*batch head query width"]
-    keys: Float[Tensor, "*batch head key width"]
+    keys: Float[Tensor, "*batch group key width"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,8 +62,8 @@ class Layer:
     projections: Projections | None
     before_rotary: BeforeRotary | None = None
     queries: Float[Tensor, "*batch head query width"] | None  # None: the scores were given
-    keys: Float[Tensor, "*batch head key width"] | None
-    values: Float[Tensor, "*batch head key value_width"]
+    keys: Float[Tensor, "*batch group key width"] | None  # neighbouring heads share a group's
+    values: Float[Tensor, "*batch group key value_width"]
     visible: Visible
     attended: Attended
     context: Float[Tensor, "*batch query context"]  # the heads joined, and projected
@@ -89,6 +90,32 @@ class Layer:
         hidden: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
         mixing = self.weights.cells("mixing", head)
         return [query for query in hidden if not mixing.row(query).values.any()]
+
+    @property
+    def w_score(self) -> Tensor | None:
+        """What additive scores are weighed by; None where scores are products."""
+        return None if self.projections is None else self.projections.w_score
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether scores are products of queries and keys: not given, and not additive."""
+        there = self.queries is not None and self.keys is not None
+        return there and "scores" not in self.given and self.w_score is None
+
+    @property
+    def kv_heads(self) -> int:
+        """How many heads of keys and values there are: of queries there may be more."""
+        return self.values.shape[-3]
+
+    @property
+    def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
+        """The keys that each head compares its queries with, those of its group."""
+        return None if self.keys is None else of_heads(self.keys, self.heads)
+
+    @property
+    def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
+        """The values that each head mixes, those of its group."""
+        return of_heads(self.values, self.heads)
 
     @property
     def ratio(self) -> float:

@@ -22,6 +22,7 @@ from attnviz.cells import Cells, Whole, unmasked
 Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
+    "capped scores",  # bent by a soft cap
     "biased scores",  # and what a distance adds to them
     "scores with mask",  # and what a mask of numbers adds
     "masked scores",  # the same, with −∞ for what is hidden, which is marked as such
@@ -63,7 +64,9 @@ class InMemory(Weights):
             return unmasked(array(attended.scores[head]))
         if stage == "scaled scores":
             return unmasked(array(attended.scaled_scores[head]))
-        if stage == "biased scores":
+        if stage == "capped scores" and attended.capped_scores is not None:
+            return unmasked(array(attended.capped_scores[head]))
+        if stage in ("capped scores", "biased scores"):
             return unmasked(array(attended.biased[head]))
         if stage == "scores with mask":
             return unmasked(array(attended.logits[head]))

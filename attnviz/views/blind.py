@@ -14,12 +14,15 @@ MOST_NAMED = 8  # rows; more are counted
 OTHERS_SUM = "every other row sums to 1"
 
 
-def note_on_rows(trace: Trace, mixed_by: MixedBy) -> str:
-    """Of all weights of a trace, for what is said once must hold for each of its tables."""
-    blind, shares = note_on_blind(trace), mixed_by == "softmax"
+def note_on_rows(trace: Trace, mixed_by: MixedBy, whole: bool) -> str:
+    """Of all weights of a trace, for what is said once must hold for each of its tables.
+
+    `whole` says whether each row of a table sums to 1.
+    """
+    blind = note_on_blind(trace)
     if not blind:
-        return SUM_TO_ONE if shares else ""
-    others = shares and any(bool(each.visible.any()) for each in trace.attentions)
+        return SUM_TO_ONE if whole else ""
+    others = mixed_by == "softmax" and any(bool(each.visible.any()) for each in trace.attentions)
     return f"{blind} · {OTHERS_SUM}" if others else blind
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE
+from attnviz.views.grids.axes import LINES_SUM, NOTHING, ROW_SUMS, SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.reading import readings
 from attnviz.views.view import Group
@@ -24,7 +24,7 @@ def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
 def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
     for each in group.panels:
         if isinstance(each, Grid):
-            note = _note(each, "what a token reads sums to 1")
+            note = _note(each, LINES_SUM)
             yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
 
 
@@ -63,5 +63,5 @@ def _note(grid: Grid, shares: str) -> str:
 def _heads(grid: Grid) -> list[Grid]:
     """Each row as a grid of its own, under the name of its head."""
     rows = (grid.part(slice(row, row + 1), EVERYTHING) for row in range(len(grid.rows)))
-    note = _note(grid, "what is read sums to 1")
+    note = _note(grid, ROW_SUMS)
     return [replace(row, title=row.rows.names[0], note=note) for row in rows]

@@ -42,11 +42,16 @@ def in_order(show: Iterable[str], every: Sequence[str]) -> list[str]:
     return ordered
 
 
-def with_products(name: str, grids: Mapping[str, Sequence[Grid]]) -> Iterator[Group]:
-    """The parts of an attention, those that make a product as an equation for each head."""
+def with_products(
+    name: str, grids: Mapping[str, Sequence[Grid]], products: Sequence[Product]
+) -> Iterator[Group]:
+    """The parts of an attention, those that make a product as an equation for each head.
+
+    `products` are those that there are: of scores that are given there is none.
+    """
     left = dict(grids)
     for part, shown in grids.items():
-        product = next((each for each in PRODUCTS if each.parts[0] == part), None)
+        product = next((each for each in products if each.parts[0] == part), None)
         if product and _complete(product, grids):
             for head in zip(*(left.pop(each) for each in product.parts), strict=True):
                 yield Group(f"{part} {name}", _equation(product, head), kind="product")

@@ -9,6 +9,7 @@ import numpy as np
 from attnviz.cells import Whole
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale
@@ -32,14 +33,15 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     hidden = np.concatenate([row.hidden for _, row in heads])
     cells = Whole(np.concatenate([row.values for _, row in heads]), hidden)
     of = " of the memory" if layers[0].memory is not None else ""
-    shares = all(layer.attended.mixed_by == "softmax" for layer in layers)
+    by_softmax = all(layer.attended.mixed_by == "softmax" for layer in layers)
+    whole = SUM_TO_ONE if by_softmax and sums_to_one(cells) else ""
     return Grid(
         f'what "{isolated(label)}" ({query + 1}) reads{of}',
         Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         bar_scale(cells),
-        note=_note_on_query(layers, query) or (SUM_TO_ONE if shares else ""),
+        note=_note_on_query(layers, query) or whole,
         share=True,
     )
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from attnviz.attention.choices import Place
 from attnviz.traces.origin import Drawn, Given, Origin
-from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Trace
+from attnviz.traces.settings import ADDED, Settings
+from attnviz.traces.trace import Layer, Trace
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted
 
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
@@ -35,6 +36,7 @@ def _shape(trace: Trace) -> dict[str, str]:
     return {
         "dim": f"width {first.inputs.shape[-1]}" if first.from_inputs else "",
         "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
+        "kv_heads": _kv_heads(first),
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
     }
 
@@ -46,30 +48,53 @@ def _unjoined(trace: Trace) -> str:
     return " joined without w_out" if expected and last is None else ""
 
 
+def _kv_heads(layer: Layer) -> str:
+    """How many there are of keys and values, where heads share them."""
+    few = layer.kv_heads < layer.heads
+    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
+
+
 def _attention(trace: Trace) -> dict[str, str]:
     """What the variant does, once every option is heard."""
-    variant = trace.variant
+    variant, first = trace.variant, trace.layers[0]
+    windowed = variant.window and "visible" not in first.given
+    dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
     return {
+        "scoring": "additive scores" if first.w_score is not None else "",
         "scale": "scaled" if variant.scaled else "not scaled",
         "mask": _mask(trace),
-        "window": f"window {variant.window}" if variant.window else "",
-        "temperature": f"temperature {variant.temperature:g}" if variant.temperature != 1 else "",
-        "dropout": f"dropout {variant.dropout:g}" if variant.dropout else "",
+        "window": f"window {variant.window}" if windowed else "",
+        "temperature": f"temperature {exact_text(variant.temperature)}"
+        if variant.temperature != 1
+        else "",
+        "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
+        "dropout": f"dropout {exact_text(variant.dropout)}" if dropped and variant.dropout else "",
         "positions": _positions(trace),
         "position base": _position_base(trace),
     }
 
 
 def _positions(trace: Trace) -> str:
-    if "positions" in trace.layers[0].given:
-        return "positions given"
-    return f"{trace.positions} positions" if trace.positions != "none" else ""
+    if not _placed(trace):
+        return ""
+    given = "positions" in trace.layers[0].given
+    return "positions given" if given else f"{trace.positions} positions"
 
 
 def _position_base(trace: Trace) -> str:
     """That of the angles, if it is another than in the papers."""
     base = trace.origin.settings.position_base
-    return "" if base == Settings.position_base else f"position base {base:.15g}"
+    other = base != Settings.position_base and _placed(trace)
+    return f"position base {base:.15g}" if other else ""
+
+
+def _placed(trace: Trace) -> bool:
+    """Whether positions are told in any layer, and not all that would be told them is given."""
+    if trace.positions in ADDED or "positions" in trace.layers[0].given:
+        return trace.layers[0].from_inputs or trace.layers[0].block is not None
+    return any(
+        layer.before_rotary is not None or layer.attended.bias is not None for layer in trace.layers
+    )
 
 
 def _mask(trace: Trace) -> str:
@@ -78,7 +103,9 @@ def _mask(trace: Trace) -> str:
         return "mask given"
     if given & {"hidden", "mask"}:
         return "causal, and a mask given" if trace.variant.causal else "mask given"
-    return "causal" if trace.variant.causal else "all tokens visible"
+    if trace.variant.causal:
+        return "causal"
+    return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
 def _item(trace: Trace) -> str:

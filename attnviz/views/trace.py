@@ -21,9 +21,11 @@ from attnviz.traces.weights import Stage, array
 from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
+from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
+from attnviz.views.headline import headline
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
@@ -121,11 +123,6 @@ def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
     return view(trace, show=show)
 
 
-def headline(trace: Trace) -> str:
-    given = "scores" in trace.layers[0].given
-    return "attention of given scores" if given else f"{trace.variant.name} attention"
-
-
 def groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
     """What is to be shown of each attention, in the order it happened; all, or of one token."""
     return [
@@ -157,7 +154,13 @@ def _whole_beside(trace: Trace, screen: Page, query: int | None) -> tuple[str, .
 def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
     """The same, but what multiplies to another as the equation that it is, for each head."""
     parts = _parts(trace, show, of_heads=asks_for(OF_CONTEXT, show))
-    return [group for layer, grids in parts.items() for group in with_products(layer, grids)]
+    made = {
+        each.name: [*([OF_SCORES] if multiplied(each) else []), OF_CONTEXT]
+        for each in trace.attentions
+    }
+    return [
+        group for name, grids in parts.items() for group in with_products(name, grids, made[name])
+    ]
 
 
 def _parts(
@@ -176,7 +179,7 @@ def _parts(
     for layer, part, grids in kept:
         parts.setdefault(layer, {})[part] = [next(drawn) for _ in grids]
     if not any(grids for *_, grids in kept):
-        raise _nothing_to_show(show)
+        raise _nothing_to_show(trace, show)
     return parts
 
 
@@ -208,24 +211,26 @@ def _done_to_scores(layer: Layer) -> list[str]:
     """What becomes of a product of query and key before the softmax."""
     return [
         *(["scaled"] if layer.scale != 1 else []),
+        *(["capped"] if layer.attended.capped_scores is not None else []),
         *(["lowered by distance"] if layer.attended.bias is not None else []),
         *(["shifted by a mask"] if layer.attended.mask is not None else []),
-        *(["masked"] if _hides(layer) else []),
+        *(["masked"] if hides(layer) else []),
     ]
 
 
-def _hides(layer: Layer) -> bool:
-    return not bool(layer.visible.all())
-
-
-def _nothing_to_show(show: Sequence[str]) -> AttnvizError:
-    why = "it was given, not computed"
-    if show[0] in OF_A_BLOCK:
-        why = "they are a block's, and there is none (--layers 1)"
-    if show[0] in ("scaled", "masked"):
-        why = f"here scores are not {show[0]} (--variant causal does both)"
+def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
+    why = {
+        "queries": "the scores are given",
+        "keys": "the scores are given",
+        "scaled": "nothing scales the scores"
+        if trace.layers[0].scale == 1 and not trace.variant.scaled
+        else "scaling changes no score",
+        "masked": "nothing is hidden",
+        "outputs": "outputs are a block's, and there is none (--layers 1)",
+    }
+    reasons = dict.fromkeys(why[name] for name in show)
     return AttnvizError(
-        f"there is nothing to show of {' and '.join(show)}: {why}",
+        f"there is nothing to show of {listed(list(show))}: {', and '.join(reasons)}",
         f"name some of: {', '.join(SHOWN)}",
     )
 
@@ -241,12 +246,10 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     tensor = part.find(trace, layer)
     if tensor is None or (part.show == "embeddings" and not _first(layer)):
         return []
-    if part.sides.startswith("head "):
-        rows = token_axis(
-            part.sides.split()[1].replace("token", "query"), _read(trace, layer, part)
-        )
+    if part.axes[0] == "head":
+        rows = token_axis(part.axes[1].replace("token", "query"), _read(trace, layer, part))
         return [
-            vectors_grid(titled(part.words, trace, layer, head), each, rows)
+            vectors_grid(_titled_group(part.words, trace, layer, head, len(tensor)), each, rows)
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
@@ -261,12 +264,21 @@ def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
     if part.show in ("scaled", "masked") and part.show not in done:
         return []
     name = part.words
-    notes = {
-        "scores": f"scores = query times key{f', not yet {listed(done)}' if done else ''}",
-        "scaled": f"scaled scores = query times key{_factor(layer)}",
-        "masked": RECEIVED_NOTE,
-    }
-    return scores_grids(name, trace, layer, stage, notes[part.show])
+    return scores_grids(name, trace, layer, stage, _about_scores(trace, layer, stage, done))
+
+
+def _about_scores(trace: Trace, layer: Layer, stage: Stage, done: Sequence[str]) -> str:
+    """What scores at a stage are; nothing where a mistake goes another way from them."""
+    compared = trace.variant.compared and multiplied(layer)
+    if stage == "masked scores":
+        return "" if layer.mistake else RECEIVED_NOTE
+    if stage == "scaled scores":
+        return f"scaled scores = {'query times key' if compared else 'scores'}{_factor(layer)}"
+    rest = f", not yet {listed(done)}" if done else ""
+    if not trace.variant.compared:
+        return f"nothing is compared: every score is 0{rest}"
+    made = "scores = w_score · tanh(query + key)" if layer.w_score is not None else "given scores"
+    return f"scores = query times key{rest}" if compared else f"{made}{rest}"
 
 
 def _factor(layer: Layer) -> str:
@@ -292,7 +304,7 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 def _read(trace: Trace, layer: Layer, part: Part) -> Tokens:
     """The tokens that the rows of a part stand for."""
-    of_keys = part.sides.startswith("head key") or part.show == "tokens"
+    of_keys = part.axes[:2] == ("head", "key") or part.show == "tokens"
     return trace.keys_of(layer) if of_keys else trace.tokens
 
 
@@ -332,10 +344,12 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
-    note = " · ".join(part for part in (AXES_NOTE, note_on_rows(trace, mixed_by)) if part)
+    drawn = list(_of_heads(MIXED_BY[mixed_by], trace, layer, stage))
+    shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells in drawn)
+    note = " · ".join(part for part in (AXES_NOTE, note_on_rows(trace, mixed_by, shares)) if part)
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
-        for title, cells in _of_heads(MIXED_BY[mixed_by], trace, layer, stage)
+        for title, cells in drawn
     ]
 
 
@@ -355,6 +369,16 @@ def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:
     if not alone(trace):
         return f"{name} {name_of_head(trace, layer, head)}"
     return name if layer.heads == 1 else f"{name} · {name_of_head(trace, layer, head)}"
+
+
+def _titled_group(name: str, trace: Trace, layer: Layer, group: int, groups: int) -> str:
+    """With the heads that share it, of keys and values that some do."""
+    size = layer.heads // groups
+    first, last = group * size, (group + 1) * size - 1
+    if first == last:
+        return titled(name, trace, layer, first)
+    heads = f"heads {first}–{last}" if alone(trace) else f"{layer.name} heads {first}–{last}"
+    return f"{name} · {heads}"
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:

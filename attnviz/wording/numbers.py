@@ -48,6 +48,16 @@ def fixed_text(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def exact_text(value: float) -> str:
+    """A number that somebody chose, in as few digits as say it exactly.
+
+    >>> exact_text(0.5), exact_text(51.0), exact_text(1.0000001)
+    ('0.5', '51', '1.0000001')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
 def percent_text(share: float, digits: int) -> str:
     """
     >>> percent_text(0.613, 0), percent_text(0.613, 1)

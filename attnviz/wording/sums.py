@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from attnviz.wording.numbers import Style
+from attnviz.wording.numbers import Style, exact_text
 
 Numbers = Sequence[float]
 
@@ -57,6 +57,25 @@ def dot(
     return _sum(left, added(terms, style), value, result, ends)
 
 
+def additive(
+    left: str,
+    weights: Numbers,
+    vectors: tuple[Numbers, Numbers],
+    result: float,
+    style: Style,
+    ends: Style,
+) -> Sum:
+    """`0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) = -0.14`"""
+    own, (query, key) = style.of(*weights), (style.of(*vector) for vector in vectors)
+    triples = list(zip(weights, *vectors, strict=True))
+    terms = [f"{own(by)}·tanh({_plus(query(one), key(other))})" for by, one, other in triples]
+    value = sum(
+        own.printed(by) * math.tanh(query.printed(one) + key.printed(other))
+        for by, one, other in triples
+    )
+    return _sum(left, added(terms, style), value, result, ends)
+
+
 def total(left: str, terms: Numbers, place: int, results: Numbers, style: Style) -> Sum:
     """`0.21 + 0.19 = 0.40`, one number of a vector"""
     written = style.of(*terms)
@@ -77,6 +96,7 @@ def mixture(
 ) -> Sum:
     """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
     right, values = _mixed(weights, vectors, bias, style, shares=shares)
+    values = values if weights else [0.0] * len(result)
     return _vector_sum(left, right, values, result, style)
 
 
@@ -105,6 +125,16 @@ def quotient(
     value = written.printed(values[place]) / by
     right = " / ".join([written(values[place]), *divisors])
     return _sum(left, right, value, results[place], style.of(*results))
+
+
+def capped(
+    left: str, values: Numbers, place: int, cap: float, results: Numbers, style: Style
+) -> Sum:
+    """`50·tanh(1.31 / 50) = 1.31`, one of a row; the cap is exact as it is written."""
+    written, ends = style.of(*values), style.of(*results)
+    value = cap * math.tanh(written.printed(values[place]) / cap)
+    right = f"{exact_text(cap)}·tanh({written(values[place])} / {exact_text(cap)})"
+    return _sum(left, right, value, results[place], ends)
 
 
 def less(
@@ -228,17 +258,27 @@ def normed(
     left: str,
     numbers: Numbers,
     mean: float,
-    variance: float,
-    least: float,
+    spread: tuple[float, float],
     result: Numbers,
     style: Style,
+    learned: tuple[Numbers, Numbers] | None = None,
 ) -> Sum:
-    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`"""
-    written, middle, spread = style.of(*numbers), style.of(mean), style.of(variance)
+    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`
+
+    `spread` is the variance, and what is added to it. Where a gain and a shift are `learned`,
+    they follow number by number: `… · [1.10 0.90] + [0.10 0.00]`.
+    """
+    variance, least = spread
+    written, middle, wide = style.of(*numbers), style.of(mean), style.of(variance)
     less = _plus("", middle(-mean)).strip()
-    right = f"({vector_text(numbers, written)} {less}) / √({spread(variance)} + {least:g})"
-    centre, root = -middle.printed(-mean), math.sqrt(spread.printed(variance) + least)
+    right = f"({vector_text(numbers, written)} {less}) / √({wide(variance)} + {least:g})"
+    centre, root = -middle.printed(-mean), math.sqrt(wide.printed(variance) + least)
     values = [(written.printed(number) - centre) / root for number in numbers]
+    if learned is not None:
+        gain, shift = (style.of(*each) for each in learned)
+        right += f" · {vector_text(learned[0], gain)} + {vector_text(learned[1], shift)}"
+        pairs = zip(values, *learned, strict=True)
+        values = [each * gain.printed(by) + shift.printed(more) for each, by, more in pairs]
     return _vector_sum(left, right, values, result, style)
 
 
@@ -295,7 +335,9 @@ def _factor(number: str) -> str:
 
 
 def _joined(written: list[str], count: int) -> str:
-    """The terms that are written, and how many are not."""
+    """The terms that are written, and how many are not; a sum of nothing is 0."""
+    if not count:
+        return "0"
     if len(written) < count:
         written.insert(FIRST, f"… {count - len(written)} more …")
     return reduce(_plus, written[1:], written[0])
@@ -321,6 +363,8 @@ def _mixed(
     What a text comes to that leaves terms out, nobody can say, and it is not worked out.
     """
     shown = _shown(len(weights), style)
+    if not shown:
+        return "0", None
     pairs = [(weights[place], vectors[place]) for place in shown]
     ours = style if shares else style.of(*weights)
     theirs = style.of(*(number for _, vector in pairs for number in vector))

@@ -10,6 +10,9 @@ from attnviz.wording.words import numbered
 AXES_NOTE = "row = query (reads) · column = key (is read)"
 SUM_TO_ONE = "each row sums to 1"  # of a softmax, and of nothing that takes its place
 NOTHING = "nothing, for every key is hidden"  # what a blind row reads
+LINES_SUM = "what a token reads sums to 1"  # the same, where rows are drawn as lines,
+ROW_SUMS = "what is read sums to 1"  # and where there is one row
+SUMS = (SUM_TO_ONE, LINES_SUM, ROW_SUMS)
 
 
 @dataclass(frozen=True)

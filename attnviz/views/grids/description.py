@@ -6,12 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from attnviz.cells import Patch
 from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.section import Drawable, Section, opened, table_of
+from attnviz.wording.numbers import fixed_text, power_text, smallest
+from attnviz.wording.words import listed
 
 ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
+ALIKE = 1 - 1e-5  # of the largest weight: what differs by less is as large
+ALIKE_TOLD = 3  # by their names
 
 
 def caption(drawn: Sequence[Drawable], settings: str, caveat: str = "") -> str:
@@ -20,9 +26,12 @@ def caption(drawn: Sequence[Drawable], settings: str, caveat: str = "") -> str:
 
 
 def notes(drawn: Sequence[Drawable]) -> list[str]:
-    """How to read panels, each thing said once."""
-    said = (part for each in opened(drawn) for part in each.note.split(" · "))
-    return [part for part in dict.fromkeys(said) if part]
+    """How to read panels, each thing said once; of rows of weights only what is so of all."""
+    every = list(opened(drawn))
+    said = dict.fromkeys(part for each in every for part in each.note.split(" · ") if part)
+    shares = [each for each in every if isinstance(each, Grid) and each.share]
+    whole = all(set(SUMS) & {*each.note.split(" · ")} for each in shares)
+    return [part for part in said if whole or part not in SUMS]
 
 
 def hides(drawn: Iterable[Drawable]) -> bool:
@@ -74,12 +83,21 @@ def _grid_described(grid: Grid) -> str:
 
 
 def _what_is_read_most(grid: Grid) -> Iterator[str]:
-    bands = [(np.nan_to_num(band.values), band.values) for band in grid.cells.bands()]
-    strongest = np.concatenate([filled.argmax(axis=1) for filled, _ in bands])
-    weights = np.concatenate([values.max(axis=1) for _, values in bands])
+    weights = np.concatenate([band.values.max(axis=1) for band in grid.cells.bands()])
     few = len(grid.rows) <= ROWS_TOLD
     for row in range(len(grid.rows)) if few else np.argsort(-weights)[:STRONGEST_TOLD].tolist():
-        weight = grid.cells.row(row).values[0, strongest[row]]
-        column = grid.columns.names[strongest[row]]
-        most = f"{column} most ({weight:.2f})" if weight else "nothing"
-        yield f"{grid.rows.names[row]} reads {most}"
+        yield f"{grid.rows.names[row]} {_read_most(grid, grid.cells.row(row))}"
+
+
+def _read_most(grid: Grid, row: Patch) -> str:
+    """What one row reads most: one column, or several that are read alike."""
+    shown = np.where(row.hidden, 0, np.nan_to_num(row.values))[0]
+    largest = float(shown.max())
+    if largest <= 0:
+        return "reads nothing"
+    names = [grid.columns.names[place] for place in np.flatnonzero(shown >= largest * ALIKE)]
+    weight = fixed_text(largest, 2) if largest >= smallest(2) else power_text(largest, 1)
+    if len(names) == 1:
+        return f"reads {names[0]} most ({weight})"
+    told = listed(names) if len(names) <= ALIKE_TOLD else f"{len(names)} tokens"
+    return f"reads {told} most, and alike ({weight} each)"

@@ -16,7 +16,9 @@ LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
 
-HEAD = re.compile(r"( ·)? (head \d+|\w*\d( cross )?H\d+)$")  # the end of a title
+HEAD = re.compile(
+    r"( ·)? ((\w+ (cross )?)?heads? \d+(–\d+)?|\w*\d( cross )?H\d+)$"
+)  # the end of a title
 
 MINUS_INFINITY = "−∞"
 

@@ -8,15 +8,21 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.views.facts import changed_by_mistake, multiplied
 from attnviz.views.grids.axes import AXES_NOTE, NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene, count_of
-from attnviz.wording.words import listed
+from attnviz.wording.numbers import exact_text
+from attnviz.wording.words import counted, listed
 
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
+SHARES = (
+    "Each row of scores becomes shares: exp of each over the sum of all in the row. A row sums to "
+    "1."
+)
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
@@ -26,7 +32,10 @@ def scores(here: Scene) -> Iterator[Section]:
     if here.asked.key is not None:
         yield from pair.score(here, here.asked.key)
         return
-    compared = here.trace.variant.compared and layer.queries is not None
+    compared = here.trace.variant.compared and multiplied(layer)
+    if layer.w_score is not None:
+        yield _additive_scores(here, layer.w_score)
+        return
     shapes = f"scores {here.size_of_weights}"
     if compared and layer.queries is not None and layer.keys is not None:
         keys = layer.keys.transpose(-2, -1)
@@ -44,10 +53,29 @@ def scores(here: Scene) -> Iterator[Section]:
     )
 
 
+def _additive_scores(here: Scene, w_score: Tensor) -> Section:
+    layer = here.layer
+    assert layer.queries is not None
+    assert layer.keys is not None
+    made_of = f"queries {here.size(layer.queries)} + keys {here.size(layer.keys)}"
+    return Section(
+        number="5",
+        name="scores",
+        title="scores",
+        about="Each query is added to each key, and tanh keeps every number between -1 and 1. "
+        "Weighed by w_score they are added up: the larger the score, the better the two match.",
+        shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
+        formula="score = w_score · tanh(query + key)",
+        tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
+        grids=here.scores("scores", "scores", AXES_NOTE),
+        sums=sums.additive_scores(here, layer),
+    )
+
+
 def _about_scores(here: Scene) -> str:
     if not here.trace.variant.compared:
         return "Nothing is compared: every score is 0."
-    if here.layer.queries is None:
+    if not multiplied(here.layer):
         return "The scores are given: how well each query matches each key."
     return (
         "Each query is multiplied with each key, number by number, and the products are added: "
@@ -76,22 +104,45 @@ def _about_scaling(here: Scene) -> str:
     hot = variant.temperature != 1
     if not variant.scaled:
         if hot:
-            return f"Scores are divided by the temperature, here {variant.temperature:g}."
+            return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
         return "Scores stay as they are: nothing scales them."
-    about = (
-        f"Scores are divided by √d_k, here √{here.layer.head_dim}: sums of more products are "
-        "larger, and the softmax would give nearly everything to the largest."
-    )
-    also = f" The temperature divides them, too, here by {variant.temperature:g}."
+    about = f"Scores are divided by √d_k, here √{here.layer.head_dim}"
+    if here.layer.head_dim == 1:
+        about += ", which is 1 and changes nothing."
+    else:
+        about += (
+            ": a sum of more products tends to be larger, and of large scores the softmax gives "
+            "nearly everything to the largest."
+        )
+    also = f" The temperature divides them, too, here by {exact_text(variant.temperature)}."
     return about + also if hot else about
 
 
 def _scaling_in_tex(here: Scene) -> str:
     variant = here.trace.variant
     below = [rf"\sqrt{{{here.layer.head_dim}}}"] if variant.scaled else []
-    below += [f"{variant.temperature:g}"] if variant.temperature != 1 else []
+    below += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(below)
     return rf"\frac{{S}}{{{divisor}}}" if below else ""
+
+
+def soft_cap(here: Scene) -> Iterator[Section]:
+    """Scores bent so that none goes beyond a cap."""
+    cap = here.trace.variant.soft_cap
+    if cap is None or here.layer.attended.capped_scores is None:
+        return
+    yield Section(
+        number="6a",
+        name="soft-cap",
+        title="soft cap",
+        about=f"No score may go beyond {exact_text(cap)}, above 0 or below: the larger a score, "
+        "the more it is bent.",
+        shapes=f"scores {here.size_of_weights}",
+        formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
+        tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
+        grids=here.scores("capped scores", "capped scores"),
+        sums=sums.soft_cap(here, here.layer),
+    )
 
 
 def alibi(here: Scene) -> Iterator[Section]:
@@ -102,14 +153,21 @@ def alibi(here: Scene) -> Iterator[Section]:
         number="6b",
         name="alibi",
         title="ALiBi",
-        about="From each score something is taken for every token that lies between the two: what "
-        "is far away counts less, in each head by another slope.",
+        about=_about_alibi(here.layer.heads),
         shapes=f"scores {here.size_of_weights}",
-        formula="biased = scaled - slope · distance",
+        formula=f"biased = {here.stage_before('biased scores').split()[0]} - slope · distance",
         tex=r"S_{ij} - m\,|i - j|",
         grids=here.scores("biased scores", "biased scores"),
         sums=sums.alibi(here, here.layer),
     )
+
+
+def _about_alibi(heads: int) -> str:
+    about = (
+        "From each score its distance is taken, times a slope: nothing where a token reads itself, "
+        "one slope from a neighbour's, two from the next. What is far away counts less"
+    )
+    return f"{about}, in each head by another slope." if heads > 1 else f"{about}."
 
 
 def additive_mask(here: Scene) -> Iterator[Section]:
@@ -133,7 +191,7 @@ def additive_mask(here: Scene) -> Iterator[Section]:
 
 def mask(here: Scene) -> Iterator[Section]:
     """What is hidden from whom."""
-    layer, hides = here.layer, here.hides
+    layer = here.layer
     if layer.mistake and not MISTAKES[layer.mistake].masked:
         yield _not_masked(here)
         return
@@ -142,11 +200,11 @@ def mask(here: Scene) -> Iterator[Section]:
         number="7",
         name="mask",
         title="mask",
-        about=_about_mask(here, hides),
+        about=_about_mask(here),
         shapes=f"visible {here.size(layer.visible)}",
-        formula="what is hidden becomes −∞, for exp(−∞) = 0" if hides else "",
-        tex=hidden if hides else "",
-        grids=here.scores("masked scores", "masked scores") if hides else (),
+        formula="what is hidden becomes −∞, for exp(−∞) = 0" if here.hides else "",
+        tex=hidden if here.hides else "",
+        grids=here.scores("masked scores", "masked scores") if here.hides else (),
         sums=sums.mask(here, layer),
     )
 
@@ -157,23 +215,32 @@ def _not_masked(here: Scene) -> Section:
         number="7",
         name="mask",
         title="mask",
-        about=f"✗ A mistake: {MISTAKES[here.layer.mistake].about}.",
+        about=_about_mistake(here),
         shapes=f"visible {here.size(here.layer.visible)}",
         grids=here.scores("✗ masked scores", "exponents"),
     )
 
 
-def _about_mask(here: Scene, hides: bool) -> str:
+def _about_mistake(here: Scene) -> str:
+    """What is done wrong, and whether it can be seen here."""
+    about = f"✗ A mistake: {MISTAKES[here.layer.mistake].about}."
+    return about if changed_by_mistake(here.layer) else f"{about} Here no weight is changed by it."
+
+
+def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     about = []
     if "visible" in given:
         about.append("What each token may read is given.")
-    elif not hides:
-        return "Every token may read every other: nothing is hidden."
+    elif not here.hides:
+        return f"{_nothing_hidden(here)}: nothing is hidden."
     elif variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
-    if variant.window and "visible" not in given:
-        about.append(f"A token reads only what is less than {variant.window} places away.")
+    if "visible" not in given and variant.window == 1 and here.keys is here.trace.tokens:
+        about.append("A token reads only itself.")
+    elif "visible" not in given and variant.window:
+        places = counted(variant.window, "place")
+        about.append(f"A token reads only what is less than {places} away.")
     if "hidden" in given:
         about.append("What a given mask hides is hidden.")
     if here.layer.visible.ndim == 3:
@@ -195,19 +262,20 @@ def _in_heads(here: Scene, row: int) -> str:
     return f" in {listed([f'head {head}' for head in heads])}"
 
 
+def _nothing_hidden(here: Scene) -> str:
+    if here.keys is not here.trace.tokens:
+        return "Every query may read every key"
+    return "Every token may read every other" if len(here.keys) > 1 else "The token reads itself"
+
+
 def softmax(here: Scene) -> Iterator[Section]:
     """Scores become shares."""
     mistake = MISTAKES.get(here.layer.mistake)
-    about = (
-        "Each row of scores becomes shares: exp of each over the sum of all in the row. "
-        "A row sums to 1."
-    )
-    about = " ".join([about, *_about_blind(here, "has nothing to share out: its row is 0.")])
     yield Section(
         number="8",
         name="softmax",
         title="softmax",
-        about=f"✗ A mistake: {mistake.about}." if mistake else about,
+        about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
         formula="" if mistake else "weight = exp(score) / sum of exp(scores in its row)",
         tex="" if mistake else r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
@@ -216,16 +284,19 @@ def softmax(here: Scene) -> Iterator[Section]:
     )
 
 
+def _about_shares(here: Scene) -> str:
+    return " ".join([SHARES, *_about_blind(here, "has nothing to share out: its row is 0.")])
+
+
 def mixing(here: Scene) -> Iterator[Section]:
     """What takes the place of the weights: what dropout leaves, or weights by hand."""
-    mixed_by, share = here.layer.attended.mixed_by, here.trace.variant.dropout
+    mixed_by = here.layer.attended.mixed_by
     if mixed_by == "dropout":
         yield Section(
             number="8b",
             name="dropout",
             title="dropout",
-            about="In training some weights are zeroed, so that no token is relied on; the others "
-            f"are divided by 1 - {share:g}, so that the sums stay about the same.",
+            about=_about_dropout(here),
             shapes=f"weights {here.size_of_weights}",
             grids=here.weights("mixing", "dropout"),
             sums=sums.dropout(here, here.layer),
@@ -241,10 +312,21 @@ def mixing(here: Scene) -> Iterator[Section]:
         )
 
 
+def _about_dropout(here: Scene) -> str:
+    share = here.trace.variant.dropout
+    if "kept" in here.layer.given:
+        rest = f", and divided by 1 - {exact_text(share)}" if share else ""
+        return f"What dropout leaves is given: each weight is multiplied with it{rest}."
+    return (
+        "In training some weights are zeroed by chance, so that no token is relied on; the others "
+        f"are divided by 1 - {exact_text(share)}, so that on average the sums stay the same."
+    )
+
+
 def weighted(here: Scene) -> Iterator[Section]:
     """For one query, since there is a table for each: the one followed, or the last."""
     name, asked = here.query_name, here.asked.query is not None
-    other = "" if asked else " (--query follows another)"
+    other = "" if asked or len(here.trace.tokens) == 1 else " (--query follows another)"
     keys = token_axis("key", here.keys)
     values = here.size(here.layer.values)
     yield Section(
@@ -301,7 +383,10 @@ def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS:
         return ()
     weights = here.weights("mixing", here.layer.attended.mixed_by)
-    return (*weights, *here.heads("values", here.layer.values, token_axis("key", here.keys)))
+    return (
+        *weights,
+        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+    )
 
 
 def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int) -> Stages:

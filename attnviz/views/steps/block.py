@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from attnviz.attention.block import Block, Residual
+from torch import Tensor
+
+from attnviz.attention.block import Block, Norm, Residual
 from attnviz.attention.choices import Activation, Place
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
+from attnviz.views.facts import learned, normalised
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, sums, vectors
@@ -31,6 +34,7 @@ CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.vectors,
     attention.scores,
     attention.scaling,
+    attention.soft_cap,
     attention.softmax,
     attention.mixing,
     attention.weighted,
@@ -95,10 +99,10 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
     """x + f(x), and LayerNorm of it where that comes after."""
     rows, post = token_axis("token", here.trace.tokens), block.place == "post"
     grids = [here.grid("sum", residual.added, rows, followed=True)]
-    about = f"What {of} made is added to what went in, so that nothing is lost on the way."
-    if post:
+    about = f"What {of} made is added to what went in: it has to make only what is to change."
+    if residual.norm is not None and post:
         grids.append(here.grid("normed", residual.outputs, rows, followed=True))
-        about += " LayerNorm moves each vector to a mean of 0 and stretches it to a variance of 1."
+        about += f" {_about_norm(residual.outputs, residual.norm)}"
     inputs, made = here.size(residual.inputs), here.size(residual.sublayer_outputs)
     return Section(
         number="",
@@ -116,20 +120,30 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
 
 def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
     """LayerNorm of what a sub-layer reads, in a pre-norm block."""
-    rows = token_axis("token", here.trace.tokens)
+    assert residual.norm is not None
+    rows, own = token_axis("token", here.trace.tokens), learned(residual.norm)
+    tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}"
     return Section(
         number=number,
         name=name,
         title="LayerNorm",
-        about="Each vector is moved to a mean of 0 and stretched to a variance of 1, so that what "
-        "is read next is neither small nor large.",
+        about=_about_norm(residual.sublayer_inputs, residual.norm),
         shapes=f"normed {here.size(residual.sublayer_inputs)}",
-        formula="normed = (x - mean) / √(variance + 1e-05)",
-        tex=r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}",
+        formula=f"normed = (x - mean) / √(variance + 1e-05){' · gain + shift' if own else ''}",
+        tex=tex + (r" \, \gamma + \beta" if own else ""),
         grids=(here.grid("normed", residual.sublayer_inputs, rows, followed=True),),
-        sums=sums.normed(here, residual.inputs, residual.sublayer_inputs),
+        sums=sums.normed(here, residual),
         remarks=(_gain_and_shift(residual),),
     )
+
+
+def _about_norm(made: Tensor, norm: Norm) -> str:
+    """What LayerNorm does, and what it comes to where every vector has numbers that differ."""
+    about = "LayerNorm takes from each vector its mean, and divides it by the root of its variance"
+    if normalised(made, norm):
+        about = "LayerNorm moves each vector to a mean of 0 and stretches it to a variance of 1"
+    own = "; then each number is multiplied with a gain, and a shift is added" * learned(norm)
+    return f"{about}{own}."
 
 
 def _gain_and_shift(residual: Residual) -> str:
@@ -142,13 +156,13 @@ def _feed_forward(here: Scene, block: Block) -> Section:
     fed = block.feed_forward
     function = activation.replace("-", "_")  # or it would read as a difference
     sizes = [here.size(each) for each in (fed.sublayer_inputs, block.hidden, fed.sublayer_outputs)]
+    widths = fed.sublayer_inputs.shape[1], block.hidden.shape[1]
     return Section(
         number="",
         name="feed-forward",
         title="feed-forward",
-        about=f"Each token by itself: a matrix widens its vector to {block.hidden.shape[1]}, "
-        f"{activation} is applied ({ACTIVATIONS[activation]}), and a second matrix brings it back."
-        + _given(here),
+        about=f"Each token by itself: a matrix {_widens(*widths)}, {activation} is applied "
+        f"({ACTIVATIONS[activation]}), and a second matrix brings it back." + _given(here),
         shapes="read {} → hidden {} → made {}".format(*sizes),
         formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
@@ -169,6 +183,16 @@ def _given(here: Scene) -> str:
         return " Both are given."
     drawn = [name for name in both if name not in given]
     return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
+
+
+def _widens(width: int, hidden: int) -> str:
+    """
+    >>> _widens(8, 32), _widens(8, 1), _widens(8, 8)
+    ('widens its vector to 32', 'narrows its vector to 1', 'makes another vector of it, as wide')
+    """
+    if width == hidden:
+        return "makes another vector of it, as wide"
+    return f"{'widens' if hidden > width else 'narrows'} its vector to {hidden}"
 
 
 def _all_to_learn(here: Scene, block: Block) -> str:

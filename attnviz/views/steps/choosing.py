@@ -24,10 +24,11 @@ OF_ATTENTION = (  # whatever the variant is
     "context",
 )
 NEEDS = {  # what a step that is not there would need
-    "rotary": "--positions rotary",
+    "rotary": "--positions rotary, and queries and keys",
+    "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
     "additive-mask": "a 'mask' in a file of --given",
-    "dropout": "--dropout 0.1",
+    "dropout": "--dropout 0.1, and weights of a softmax",
     "norm": "--layers 1 --norm pre",
     "feed-forward": "--layers 1",
     "add-attention": "--layers 1",

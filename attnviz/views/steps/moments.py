@@ -12,6 +12,7 @@ import numpy as np
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.traces.weights import array
+from attnviz.views.facts import multiplied
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
@@ -32,13 +33,17 @@ def moments_of(section: Section, here: Scene) -> tuple[Section, ...]:
 def _scores(section: Section, here: Scene) -> Iterator[Section]:
     """One key after the other beside the query."""
     layer = here.layer
-    if layer.queries is None or layer.keys is None or not here.trace.variant.compared:
+    compared = multiplied(layer) or layer.w_score is not None
+    if layer.queries is None or layer.keys is None or not compared:
+        return
+    if not here.trace.variant.compared:
         return
     queries = token_axis("query", here.trace.tokens)
     (query,) = here.heads("query", layer.queries, queries, followed=True)
     (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys))
     (row,) = here.scores("scores", "scores")
-    lines = sums.scores(here, layer)
+    write = sums.scores if layer.w_score is None else sums.additive_scores
+    lines = write(here, layer)
     for place, (done, line) in enumerate(
         zip(_reveals(here, here.written_keys), lines, strict=True)
     ):
@@ -52,7 +57,7 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     """One weight after the other, below the scores that they are made of."""
     if here.layer.mistake:
         return
-    name = "masked scores" if here.hides else "scaled scores"
+    name = "masked scores" if here.hides else here.stage_before("masked scores")
     (scores,) = here.scores(name, "masked scores")
     (row,) = here.weights("weights", "softmax")
     lines = sums.softmax(here, here.layer)
@@ -90,7 +95,7 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
         left = f"context({here.query_name}), number {place + 1}"
         seen = columns[here.read_keys, place].tolist()
         line = total(left, seen, place, ends, here.style)
-        about = f"added up, they are what it has read{_which(here)}"
+        about = f"added up, they are what it has read{_which(here, of_keys=False)}"
         yield _moment(section, about, (products, _columns(result, done)), line)
     yield from _joined(section, here)
 
@@ -103,21 +108,22 @@ def _joined(section: Section, here: Scene) -> Iterator[Section]:
     axis = token_axis("query (reads)", here.trace.tokens)
     joined = join_heads(layer.attended.contexts)
     grids = (
-        here.grid("joined heads", joined, axis, followed=True),
+        here.grid("joined heads" if layer.heads > 1 else "context", joined, axis, followed=True),
         here.matrix("w_out", layer.projections.w_out),
         here.grid("output", layer.context, axis, followed=True),
     )
-    about = f"the heads side by side, mixed by the last matrix, for {here.query_name}"
+    vector = "the heads side by side" if layer.heads > 1 else "the context vector"
+    about = f"{vector}, mixed by the last matrix, for {here.query_name}"
     yield _moment(section, about, grids, sums.context(here, layer)[-1])
 
 
-def _which(here: Scene) -> str:
+def _which(here: Scene, *, of_keys: bool = True) -> str:
     """Which head is followed of several, and which keys of very many."""
     heads, keys, written = here.layer.heads, len(here.keys), len(here.written_keys)
     parts = []
     if heads > 1:
         parts.append(f"head {here.shown_heads[0]} of {heads}")
-    if written < keys:
+    if of_keys and written < keys:
         parts.append(f"the {written} of {keys:,} keys that weigh most")
     return f" ({', '.join(parts)})" if parts else ""
 

@@ -11,6 +11,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.facts import multiplied
 from attnviz.views.grids.axes import dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.plane import Arrow, Plane, cosine_of, length_of
@@ -37,9 +38,15 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
             f"'{trace.variant.name}' attention compares no query with a key, and --key names one",
             "try --variant scaled, or leave --key out",
         )
-    if layer.queries is None or layer.keys is None:
+    if layer.w_score is not None:
         raise AttnvizError(
-            "the scores are given: there are no vectors of queries and keys to draw",
+            "additive scores are no products of a query and a key, whose lengths and angle --key "
+            "shows",
+            "leave --key out; attnviz steps TEXT --query TOKEN --step scores writes them out",
+        )
+    if not multiplied(layer):
+        raise AttnvizError(
+            "the scores are given: they are no products of queries and keys that could be drawn",
             "leave --key out",
         )
 
@@ -67,9 +74,10 @@ def score(here: Scene, key: int) -> Iterator[Section]:
 
 def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:
     layer = here.layer
+    keys = layer.keys_of_heads
     assert layer.queries is not None
-    assert layer.keys is not None
-    return layer.queries[head, here.followed].tolist(), layer.keys[head, key].tolist()
+    assert keys is not None
+    return layer.queries[head, here.followed].tolist(), keys[head, key].tolist()
 
 
 def _names(here: Scene, key: int, head: str = "") -> tuple[str, str]:
@@ -104,8 +112,7 @@ def _degrees(cosine: float | None, style: Style) -> str:
 def _about(here: Scene, key: int, planes: tuple[Plane, ...]) -> str:
     """What is drawn; and of one head alone what its angle says."""
     about = (
-        "A query and a key, drawn in the one plane that holds both, with their true lengths and "
-        "angle."
+        "A query and a key, drawn in a plane that holds both, with their true lengths and angle."
     )
     return f"{about} {_about_angle(planes[0])}" if len(planes) == 1 else about
 
@@ -119,7 +126,10 @@ def _about_angle(plane: Plane) -> str:
         opposite = "They point opposite ways: the score is minus the product of their lengths."
         return same if cosine > 0 else opposite
     if abs(cosine) < NEARLY_UPRIGHT:
-        return "They stand nearly at right angles: the score is small beside their lengths."
+        return (
+            "They stand nearly at right angles: the score is small beside the product of their "
+            "lengths."
+        )
     side, sign = ("less", "above") if cosine > 0 else ("more", "below")
     return f"They are {side} than 90° apart, and the score is {sign} 0."
 

@@ -83,6 +83,19 @@ class Scene:
         many = len(self.shown_heads) > HEADS and not self.asked.full
         return self.shown_heads[:1] if many else self.shown_heads
 
+    def stage_before(self, stage: Stage) -> Stage:
+        """The last of the stages before it that are there, from scaled scores on."""
+        attended = self.layer.attended
+        there: dict[Stage, bool] = {
+            "scaled scores": True,
+            "capped scores": attended.capped_scores is not None,
+            "biased scores": attended.bias is not None,
+            "scores with mask": attended.mask is not None,
+            "masked scores": True,
+        }
+        stages = list(there)
+        return [each for each in stages[: stages.index(stage)] if there[each]][-1]
+
     def row(self, stage: Stage, head: int) -> list[float]:
         """The numbers of the followed query at one stage on the way to its weights."""
         numbers: list[float] = (
@@ -94,7 +107,7 @@ class Scene:
     def weighted(self) -> Float[Tensor, "head key width"]:
         """What each key hands to the followed query."""
         rows = [torch.tensor(self.row("mixing", head)) for head in range(self.layer.heads)]
-        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values)
+        return weighted(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
@@ -141,12 +154,14 @@ class Scene:
         rows = {row for head in self.shown_heads for row in self.layer.blind_rows(head)}
         return sorted(rows)
 
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self, *, by_key: bool) -> tuple[str, ...]:
         """What is not written out, if something is not."""
         keys, heads = len(self.keys), len(self.shown_heads)
         found = []
-        if len(self.written_keys) < keys and self.asked.key is None:
-            found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most")
+        if by_key and len(self.written_keys) < keys and self.asked.key is None:
+            several = len(self.written_heads) > 1
+            head = f" in head {self.written_heads[0]}" if several else ""
+            found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most{head}")
         if len(self.written_heads) < heads:
             found.append(f"written out: head 0 of {heads} (--head follows another)")
         return (*found, "--full writes out all") if found else ()
@@ -164,9 +179,25 @@ class Scene:
         """What names of numbers carry where there are several heads: ` H1`."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
+    def of_group(self, heads: range) -> str:
+        """The same of what some heads share: ` H0–1`."""
+        return self.of_head(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
+
     def titled(self, name: str, head: int) -> str:
         """What a table of one head is called, where there are several: `scores · head 1`."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
+
+    def groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
+        """Which of so many groups these heads belong to, and all heads of each of them."""
+        size = self.layer.heads // count
+        places = dict.fromkeys(head // size for head in heads)
+        return {place: range(place * size, (place + 1) * size) for place in places}
+
+    def titled_group(self, name: str, heads: range) -> str:
+        """What a table is called that some heads share: `keys · heads 0–1`."""
+        if len(heads) == 1:
+            return self.titled(name, heads[0])
+        return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size(self, tensor: Tensor) -> str:
         """The shape of a matrix, or of as many as there are heads."""
@@ -196,8 +227,8 @@ class Scene:
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(self.titled(name, head), vectors[head], rows, followed=followed)
-            for head in self.shown_heads
+            self.grid(self.titled_group(name, heads), vectors[place], rows, followed=followed)
+            for place, heads in self.groups(len(vectors), self.shown_heads).items()
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
         return tuple(scaled if scale else drawn)

@@ -10,15 +10,17 @@ import numpy as np
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
-from attnviz.attention.block import EPSILON, Block, Residual
+from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Layer
-from attnviz.traces.weights import Stage, mask_of
+from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
+from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
+from attnviz.wording.numbers import exact_text
 from attnviz.wording.sums import Sum
 
 Sums = tuple[Sum, ...]
@@ -69,11 +71,12 @@ def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum
         if matrix is None or plural not in found:
             continue
         token, vector, place = _source(here, layer, name)
-        for head in here.written_heads:
-            result = found[plural][head, place].tolist()
-            columns = slice(head * len(result), (head + 1) * len(result))
+        groups = here.groups(len(found[plural]), here.written_heads)
+        for group, heads in groups.items():
+            result = found[plural][group, place].tolist()
+            columns = slice(group * len(result), (group + 1) * len(result))
             yield sums.mixture(
-                f"{name}{here.of_head(head)}({token})",
+                f"{name}{here.of_group(heads)}({token})",
                 vector.tolist(),
                 Rows(matrix[:, columns]),
                 result,
@@ -87,16 +90,25 @@ def _source(here: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
     row, asked = here.followed, here.asked.key
     if name == "query" or (layer.key_inputs is None and asked is None):
         return here.query_name, layer.inputs[row], row
-    weights = here.row("mixing", here.written_heads[0])
-    place = weights.index(max(weights)) if asked is None else asked
+    place = _key(here)
     read = layer.inputs if layer.key_inputs is None else layer.key_inputs
     return here.name(here.keys, place), read[place], place
+
+
+def _key(here: Scene) -> int:
+    """The key that is asked for; the followed token's own, or of others the one read most."""
+    if here.asked.key is not None:
+        return here.asked.key
+    if here.keys is here.trace.tokens:
+        return here.followed
+    weights = here.row("mixing", here.written_heads[0])
+    return weights.index(max(weights))
 
 
 @_followed
 def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.before_rotary is not None
-    key = here.followed if here.asked.key is None else here.asked.key
+    key = _key(here)
     kinds = (
         ("query", here.followed, layer.before_rotary.queries, layer.queries),
         ("key", key, layer.before_rotary.keys, layer.keys),
@@ -106,15 +118,15 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
         width, settings = layer.head_dim, here.trace.origin.settings
         angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
-        for head in here.written_heads:
+        for group, heads in here.groups(len(before), here.written_heads).items():
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
                 halves = here.trace.positions == "rotary-halves"
                 cells = positions.pair_places(pair, width, halves=halves)
                 yield sums.turned(
-                    f"{name}{here.of_head(head)}({token}), pair {pair + 1}",
-                    before[head, row, cells].tolist(),
+                    f"{name}{here.of_group(heads)}({token}), pair {pair + 1}",
+                    before[group, row, cells].tolist(),
                     angle,
-                    after[head, row, cells].tolist(),
+                    after[group, row, cells].tolist(),
                     here.style,
                 )
 
@@ -122,26 +134,41 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def scores(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.queries is not None
-    assert layer.keys is not None
-    row = here.followed
+    keys, row = layer.keys_of_heads, here.followed
+    assert keys is not None
     for head, key, left in _cells(here, "score", here.written_keys):
-        query, other = layer.queries[head, row].tolist(), layer.keys[head, key].tolist()
+        query, other = layer.queries[head, row].tolist(), keys[head, key].tolist()
         results = here.row("scores", head)
         ends = here.style.of(*results)
         yield sums.dot(left, query, other, results[key], here.style, ends)
+
+
+@_followed
+def additive_scores(here: Scene, layer: Layer) -> Iterator[Sum]:
+    queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
+    assert queries is not None
+    assert keys is not None
+    assert w_score is not None
+    weights = w_score.view(layer.heads, -1)
+    for head, key, left in _cells(here, "score", here.written_keys):
+        query, other = queries[head, here.followed].tolist(), keys[head, key].tolist()
+        results = here.row("scores", head)
+        ends = here.style.of(*results)
+        by = weights[head].tolist()
+        yield sums.additive(left, by, (query, other), results[key], here.style, ends)
 
 
 def divisors(here: Scene, layer: Layer) -> list[str]:
     """What scores are divided by, as it is written."""
     variant = here.trace.variant
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *([f"{variant.temperature:g}"] if variant.temperature != 1 else [])]
+    return [*root, *([exact_text(variant.temperature)] if variant.temperature != 1 else [])]
 
 
 @_followed
 def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
     variant = here.trace.variant
-    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * float(f"{variant.temperature:g}")
+    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * variant.temperature
     for head, key, left in _cells(here, "scaled", here.written_keys):
         values, results = here.row("scores", head), here.row("scaled scores", head)
         below = divisors(here, layer)
@@ -149,10 +176,20 @@ def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 @_followed
+def soft_cap(here: Scene, layer: Layer) -> Iterator[Sum]:
+    cap = here.trace.variant.soft_cap
+    assert cap is not None
+    for head, key, left in _cells(here, "capped", here.written_keys):
+        values, results = here.row("scaled scores", head), here.row("capped scores", head)
+        yield sums.capped(left, values, key, cap, results, here.style)
+
+
+@_followed
 def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
     row, slopes = here.followed, positions.slopes(layer.heads)
+    stage = here.stage_before("biased scores")
     for head, key, left in _cells(here, "biased", here.written_keys):
-        values, results = here.row("scaled scores", head), here.row("biased scores", head)
+        values, results = here.row(stage, head), here.row("biased scores", head)
         factors = slopes[head], abs(row - key)
         yield sums.less(left, values, key, factors, results, here.style)
 
@@ -160,7 +197,7 @@ def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def additive_mask(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.attended.mask is not None
-    stage: Stage = "scaled scores" if layer.attended.bias is None else "biased scores"
+    stage = here.stage_before("scores with mask")
     for head, key, left in _cells(here, "with mask", here.written_keys):
         values, results = here.row(stage, head), here.row("scores with mask", head)
         added = mask_of(head, layer.attended.mask)[here.followed].tolist()
@@ -208,18 +245,18 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
 
 @_followed
 def dropout(here: Scene, layer: Layer) -> Iterator[Sum]:
-    kept = 1 / (1 - here.trace.variant.dropout)
+    kept, given = 1 / (1 - here.trace.variant.dropout), "kept" in layer.given
     for head, key, left in _cells(here, "kept", here.visible_keys):
         weight, result = here.row("weights", head)[key], here.row("mixing", head)[key]
-        factor = kept if result else 0.0
-        yield sums.product(left, weight, factor, result, here.style)
+        own = result / weight if given and weight else kept
+        yield sums.product(left, weight, own if result else 0.0, result, here.style)
 
 
 @_followed
 def weighted(here: Scene, layer: Layer) -> Iterator[Sum]:
     for head, key, left in _cells(here, "weighted", here.visible_keys):
         weight = here.row("mixing", head)[key]
-        value, result = layer.values[head, key].tolist(), here.weighted[head, key].tolist()
+        value, result = layer.values_of_heads[head, key].tolist(), here.weighted[head, key].tolist()
         yield sums.scaled_vector(left, weight, value, result, here.style)
 
 
@@ -229,7 +266,10 @@ def context(here: Scene, layer: Layer) -> Iterator[Sum]:
     seen = here.read_keys
     for head in here.written_heads:
         row_of_weights = here.row("mixing", head)
-        weights, values = [row_of_weights[key] for key in seen], Rows(layer.values[head, seen])
+        weights, values = (
+            [row_of_weights[key] for key in seen],
+            Rows(layer.values_of_heads[head, seen]),
+        )
         left = f"context{here.of_head(head)}({here.query_name})"
         result = layer.attended.contexts[head, row].tolist()
         if seen:
@@ -251,24 +291,27 @@ def added(here: Scene, residual: Residual) -> Iterator[Sum]:
     both = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left = f"sum({here.query_name})"
     yield sums.vectors_added(left, both, residual.added[row].tolist(), here.style)
-    if residual.outputs is not residual.added:
-        yield from _normed(here, residual.added, residual.outputs)
+    post = here.layer.block is not None and here.layer.block.place == "post"
+    if residual.norm is not None and post:
+        yield from _normed(here, residual.added, residual.outputs, residual.norm)
 
 
 @_followed
-def normed(here: Scene, before: Tensor, after: Tensor) -> Iterator[Sum]:
-    yield from _normed(here, before, after)
+def normed(here: Scene, residual: Residual) -> Iterator[Sum]:
+    assert residual.norm is not None
+    yield from _normed(here, residual.inputs, residual.sublayer_inputs, residual.norm)
 
 
-def _normed(here: Scene, before: Tensor, after: Tensor) -> Iterator[Sum]:
-    """Learned gain and shift are 1 and 0 here, and are not written."""
+def _normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
+    """Mean and variance, and what is made with them; a gain of 1 and a shift of 0 not written."""
     vector, name, style = before[here.followed], here.query_name, here.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[here.followed].tolist()
     yield sums.mean(f"mean({name})", numbers, mean, style)
     yield sums.variance(f"variance({name})", numbers, mean, variance, style)
-    spread = EPSILON
-    yield sums.normed(f"normed({name})", numbers, mean, variance, spread, result, style)
+    own = (norm.gain.tolist(), norm.shift.tolist()) if learned(norm) else None
+    spread = (variance, EPSILON)
+    yield sums.normed(f"normed({name})", numbers, mean, spread, result, style, own)
 
 
 @_followed

@@ -8,15 +8,18 @@ from torch import Tensor
 
 from attnviz.traces import parts
 from attnviz.traces.settings import ADDED
-from attnviz.traces.trace import GIVEN, Projections
+from attnviz.traces.trace import GIVEN, Layer, Projections
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.wording.words import in_brackets
+from attnviz.wording.sums import TERMS
+from attnviz.wording.words import counted, in_brackets, listed
 
+NORMED = "normed"  # in place of X in a pre-norm block
+TEX = {NORMED: r"\hat X"}
 MAKES = {
     "w_query": "a query (what it asks for)",
     "w_key": "a key (what it is found by)",
@@ -26,9 +29,9 @@ MAKES = {
 
 def tokens(here: Scene) -> Iterator[Section]:
     """What the text is cut into."""
-    about = "The text is cut into tokens, each with an id: attention reads tokens, not letters."
+    about = "The text is cut into tokens, each with an id: nothing else of it is read."
     if here.trace.tokenizer == GIVEN:
-        about = "There is no text to cut: the tokens are given, or numbered, and so are their ids."
+        about = "There is no text to cut: tokens are given, or numbered; the same word has one id."
     yield Section(
         number="1",
         name="tokens",
@@ -44,7 +47,7 @@ def inputs(here: Scene) -> Iterator[Section]:
     layer = here.layer
     if layer.layer:
         yield _from_below(here)
-    elif not layer.from_inputs:
+    elif not layer.from_inputs and layer.block is None:
         yield Section(
             number="2",
             name="embeddings",
@@ -79,11 +82,12 @@ def _embeddings(here: Scene) -> Section:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
         grids += [here.grid("positions", added, rows), here.grid("inputs", entering, rows)]
         which = "given vector" if given else "vector"
-        about += f" A {which} for its position is added, or the order of the words would be lost."
-    if here.layer.key_inputs is not None:
+        about += f" A {which} for its position is added, so that it is another at each position."
+    others = _of_other_tokens(here)
+    if here.layer.key_inputs is not None and others:
         other = token_axis("token", trace.keys)
         grids.append(here.grid("vectors of the keys", here.layer.key_inputs, other))
-        about += " Keys and values are made of other tokens, which have vectors, too."
+        about += f" {others} are made of other tokens, which have vectors, too: Y."
     return Section(
         number="2",
         name="embeddings",
@@ -96,6 +100,14 @@ def _embeddings(here: Scene) -> Section:
         sums=sums.inputs(here) if placed else (),
         remarks=_table_of_embeddings(here),
     )
+
+
+def _of_other_tokens(here: Scene) -> str:
+    """What is made of the tokens that are read, where they are others; nothing, if all is given."""
+    given = here.layer.given
+    found = [] if {"keys", "scores"} & given else ["keys"]
+    found += [] if "values" in given else ["values"]
+    return " and ".join(found).capitalize()
 
 
 def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
@@ -113,11 +125,14 @@ def projections(here: Scene) -> Iterator[Section]:
         yield Section(number="3", name="projections", title="projections", about=_no_matrices(here))
         return
     makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
+    about = f"What a vector is multiplied with to become {makes}. " if makes else ""
+    if "w_score" in made_by:
+        about += "w_score weighs what a query and a key come to together. "
     yield Section(
         number="3",
         name="projections",
         title="projections",
-        about=f"What a vector is multiplied with to become {makes}. {_origin(here, made_by)}",
+        about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
         grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
         remarks=(count_of(made_by),),
@@ -131,12 +146,14 @@ def matrices_of(here: Scene) -> dict[str, Tensor]:
 
 
 def _no_matrices(here: Scene) -> str:
-    variant = here.trace.variant
-    if variant.projected:
+    variant, given = here.trace.variant, here.layer.given
+    compared = variant.compared and not {"queries", "keys", "scores"} & given
+    done = (*(["compared"] if compared else []), *([] if "values" in given else ["mixed"]))
+    if variant.projected or not done:
         return "There are none to use: queries, keys and values, or the scores, are given."
-    compared = "compared, and mixed" if variant.compared else "mixed"
     return (
-        f"There are none: in '{variant.name}' attention the embeddings themselves are {compared}."
+        f"There are none: in '{variant.name}' attention the vectors themselves are "
+        f"{', and '.join(done)}."
     )
 
 
@@ -158,13 +175,12 @@ def vectors(here: Scene) -> Iterator[Section]:
     found = {name: each for name, each in kinds.items() if each is not None}
     found |= {"values": layer.values}
     formula, tex = _made_of(here, [*found])
-    heads = f" Neighbouring columns go to each of {layer.heads} heads." if layer.heads > 1 else ""
     grids = {name: _of_each_head(here, name, each) for name, each in found.items()}
     yield Section(
         number="4",
         name="queries",
         title=", ".join(found),
-        about=_about_vectors([*found]) + heads,
+        about=_about_vectors([*found]) + _parted_columns(layer, [*found]) + _about_groups(layer),
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in found.items()),
         formula=formula,
         tex=tex,
@@ -172,6 +188,26 @@ def vectors(here: Scene) -> Iterator[Section]:
         sums=sums.vectors(here, layer, found),
         stages=_split(here, [len(each) for each in grids.values()]),
     )
+
+
+def _about_groups(layer: Layer) -> str:
+    """Which heads share keys and values, where any do."""
+    several = layer.heads // layer.kv_heads
+    if several == 1:
+        return ""
+    which = f"All {several}" if layer.kv_heads == 1 else f"Every {several} neighbouring"
+    verb = "is" if layer.kv_heads == 1 else "are"
+    count = counted(layer.kv_heads, "head")
+    return f" {which} heads share keys and values: there {verb} {count} of those."
+
+
+def _parted_columns(layer: Layer, names: Sequence[str]) -> str:
+    """How heads come by their vectors, but for those that were given to each."""
+    made = [name for name in names if name not in layer.given]
+    if layer.heads == 1 or not made:
+        return ""
+    of = f" of {listed(made)}" if len(made) < len(names) else ""
+    return f" Neighbouring columns{of} go to each of {layer.heads} heads."
 
 
 def _split(here: Scene, counts: Sequence[int]) -> Stages:
@@ -198,19 +234,39 @@ def _about_vectors(names: list[str]) -> str:
 
 def _made_of(here: Scene, names: list[str]) -> tuple[str, str]:
     """What vectors are made of, for terminal and Markdown: `Q = X W_query + b_query`."""
-    layer, projections = here.layer, here.layer.projections
+    projections, (asks, read) = here.layer.projections, _read(here.layer)
     if projections is None or not matrices_of(here):
-        own = not here.trace.variant.projected and not layer.given & {*names}
-        return (f"{' = '.join(name[0].upper() for name in names)} = X" if own else "", "")
-    reads = {"query": "X", "key": "M", "value": "M"} if layer.memory is not None else {}
+        return _themselves(here, names), ""
     kinds = [name for name in ("query", "key", "value") if _matrix(projections, "w", name)]
     plain, tex = [], []
     for name in kinds:
-        letter, read = name[0], reads.get(name, "X")
+        letter, of = name[0], asks if name == "query" else read
         bias = _matrix(projections, "b", name)
-        plain.append(f"{letter.upper()} = {read} W_{name}{f' + b_{name}' if bias else ''}")
-        tex.append(f"{letter.upper()} = {read} W_{letter}{f' + b_{letter}' if bias else ''}")
+        plain.append(f"{letter.upper()} = {of} W_{name}{f' + b_{name}' if bias else ''}")
+        tex.append(
+            f"{letter.upper()} = {TEX.get(of, of)} W_{letter}{f' + b_{letter}' if bias else ''}"
+        )
     return " · ".join(plain), r" \quad ".join(tex)
+
+
+def _themselves(here: Scene, names: Sequence[str]) -> str:
+    """The same where nothing is projected: `Q = K = V = X`."""
+    if here.trace.variant.projected or here.layer.given & {*names}:
+        return ""
+    asks, read = _read(here.layer)
+    of_others = [name for name in names if name != "queries" and read != asks]
+    parts = [([name for name in names if name not in of_others], asks), (of_others, read)]
+    return " · ".join(
+        f"{' = '.join(name[0].upper() for name in each)} = {of}" for each, of in parts if each
+    )
+
+
+def _read(layer: Layer) -> tuple[str, str]:
+    """What queries are made of, and what keys and values are."""
+    own = "X" if layer.block is None or layer.block.place == "post" else NORMED
+    if layer.memory is not None:
+        return ("X", "M")
+    return own, own if layer.key_inputs is None else "Y"
 
 
 def _matrix(projections: Projections, kind: str, name: str) -> bool:
@@ -228,16 +284,18 @@ def rotary(here: Scene) -> Iterator[Section]:
         number="4b",
         name="rotary",
         title="rotary positions",
-        about=f"{_turned_together(here)} are turned by an angle that grows "
-        "with the position: a score then depends on how far two tokens are apart.",
+        about=f"{_turned_together(here)} are turned by an angle that grows with the position, from "
+        "0 at the first: a score then depends on how far two tokens are apart, not on where they "
+        "stand.",
         shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
-        formula=f"pair i at position p turns by p / {base}^(2i/d_k)",
-        tex=rf"\theta_{{p,i}} = p / {base}^{{2i/d_k}}",
+        formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
+        tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
             *here.heads("queries", layer.queries, queries, followed=True),
             *here.heads("keys", layer.keys, token_axis("key", here.keys)),
         ),
         sums=sums.turned(here, layer),
+        remarks=_pairs_left_out(here),
     )
 
 
@@ -250,3 +308,11 @@ def _turned_together(here: Scene) -> str:
         f"Pairs by halves, in the order of Hugging Face's models: numbers i and i + {half} of a "
         "query or a key"
     )
+
+
+def _pairs_left_out(here: Scene) -> tuple[str, ...]:
+    """How many pairs of numbers are turned whose arithmetic is not written."""
+    pairs = here.layer.head_dim // 2
+    if here.asked.query is None or here.asked.full or pairs <= TERMS:
+        return ()
+    return (f"written out: the first {TERMS} of {pairs} pairs", "--full writes out all")

@@ -19,13 +19,13 @@ from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
+from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
-from attnviz.views.trace import headline
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 
@@ -38,6 +38,7 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     vectors.rotary,
     attention.scores,
     attention.scaling,
+    attention.soft_cap,
     attention.alibi,
     attention.additive_mask,
     attention.mask,
@@ -46,6 +47,9 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention.weighted,
     attention.context,
 )
+# Steps whose arithmetic is written out for each key, and for each head alone.
+BY_KEY = ("scores", "scaling", "alibi", "mask", "softmax", "dropout", "weighted")
+BY_HEAD = ("queries", "rotary", "context")
 FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
 
@@ -124,6 +128,10 @@ def _finished(section: Section, here: Scene) -> Section:
 
 def _left_out(section: Section, here: Scene) -> Sequence[str]:
     """What is not written out, said where something is."""
-    if len(section.sums) < 2 or section.name.startswith(("add-", "feed-", "norm", "queries")):
+    name = section.name.removeprefix("cross-")
+    if not section.sums or name not in (*BY_KEY, *BY_HEAD):
         return ()
-    return here.left_out()
+    about = here
+    if name != section.name and here.layer.cross is not None:
+        about = replace(here, layer=here.layer.cross, asked=replace(here.asked, key=None))
+    return about.left_out(by_key=name in BY_KEY)

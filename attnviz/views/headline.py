@@ -1,0 +1,49 @@
+"""What was done, in a few words: `causal attention`, whatever options made of a variant's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnviz.attention.variants import Variant
+from attnviz.traces.trace import Trace
+
+HOLDS: dict[str, Callable[[Variant], bool]] = {  # when a name says what is so
+    "plain": lambda variant: not variant.scaled,
+    "average": lambda variant: not variant.compared,
+    "multi-head": lambda variant: variant.heads > 1,
+    "causal": lambda variant: variant.causal,
+    "scaled": lambda variant: variant.scaled,
+}
+INSTEAD = ("causal", "scaled")  # what it may be called whose own name says what is not so
+
+
+def headline(trace: Trace) -> str:
+    """The kind of attention, and what is done to its weights that nobody would expect."""
+    layer = trace.layers[0]
+    if layer.mistake:
+        return f"{_kind(trace)} with a mistake ({layer.mistake})"
+    by_hand = layer.attended.mixed_by == "hand"
+    return f"{_kind(trace)} with weights by hand" if by_hand else _kind(trace)
+
+
+def _kind(trace: Trace) -> str:
+    if "scores" in trace.layers[0].given:
+        return "attention of given scores"
+    if trace.layers[0].w_score is not None:
+        return "additive causal attention" if _causal(trace) else "additive attention"
+    if not trace.variant.compared and trace.positions == "alibi":
+        return "attention by distance alone"
+    variant = replace(trace.variant, causal=_causal(trace))
+    return f"{_adjective(variant)} attention"
+
+
+def _causal(trace: Trace) -> bool:
+    return trace.variant.causal and "visible" not in trace.layers[0].given
+
+
+def _adjective(variant: Variant) -> str:
+    if variant.name == "plain" and variant.scaled:
+        return "scaled plain"
+    names = (variant.name, *INSTEAD)
+    return next((name for name in names if HOLDS[name](variant)), "unscaled")

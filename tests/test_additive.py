@@ -1,0 +1,161 @@
+"""Additive scores, as Bahdanau has them: w_score · tanh(query + key)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import attnviz as library
+from attnviz import trace
+from attnviz.analysis.checks import verify
+from attnviz.attention import arithmetic
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import matrices
+from attnviz.views.steps.walk import steps
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+
+TEXT = "I am learning this"
+GIVEN = {
+    "embeddings": [[1.0, 0.0], [0.0, 1.0]],
+    "w_query": [[1.0, 0.5], [0.0, 2.0]],
+    "w_key": [[0.5, 1.0], [1.0, 0.0]],
+    "w_score": [1.0, -2.0],
+}
+
+
+def test_a_score_is_the_sum_that_paper_gives() -> None:
+    scores = trace(None, given=matrices(GIVEN), dtype="float64").layers[0].attended.scores
+
+    # The first query is (1, 0.5), the keys are (0.5, 1) and (1, 0).
+    expected = [
+        math.tanh(1.5) - 2 * math.tanh(1.5),
+        math.tanh(2.0) - 2 * math.tanh(0.5),
+    ]
+    assert scores[0, 0].tolist() == pytest.approx(expected)
+
+
+def test_they_are_divided_by_nothing_unless_it_is_asked_for() -> None:
+    given, drawn = trace(None, given=matrices(GIVEN)), trace(TEXT, scoring="additive")
+    asked = trace(TEXT, scoring="additive", scale=True)
+
+    assert [each.layers[0].scale for each in (given, drawn)] == [1.0, 1.0]
+    assert asked.layers[0].scale == pytest.approx(8**-0.5)
+
+
+@given(heads=st.integers(1, 3), groups=st.integers(1, 2), tokens=st.integers(1, 5))
+def test_each_head_weighs_with_its_own_part(heads: int, groups: int, tokens: int) -> None:
+    found = trace(
+        "a " * tokens,
+        tokenizer="words",
+        scoring="additive",
+        heads=heads * groups,
+        kv_heads=groups,
+        head_dim=3,
+        dtype="float64",
+    )
+
+    layer = found.layers[0]
+    keys = layer.keys_of_heads
+    assert layer.w_score is not None
+    assert layer.queries is not None
+    assert keys is not None
+    both = torch.tanh(layer.queries[:, :, None] + keys[:, None])
+    expected = torch.einsum("hqkw,hw->hqk", both, layer.w_score.view(-1, 3))
+    assert_close(layer.attended.scores, expected)
+    assert [check.passed for check in verify(found)] == [True] * 4
+
+
+def test_many_queries_are_scored_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = trace(TEXT, scoring="additive").layers[0].attended.scores
+
+    monkeypatch.setattr(arithmetic, "NUMBERS_AT_ONCE", 33)
+
+    assert torch.equal(trace(TEXT, scoring="additive").layers[0].attended.scores, whole)
+
+
+def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
+    result = attnviz("steps", TEXT, "--scoring", "additive", "--query", "am", "--step", "3-6")
+
+    told = " ".join(result.out.split())
+    assert "additive scores · not scaled" in told
+    assert told.startswith("additive attention, step by step")
+    assert "w_score weighs what a query and a key come to together." in told
+    assert "score = w_score · tanh(query + key)" in told
+    assert "Q Kᵀ" not in told
+    assert "Scores stay as they are: nothing scales them." in told
+
+
+def test_the_written_arithmetic_holds(tmp_path: Path) -> None:
+    found = trace(TEXT, scoring="additive", heads=2, positions="rotary")
+
+    walked = steps(found, query="am", digits=4)
+
+    for section in walked.sections:
+        for each in section.sums:
+            assert holds(each.text), each.text
+    walked.view().save(tmp_path / "steps.gif")
+
+
+def test_what_is_shown_says_how_scores_were_made(attnviz: Attnviz, tmp_path: Path) -> None:
+    picture = str(tmp_path / "scores.svg")
+    asked = ("--scoring", "additive", "--show", "queries,keys,scores")
+
+    result = attnviz("run", TEXT, *asked)
+    drawn = attnviz("run", TEXT, *asked, "-o", picture)
+
+    assert "scores = w_score · tanh(query + key)" in " ".join(result.out.split())
+    assert drawn.status == 0
+    assert "Kᵀ" not in Path(picture).read_text("utf-8")
+
+
+def test_a_score_without_a_product_has_no_angle(attnviz: Attnviz) -> None:
+    result = attnviz("steps", TEXT, "--scoring", "additive", "--query", "am", "--key", "I")
+
+    assert result.status == 2
+    assert "additive scores are no products of a query and a key" in result.err
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_they_come_back(tmp_path: Path, suffix: str) -> None:
+    found = trace(TEXT, scoring="additive", layers=2, heads=2, memory="it rains")
+    found.view().save(tmp_path / f"trace{suffix}")
+
+    back = library.read(str(tmp_path / f"trace{suffix}"))
+
+    assert back.variant.additive
+    for ours, theirs in zip(back.attentions, found.attentions, strict=True):
+        assert ours.w_score is not None
+        assert theirs.w_score is not None
+        assert torch.equal(ours.w_score, theirs.w_score)
+
+
+def test_seeds_are_scored_together_as_each_alone(attnviz: Attnviz) -> None:
+    result = attnviz("compare", TEXT, "--scoring", "additive", "--repeats", "4")
+
+    assert result.status == 0
+    assert "additive scores" in result.out
+
+
+@pytest.mark.parametrize(
+    ("contents", "settings", "problem"),
+    [
+        ({"scores": [[1.0]], "w_score": [1.0]}, {}, "the scores are given, and .w_score"),
+        ({"scores": [[1.0]]}, {"scoring": "additive"}, "the scores are given, and"),
+        ({**GIVEN, "w_score": [1.0]}, {}, "'w_score' is 1, and 2 is wanted"),
+        ({"w_score": np.ones(2), "embeddings": np.ones((2, 2))}, {"variant": "plain"}, "'plain'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    contents: dict[str, object], settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(AttnvizError, match=f"^{problem}"):
+        trace(None, given=matrices(contents), **settings)

@@ -1,0 +1,195 @@
+"""Grouped queries: fewer heads of keys and values than of queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+import attnviz as library
+from attnviz import Settings, trace
+from attnviz.analysis.checks import verify
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import matrices
+from attnviz.traces.trace import Layer
+from attnviz.views.steps.walk import steps
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+
+TEXT = "I am learning this"
+
+
+def torchs(layer: Layer) -> Tensor:
+    assert layer.queries is not None
+    assert layer.keys is not None
+    return scaled_dot_product_attention(
+        layer.queries, layer.keys, layer.values, attn_mask=layer.visible, enable_gqa=True
+    )
+
+
+@given(
+    groups=st.integers(1, 3),
+    size=st.integers(1, 3),
+    variant=st.sampled_from(["scaled", "multi-head"]),
+    positions=st.sampled_from(["none", "rotary", "rotary-halves", "sinusoidal"]),
+)
+def test_heads_that_share_keys_and_values_are_torchs(
+    groups: int, size: int, variant: str, positions: str
+) -> None:
+    heads = groups * size
+
+    found = trace(
+        TEXT, variant=variant, heads=heads, kv_heads=groups, head_dim=4, positions=positions
+    )
+
+    layer = found.layers[0]
+    assert layer.queries is not None
+    assert layer.keys is not None
+    assert (len(layer.queries), len(layer.keys), len(layer.values)) == (heads, groups, groups)
+    assert_close(layer.attended.contexts, torchs(layer))
+    assert [check.passed for check in verify(found)] == [True] * 3
+
+
+def test_a_key_of_a_group_is_made_by_its_columns() -> None:
+    layer = trace(TEXT, heads=4, kv_heads=2, dtype="float64").layers[0]
+    projections = layer.projections
+    assert projections is not None
+    assert projections.w_key is not None
+
+    expected = layer.inputs @ projections.w_key[:, 2:4]
+
+    assert projections.w_key.shape == (8, 4)
+    assert layer.keys_of_heads is not None
+    assert_close(layer.keys_of_heads[2], expected)
+    assert_close(layer.keys_of_heads[3], expected)
+
+
+def given_vectors(heads: int, groups: int) -> dict[str, Any]:
+    chance = np.random.default_rng(0)
+    names = {"queries": heads, "keys": groups, "values": groups}
+    return {name: chance.normal(size=(count, 3, 4)) for name, count in names.items()}
+
+
+def test_given_keys_and_values_of_fewer_heads_are_shared() -> None:
+    contents = given_vectors(4, 2)
+
+    layer = trace(None, given=matrices(contents), dtype="float64").layers[0]
+
+    query, key, value = (torch.from_numpy(each) for each in contents.values())
+    assert_close(
+        layer.attended.contexts, scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    )
+
+
+def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> None:
+    chance = np.random.default_rng(1)
+    shapes = {"embeddings": (3, 8), "w_query": (8, 8), "w_key": (8, 4), "w_value": (8, 4)}
+    contents = {name: chance.normal(size=shape) for name, shape in shapes.items()}
+
+    layer = trace(None, given=matrices(contents), heads=4).layers[0]
+
+    assert (layer.heads, layer.kv_heads, layer.head_dim) == (4, 2, 2)
+    assert_close(layer.attended.contexts, torchs(layer))
+
+
+@pytest.mark.parametrize(
+    ("contents", "settings", "problem"),
+    [
+        (given_vectors(4, 2), {"kv_heads": 1}, "--kv-heads is 1, and '' has 2 of keys and values"),
+        (
+            {"embeddings": np.ones((3, 8)), "w_query": np.ones((8, 8)), "w_key": np.ones((8, 6))},
+            {"heads": 2},
+            "queries of a head are 4 wide, and 'w_key' makes keys that are 3 wide",
+        ),
+        (
+            {"embeddings": np.ones((3, 8)), "w_value": np.ones((8, 8)), "w_out": np.ones((6, 8))},
+            {"heads": 2},
+            "values of a head are 4 wide, and 'w_out' joins heads that are 3 wide",
+        ),
+        (
+            {"embeddings": np.ones((3, 8)), "w_key": np.ones((8, 3))},
+            {"heads": 4, "kv_heads": 2},
+            "'w_key' makes vectors 3 wide, which does not split into 2 heads",
+        ),
+    ],
+)
+def test_widths_that_do_not_go_together_are_refused(
+    contents: dict[str, Any], settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(AttnvizError, match=f"^{problem}"):
+        trace(None, given=matrices(contents), **settings)
+
+
+def test_heads_that_cannot_share_evenly_are_refused_with_what_would(attnviz: Attnviz) -> None:
+    result = attnviz("run", TEXT, "--heads", "4", "--kv-heads", "3")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: --kv-heads is 3, and 4 heads cannot share so many evenly\n hint: try --kv-heads 2\n"
+    )
+
+
+@pytest.mark.parametrize("variant", ["plain", "average"])
+def test_embeddings_themselves_are_not_shared(variant: str) -> None:
+    with pytest.raises(AttnvizError, match="its heads have no keys and values to share"):
+        Settings(variant=variant, kv_heads=1)
+
+
+def test_sharing_is_said_and_shown_once_for_those_that_share(attnviz: Attnviz) -> None:
+    run = attnviz("run", TEXT, "--heads", "4", "--kv-heads", "2", "--show", "keys,weights").out
+    walk = attnviz("steps", TEXT, "--heads", "4", "--kv-heads", "2", "--step", "queries").out
+
+    assert "4 heads of width 2 · 2 heads of keys and values" in run
+    assert "keys · heads 0–1" in run
+    assert "keys · heads 2–3" in run
+    told = " ".join(walk.split())
+    assert "Every 2 neighbouring heads share keys and values: there are 2 heads of those." in told
+    assert "heads of keys and values" not in attnviz("run", TEXT, "--heads", "4").out
+
+
+@pytest.mark.parametrize("positions", ["none", "rotary"])
+def test_the_written_arithmetic_holds(positions: str) -> None:
+    found = trace(TEXT, heads=4, kv_heads=2, positions=positions)
+
+    walked = steps(found, query="am", full=True, digits=4)
+    sums = [each for section in walked.sections for each in section.sums]
+
+    assert any(each.left.startswith("key H2–3(") for each in sums)
+    for each in sums:
+        assert holds(each.text), each.text
+    walked.view()
+
+
+def test_every_picture_of_shared_keys_can_be_drawn(tmp_path: Path) -> None:
+    found = trace(TEXT, heads=4, kv_heads=2, layers=1, memory="it rains")
+
+    found.view(show=["queries", "keys", "scores"]).save(tmp_path / "parts.svg")
+    steps(found, query="am").view().save(tmp_path / "steps.svg")
+    steps(found, query="am", key="I", step="scores").view().save(tmp_path / "pair.svg")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_shared_keys_come_back(tmp_path: Path, suffix: str) -> None:
+    found = trace(TEXT, heads=4, kv_heads=2, layers=2, positions="rotary")
+    path = tmp_path / f"trace{suffix}"
+    found.view().save(path)
+
+    back = library.read(str(path))
+
+    assert back.variant.kv_heads == back.layers[1].kv_heads == 2
+    assert torch.equal(back.layers[1].outputs, found.layers[1].outputs)
+
+
+def test_grouped_and_full_heads_are_compared_over_seeds(attnviz: Attnviz) -> None:
+    result = attnviz("compare", TEXT, "--heads", "4", "--kv-heads", "2", "--repeats", "4")
+
+    assert result.status == 0
+    assert "2 heads of keys and values" in result.out

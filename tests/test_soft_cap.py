@@ -1,0 +1,119 @@
+"""A soft cap: scores bent so that none goes beyond it, cap · tanh(score / cap)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import attnviz as library
+from attnviz import trace
+from attnviz.analysis.checks import verify
+from attnviz.traces.settings import CAPS
+from attnviz.views.steps.walk import steps
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+
+TEXT = "I am learning this"
+
+
+@given(cap=st.floats(*CAPS), temperature=st.floats(0.01, 10))
+def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
+    cap: float, temperature: float
+) -> None:
+    attended = (
+        trace(TEXT, soft_cap=cap, temperature=temperature, dtype="float64").layers[0].attended
+    )
+
+    assert attended.capped_scores is not None
+    scaled = attended.scaled_scores.flatten().tolist()
+    expected = [cap * math.tanh(score / cap) for score in scaled]
+    assert_close(attended.capped_scores.flatten(), torch.tensor(expected, dtype=torch.float64))
+    assert float(attended.capped_scores.abs().max()) <= cap
+    assert_close(attended.weights, attended.capped_scores.softmax(-1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("cap", CAPS)
+def test_the_least_and_the_largest_cap_leave_numbers(cap: float, dtype: str) -> None:
+    found = trace(TEXT, soft_cap=cap, dtype=dtype)
+
+    attended = found.layers[0].attended
+    assert attended.weights.isfinite().all()
+    assert [check.passed for check in verify(found)] == [True] * 4
+    if cap > 1:
+        assert_close(attended.capped_scores, attended.scaled_scores)
+
+
+def test_the_cap_comes_after_scaling_and_before_what_is_added() -> None:
+    found = trace(TEXT, soft_cap=1.5, positions="alibi", variant="causal", temperature=0.5)
+
+    attended = found.layers[0].attended
+    assert attended.capped_scores is not None
+    assert attended.bias is not None
+    assert_close(attended.scaled_scores, attended.scores * 2 / math.sqrt(8))
+    assert_close(attended.logits, attended.capped_scores + attended.bias)
+
+
+def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
+    told = " ".join(attnviz("steps", TEXT, "--soft-cap", "1.5", "--query", "am").out.split())
+
+    assert "6a soft cap" in told
+    assert "No score may go beyond 1.5" in told
+    assert "capped = 1.5 · tanh(score / 1.5)" in told
+    assert "capped(am, am) = 1.5·tanh(2.63 / 1.5) = 1.41" in told
+    assert "soft cap 1.5" in told
+
+
+def test_the_written_arithmetic_holds() -> None:
+    found = trace(TEXT, soft_cap=1.23456789, positions="alibi", heads=2)
+
+    sections = {each.name: each for each in steps(found, query="am", digits=5).sections}
+
+    assert "1.23456789" in sections["soft-cap"].formula
+    assert sections["alibi"].formula == "biased = capped - slope · distance"
+    for name in ("soft-cap", "alibi", "softmax"):
+        for each in sections[name].sums:
+            assert holds(each.text), each.text
+
+
+def test_it_is_a_step_to_ask_for_where_there_is_one(attnviz: Attnviz) -> None:
+    there = attnviz("steps", TEXT, "--soft-cap", "2", "--step", "soft-cap")
+    missing = attnviz("steps", TEXT, "--step", "soft-cap")
+
+    assert there.status == 0
+    assert missing.err.splitlines()[1] == " hint: it needs --soft-cap 50"
+
+
+def test_scores_beside_weights_are_those_that_the_softmax_received(attnviz: Attnviz) -> None:
+    result = attnviz("run", TEXT, "--soft-cap", "1.5", "--show", "scores,weights")
+
+    assert "scores scaled, capped" in result.out
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
+    found = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
+    found.view().save(tmp_path / f"trace{suffix}")
+
+    back = library.read(str(tmp_path / f"trace{suffix}"))
+
+    assert back.variant.soft_cap == 1.5
+    for ours, theirs in zip(back.attentions, found.attentions, strict=True):
+        assert ours.attended.capped_scores is not None
+        assert torch.equal(ours.attended.logits, theirs.attended.logits)
+
+
+def test_curves_and_seeds_have_the_cap(attnviz: Attnviz) -> None:
+    """Where every score is bent to next to nothing, a query reads all tokens alike."""
+    result = attnviz("compare", TEXT, "--soft-cap", "0.0001", "--repeats", "4")
+
+    assert result.status == 0
+    assert "soft cap 0.0001" in result.out
+    rows = [line.split() for line in result.out.splitlines() if line.startswith("scaled ")]
+    assert rows[-1][1:5] == ["2.000", "1.000", "4.000", "0.250"]
