@@ -7,7 +7,7 @@ and each claim in it, known by its words, is worked out again from the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,18 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import split_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
+from attnviz.cells import Whole
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.examples import shipped
+from attnviz.examples.names import names
+from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import DTYPES, POSITIONS
 from attnviz.traces.trace import Layer
-from attnviz.views.grids.axes import SUMS
+from attnviz.views.grids.axes import SUMS, Axis
+from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section, opened
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
@@ -430,8 +435,6 @@ def _of_caption(caption: str, panels: Any, made: Trace) -> Iterator[Said]:
 
 
 def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
-    from attnviz.views.grids.description import describe
-
     if grid.share:
         told = describe([grid]).rstrip(".").split("). ", 1)[-1]
         yield from (Said(each, made, layer, grid=grid) for each in told.split("; "))
@@ -505,7 +508,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "weights by hand": {"embeddings": ROWS, "weights": SHARES},
     "a mask": {"embeddings": ROWS, "visible": [[1, 0, 1], [0, 1, 0], [1, 1, 1]]},
     "a mask that hides nothing": {"embeddings": ROWS, "visible": [[1, 1, 1]] * 3},
-    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0.5]]},
+    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0]]},
     "matrices": {"embeddings": ROWS, "w_query": ROWS[:2], "b_query": [1.0, -1.0]},
     "alike": {"embeddings": [[1.0, 1.0]] * 3, "w_value": [[0.0, 0.0], [0.0, 0.0]]},
 }
@@ -514,7 +517,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 def traced(choices: dict[str, Any], text: str, given: str, mistake: str) -> Trace | None:
     """What these settings make, if they make anything."""
     chosen = {name: value for name, value in choices.items() if value is not None}
-    source = matrices({"tokens": ["a", "b", "c"], **GIVEN[given]}) if given else None
+    source = given_matrices(GIVEN[given]) if given else None
     if source is not None and "embeddings" in GIVEN[given]:
         chosen.pop("dim")
     try:
@@ -550,7 +553,7 @@ def sentences_of(
     yield from of_steps(walked.view(), made, here)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     choices=CHOICES,
     text=st.sampled_from(TEXTS),
@@ -592,8 +595,14 @@ def told(made: Trace, step: str = "", **asked: Any) -> str:
     return " | ".join([section.about, section.formula, *section.remarks])
 
 
+def given_matrices(contents: Mapping[str, Any]) -> Matrices:
+    """Of three tokens; what is there twice is there for each of two heads."""
+    heads = 2 if contents.get("queries") is TWICE else None
+    return matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
+
+
 def of_matrices(**contents: Any) -> Trace:
-    return trace(None, given=matrices({"tokens": ["a", "b", "c"], **contents}))
+    return trace(None, given=given_matrices(contents))
 
 
 @pytest.mark.parametrize("way", [{}, {"query": "2"}, {"as_": "arcs"}])
@@ -677,8 +686,8 @@ def test_the_settings_are_those_that_did_something(choices: dict[str, Any], said
         ({"layers": 1, "feed_forward": 1}, "feed-forward", "narrows its vector to 1"),
         ({"layers": 1, "feed_forward": 8}, "feed-forward", "makes another vector of it, as wide"),
         ({"layers": 1}, "add-attention", "to a mean of 0 and stretches it to a variance of 1"),
-        ({"layers": 1, "dim": 1}, "add-attention", "divides it by the root of its variance"),
-        ({"layers": 1, "dim": 1, "norm": "pre"}, "norm", "by the root of its variance"),
+        ({"layers": 1, "dim": 1}, "add-attention", "and divides it by √(variance + 1e-05)"),
+        ({"layers": 1, "dim": 1, "norm": "pre"}, "norm", "and divides it by √(variance + 1e-05)"),
         ({"dim": 1}, "scaling", "here √1, which is 1 and changes nothing"),
         ({"window": 1}, "mask", "A token reads only itself."),
         ({"tokenizer": "chars"}, "tokens", "nothing else of it is read"),
@@ -743,11 +752,11 @@ def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
 
 
 def test_the_arithmetic_of_dropout_that_is_given_is_that_of_each_weight() -> None:
-    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0.5]])
+    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0]])
     (section,) = steps(made, step="dropout", query="3").sections
 
     assert "What dropout leaves is given" in section.about
-    assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0.50"]
+    assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0"]
 
 
 def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> None:
@@ -779,6 +788,58 @@ def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
     assert "1 I reads 1 I most (1.00)" in even
     assert "2 am reads 1 I and 2 am most, and alike (0.50 each)" in even
     assert "4 this reads 4 tokens most, and alike (0.25 each)" in even
+
+
+@pytest.mark.parametrize(
+    ("contents", "choices", "what"),
+    [
+        ({"scores": [[3e38] * 3] * 3}, {"head_dim": 1, "temperature": 0.1}, "scores"),
+        ({"values": [[3e38]] * 3, "weights": [[2.0] * 3] * 3}, {}, "context vectors"),
+        (
+            {"values": [[3e38]] * 3, "w_out": [[1.0]], "embeddings": [[3e38]] * 3},
+            {"layers": 1, "norm": "pre"},
+            "outputs of a block",
+        ),
+    ],
+)
+def test_what_is_too_large_is_named(
+    contents: dict[str, Any], choices: dict[str, Any], what: str
+) -> None:
+    source = matrices({"queries": [[0.0]] * 3, "keys": [[0.0]] * 3, **contents})
+
+    with pytest.raises(AttnvizError, match=f"the {what} are too large for float32"):
+        trace(None, given=source, **choices)
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
+    example = shipped.example(name)
+    made = example.trace()
+    query = example.query or "1"
+
+    said = sentences_of(made, "run, everything", query, 0, None)
+
+    assert false_sentences(said) == []
+    assert [check.text for check in verify(made) if check.failed] == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([0.2, 0.5, 0.3], "a reads b most (0.50)"),
+        ([0.0, 0.0, 0.0], "a reads nothing"),
+        ([-0.2, -0.1, -0.3], "a reads b most (-0.10)"),
+        ([0.001, 0.0, 0.0], "a reads a most (1.0e-03)"),
+        ([float("nan"), 0.0, 0.0], "a has weights that are no numbers"),
+    ],
+)
+def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> None:
+    values = np.array([weights])
+    axis = Axis("key", "token", ("a", "b", "c"), ("",) * 3)
+    cells = Whole(values, np.zeros_like(values, dtype=bool))
+    grid = Grid("", axis.part(slice(1)), axis, cells, Scale("weight", 0, 1), share=True)
+
+    assert describe([grid]).endswith(f"{said}.")
 
 
 # The self-checks.

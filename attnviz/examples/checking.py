@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +21,8 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.wording import sums
 from attnviz.wording.numbers import Style
 from attnviz.wording.words import counted, shape_text
+
+LARGEST = Decimal(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ def _told_place(place: tuple[int, ...]) -> str:
     >>> _told_place((0, 2))
     'row 1 column 3'
     """
-    names = ("part", "head", "row", "column")[4 - len(place) :]
+    sides = len(place)
+    names = ("part",) * (sides - 3) + ("head", "row", "column")[max(0, 3 - sides) :]
     told = [f"{name} {index + 1}" for name, index in zip(names, place, strict=True)]
     return " ".join(told) or "its values"
 
@@ -263,24 +267,25 @@ def _attention(example: Example, expectation: Expectation, trace: Trace, usual: 
 def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
     """The shape of what is expected, whose rows must be as long as each other."""
     shape: list[int] = []
-    level = expectation.values
-    while isinstance(level, list):
-        shape.append(len(level))
-        if not level or any(isinstance(each, list) != isinstance(level[0], list) for each in level):
-            break
-        if isinstance(level[0], list) and len({len(each) for each in level}) > 1:
+    level = [expectation.values]
+    while any(isinstance(each, list) for each in level):
+        if len({len(each) if isinstance(each, list) else None for each in level}) > 1:
             raise _error(
                 example,
                 expectation,
                 f"rows expected of '{expectation.step}' are not as long as each other",
                 "give every row as many numbers",
             )
-        level = level[0]
+        shape.append(len(level[0]))
+        level = [each for row in level for each in row]
     for place, leaf in _leaves(expectation.values, ()):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
-            raise _error(
-                example, expectation, f"'{leaf}' in {_told_place(place)} is no number", "write 0.25"
-            )
+            problem = f"'{leaf}' in {_told_place(place)} is no number"
+            raise _error(example, expectation, problem, "write 0.25")
+        size = Decimal(leaf).copy_abs()
+        if size.is_finite() and size > LARGEST:
+            problem = f"the number in {_told_place(place)} is larger than any that is computed"
+            raise _error(example, expectation, problem, f"the largest is {LARGEST:.2g}")
     return tuple(shape)
 
 

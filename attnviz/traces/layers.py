@@ -76,7 +76,7 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     attended = _attended(plan, stream, inputs, scored, values)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
-        _refuse_overflow(context)
+        _refuse_overflow(context, "context vectors")
     return Layer(
         layer=number,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
@@ -111,7 +111,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
     )
-    _refuse_overflow(attended.scaled_scores)
+    _refuse_overflow(attended.scaled_scores, "scores")
     return attended
 
 
@@ -214,6 +214,8 @@ def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     hidden = block.hidden(normed, parameters)
     fed = block.feed_forward(hidden, parameters)
     last = block.residual(outputs, normed, fed, norm, place)
+    if plan.blunder is None:
+        _refuse_overflow(last.outputs, "outputs of a block")
     return replace(own, cross=cross, block=Block(place, first, crossed, last, hidden, parameters))
 
 
@@ -337,12 +339,14 @@ def _joined(
     return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
-def _refuse_overflow(numbers: Tensor) -> None:
+def _refuse_overflow(numbers: Tensor, name: str) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
     if not numbers.isfinite().all():
         dtype = str(numbers.dtype).removeprefix("torch.")
         raise AttnvizError(
-            f"the scores are too large for {dtype}, whose largest number is "
+            f"the {name} are too large for {dtype}, whose largest number is "
             f"{torch.finfo(numbers.dtype).max:.2g}",
-            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64",
+            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64"
+            if name == "scores"
+            else "try smaller numbers, or --dtype float64",
         )

@@ -56,9 +56,10 @@ class Sided:
         return all(size in free or side not in LEADING or side in leading for side, size in sides)
 
     def essence(self, axes: Axes) -> Axes:
-        """A reading without sides of 1 in front, which change nothing."""
+        """A reading without sides of 1 that change nothing."""
+        empty = SPREAD if self.part.spreads else LEADING
         sides = zip(axes, self.shape, strict=True)
-        return tuple(side for side, size in sides if size > 1 or side not in LEADING)
+        return tuple(side for side, size in sides if size > 1 or side not in empty)
 
 
 def possible(part: Part, ndim: int) -> tuple[Axes, ...]:

@@ -68,7 +68,7 @@ class Settings:
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
         _refuse_beyond("kv_heads", self.kv_heads, 1, LARGEST_DIM)
         _refuse_beyond("head_dim", self.head_dim, 1, LARGEST_DIM)
-        _refuse_beyond("window", self.window, 1, LARGEST_WINDOW)
+        _refuse_beyond("window", self.window, 1, LARGEST_WINDOW if (self.window or 0) > 0 else None)
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
         _refuse_beyond("item", self.item, 1, None)
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.foreseen import memory_of
-from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -152,6 +153,8 @@ def embed(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors
         )
     if found is None:
         return (seeds or source.seeds).embed(tokens.ids, dim or settings.width)
+    where = settings.embeddings or source.matrices.source
+    held("embeddings", found, torch.empty(0, dtype=getattr(torch, settings.dtype)), where)
     return found
 
 

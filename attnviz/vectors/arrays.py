@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -24,7 +25,7 @@ HEADERS = {
 # What Python's and NumPy's readers say of files that are damaged, or made to look so.
 DAMAGED = (
     ValueError, TypeError, KeyError, EOFError, OSError, SyntaxError, OverflowError, RecursionError,
-    zipfile.BadZipFile, zlib.error,
+    NotImplementedError, TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 

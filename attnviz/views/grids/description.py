@@ -16,7 +16,7 @@ from attnviz.wording.words import listed
 
 ROWS_TOLD = 16  # of a table; of one with more rows
 STRONGEST_TOLD = 8  # those of the largest weights
-ALIKE = 1 - 1e-5  # of the largest weight: what differs by less is as large
+ALIKE = 1e-5  # of the largest weight: what differs by less is as large
 ALIKE_TOLD = 3  # by their names
 
 
@@ -91,12 +91,15 @@ def _what_is_read_most(grid: Grid) -> Iterator[str]:
 
 def _read_most(grid: Grid, row: Patch) -> str:
     """What one row reads most: one column, or several that are read alike."""
-    shown = np.where(row.hidden, 0, np.nan_to_num(row.values))[0]
-    largest = float(shown.max())
-    if largest <= 0:
+    seen, values = ~row.hidden[0], row.values[0]
+    if np.isnan(values[seen]).any():
+        return "has weights that are no numbers"
+    if not values[seen].any():
         return "reads nothing"
-    names = [grid.columns.names[place] for place in np.flatnonzero(shown >= largest * ALIKE)]
-    weight = fixed_text(largest, 2) if largest >= smallest(2) else power_text(largest, 1)
+    largest = float(values[seen].max())
+    alike = seen & (values >= largest - ALIKE * abs(largest))
+    names = [grid.columns.names[place] for place in np.flatnonzero(alike)]
+    weight = fixed_text(largest, 2) if abs(largest) >= smallest(2) else power_text(largest, 1)
     if len(names) == 1:
         return f"reads {names[0]} most ({weight})"
     told = listed(names) if len(names) <= ALIKE_TOLD else f"{len(names)} tokens"

@@ -164,8 +164,9 @@ def alibi(here: Scene) -> Iterator[Section]:
 
 def _about_alibi(heads: int) -> str:
     about = (
-        "From each score its distance is taken, times a slope: nothing where a token reads itself, "
-        "one slope from a neighbour's, two from the next. What is far away counts less"
+        "From each score the distance of its two tokens is taken, times a slope: nothing where a "
+        "token reads itself, one slope from a neighbour's, two from the next. What is far away "
+        "counts less"
     )
     return f"{about}, in each head by another slope." if heads > 1 else f"{about}."
 

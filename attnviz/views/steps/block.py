@@ -139,7 +139,7 @@ def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
 
 def _about_norm(made: Tensor, norm: Norm) -> str:
     """What LayerNorm does, and what it comes to where every vector has numbers that differ."""
-    about = "LayerNorm takes from each vector its mean, and divides it by the root of its variance"
+    about = "LayerNorm takes from each vector its mean, and divides it by √(variance + 1e-05)"
     if normalised(made, norm):
         about = "LayerNorm moves each vector to a mean of 0 and stretches it to a variance of 1"
     own = "; then each number is multiplied with a gain, and a shift is added" * learned(norm)
