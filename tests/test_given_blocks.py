@@ -23,7 +23,6 @@ from attnviz.traces.matrices import matrices
 from attnviz.traces.origin import Given as FromFile
 from attnviz.traces.parts import GIVEN, LEARNED_NAMES, SAVED
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.steps.walk import walk
 from tests.conftest import Attnviz
@@ -219,8 +218,7 @@ def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None
     """A file that gives one thing alone: that is what an example finds, and the rest is drawn."""
     drawn = trace("I am", layers=2, memory="you are here")
     for name in LEARNED_NAMES:
-        shape = [*map(int, sizes_of(drawn, name))]
-        own = random_numbers(*shape)
+        own = random_numbers(*sizes_of(name))
         for whole, number in ((name, 0), (f"layers.1.{name}", 1)):
             made = trace("I am", layers=2, memory="you are here", **given_of({whole: own}))
             found = GIVEN[name].find(made, made.layers[number])
@@ -235,10 +233,9 @@ def given_of(contents: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"given": matrices({name: each.numpy() for name, each in contents.items()})}
 
 
-def sizes_of(made: Trace, name: str) -> list[int]:
+def sizes_of(name: str) -> list[int]:
     """The shape that one of a layer's matrices has when all is drawn."""
-    sizes = {"dim": 8, "query_width": 8, "value_width": 8, "context": 8, "hidden": 32}
-    return [sizes[side] for side in GIVEN[name].sides.split()]
+    return [{"hidden": 32}.get(side, 8) for side in GIVEN[name].sides.split()]
 
 
 def test_layers_that_nothing_is_given_of_are_drawn_as_ever_and_said_to_be() -> None:

@@ -142,10 +142,8 @@ class Matrices:
             sides = sides_of(_sides_in_full(name), tensor)
             found = dict(zip(sides, tensor.shape, strict=True)) | found
         for each in (self, *self.above):
-            if each.heads is not None:
-                found.setdefault(HEAD, each.heads)
-            if each.kv_heads is not None:
-                found.setdefault(GROUP, each.kv_heads)
+            for side, count in ((HEAD, each.heads), (GROUP, each.kv_heads)):
+                found |= {} if count is None or side in found else {side: count}
         return {side: count for side, (count, _) in self.counts.items()} | found
 
     @property

@@ -8,7 +8,7 @@ or None where that attention has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -420,13 +420,16 @@ OF_RESIDUAL = (
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
 
-def _of_cross(part: Part, **names: Any) -> Part:
+def _of_cross(part: Part, given: str = "") -> Part:
     """The same part of the attention to a second sentence."""
 
     def found(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    return Part(f"{part.words}, of the attention to the memory", part.sides, found, **names)
+    words = f"{part.words}, of the attention to the memory"
+    return replace(
+        part, words=words, find=found, data="", step="", show="", given=given, stage=None
+    )
 
 
 def _of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
@@ -446,7 +449,7 @@ OF_NORMS = tuple(
     for part in OF_RESIDUAL
     if part.data in ("gain", "shift")
 )
-OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}", learned=True) for part in MATRICES)
+OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
 PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show

@@ -257,10 +257,7 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
     if not variant.projected:
         _refuse_any(
             matrices,
-            (
-                *("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value"),
-                *OF_MEMORY,
-            ),
+            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value", *OF_MEMORY),
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
@@ -272,18 +269,6 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
             ("queries", "keys", "scores"),
             f"'{variant.name}' compares nothing",
             "try --variant causal",
-        )
-
-
-def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
-    """Scores that are given are made in no way."""
-    if variant.additive:
-        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
-        raise AttnvizError(
-            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
-            "leave one of them out",
-            about="w_score" if matrices.w_score is not None else "scoring",
-            file=matrices.source,
         )
 
 
@@ -319,6 +304,18 @@ def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
             f"--positions is {settings.positions}, and '{matrices.source}' gives positions, too",
             "leave one of them out",
             about="positions",
+            file=matrices.source,
+        )
+
+
+def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
+    """Scores that are given are made in no way."""
+    if variant.additive:
+        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
+        raise AttnvizError(
+            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
+            "leave one of them out",
+            about="w_score" if matrices.w_score is not None else "scoring",
             file=matrices.source,
         )
 

@@ -41,17 +41,17 @@ def _shape(trace: Trace) -> dict[str, str]:
     }
 
 
-def _kv_heads(layer: Layer) -> str:
-    """How many there are of keys and values, where heads share them."""
-    few = layer.kv_heads < layer.heads
-    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
-
-
 def _unjoined(trace: Trace) -> str:
     """Heads that are projected have a last matrix, but for those that are given without it."""
     last = getattr(trace.layers[0].projections, "w_out", None)
     expected = trace.layers[0].heads > 1 and trace.variant.projected
     return " joined without w_out" if expected and last is None else ""
+
+
+def _kv_heads(layer: Layer) -> str:
+    """How many there are of keys and values, where heads share them."""
+    few = layer.kv_heads < layer.heads
+    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
@@ -75,20 +75,22 @@ def _attention(trace: Trace) -> dict[str, str]:
 
 
 def _positions(trace: Trace) -> str:
-    if "positions" in trace.layers[0].given:
-        return "positions given"
-    return f"{trace.positions} positions" if _placed(trace) else ""
+    if not _placed(trace):
+        return ""
+    given = "positions" in trace.layers[0].given
+    return "positions given" if given else f"{trace.positions} positions"
 
 
 def _position_base(trace: Trace) -> str:
     """That of the angles, if it is another than in the papers."""
     base = trace.origin.settings.position_base
-    return "" if base == Settings.position_base else f"position base {base:.15g}"
+    other = base != Settings.position_base and _placed(trace)
+    return f"position base {base:.15g}" if other else ""
 
 
 def _placed(trace: Trace) -> bool:
     """Whether positions are told in any layer, and not all that would be told them is given."""
-    if trace.positions in ADDED:
+    if trace.positions in ADDED or "positions" in trace.layers[0].given:
         return trace.layers[0].from_inputs or trace.layers[0].block is not None
     return any(
         layer.before_rotary is not None or layer.attended.bias is not None for layer in trace.layers

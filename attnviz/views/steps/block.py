@@ -175,16 +175,6 @@ def _feed_forward(here: Scene, block: Block) -> Section:
     )
 
 
-def _widens(width: int, hidden: int) -> str:
-    """
-    >>> _widens(8, 32), _widens(8, 1), _widens(8, 8)
-    ('widens its vector to 32', 'narrows its vector to 1', 'makes another vector of it, as wide')
-    """
-    if width == hidden:
-        return "makes another vector of it, as wide"
-    return f"{'widens' if hidden > width else 'narrows'} its vector to {hidden}"
-
-
 def _given(here: Scene) -> str:
     """Whose the matrices are, where a person gave one."""
     both = ("w_1", "w_2")
@@ -193,6 +183,16 @@ def _given(here: Scene) -> str:
         return " Both are given."
     drawn = [name for name in both if name not in given]
     return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
+
+
+def _widens(width: int, hidden: int) -> str:
+    """
+    >>> _widens(8, 32), _widens(8, 1), _widens(8, 8)
+    ('widens its vector to 32', 'narrows its vector to 1', 'makes another vector of it, as wide')
+    """
+    if width == hidden:
+        return "makes another vector of it, as wide"
+    return f"{'widens' if hidden > width else 'narrows'} its vector to {hidden}"
 
 
 def _all_to_learn(here: Scene, block: Block) -> str:

@@ -263,7 +263,7 @@ def _themselves(here: Scene, names: Sequence[str]) -> str:
 
 def _read(layer: Layer) -> tuple[str, str]:
     """What queries are made of, and what keys and values are."""
-    own = "X" if layer.block is None or layer.block.place == "post" else NORMED
+    own = NORMED if layer.block is not None and layer.block.place == "pre" else "X"
     if layer.memory is not None:
         return ("X", "M")
     return own, own if layer.key_inputs is None else "Y"
