@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# Before torch is imported: a second thread for matrices of three rows would only wait for a core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import matplotlib
 import pytest
 from hypothesis import settings
