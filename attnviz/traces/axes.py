@@ -12,7 +12,8 @@ from typing import Any
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.fitting import SHARED_OUT, in_file
-from attnviz.traces.parts import GIVEN, Part
+from attnviz.traces.part import Part
+from attnviz.traces.parts import GIVEN
 from attnviz.traces.readings import HEAD, ITEM, SPREAD, Axes
 from attnviz.wording.words import counted, listed
 

@@ -7,110 +7,38 @@ or None where that attention has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from math import inf
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.traces.settings import ADDED
+from attnviz.traces.part import (
+    Part,
+    ResidualPart,
+    added_positions,
+    ids_of_tokens,
+    joined_heads,
+    masked_scores,
+    mixed_by,
+    normed,
+    of_block,
+    of_cross,
+    of_feed_forward,
+    of_matrix,
+    of_norm,
+    of_residual,
+    turned,
+    unturned,
+    weighted_values,
+)
 
 if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
 
-    from attnviz.attention.block import Block, Residual
     from attnviz.traces.trace import Layer, Trace
-    from attnviz.traces.weights import Stage
-
-    Find = Callable[[Trace, Layer], Tensor | None]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part: what people call it, what its sides count, and the names that it goes by."""
-
-    words: str
-    sides: str  # "head token key"; what has a side for heads may be given without it
-    find: Find
-    _: KW_ONLY
-    data: str = ""  # in data files
-    step: str = ""  # in the steps, and in what an example expects
-    show: str = ""  # after --show
-    given: str = ""  # in a file of matrices
-    stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
-    learned: bool = False  # whether training would change it
-    binary: bool = False  # whether it says yes or no: 1 or 0
-    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
-    hides: bool = False  # whether −∞ may stand in it
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Its sides in the words of a file, in which heads of keys and values are heads."""
-        return tuple("head" if side == "group" else side for side in self.sides.split())
-
-    @property
-    def grouped(self) -> bool:
-        """Whether its heads are those of keys and values, that there may be fewer of."""
-        return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
-
-
-def _matrix(name: str, sides: str, words: str) -> Part:
-    """A matrix or a bias of the attention, which has one name everywhere."""
-
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
-        return getattr(layer.projections, name, None)
-
-    return Part(words, sides, found, data=name, step=name, given=name, learned=True)
-
-
-def _ids(trace: Trace, layer: Layer) -> Tensor:
-    from torch import tensor  # torch is there, for there is a Trace
-
-    return tensor(trace.tokens.ids)
-
-
-def _positions(trace: Trace, layer: Layer) -> Tensor | None:
-    added = trace.positions in ADDED or "positions" in layer.given
-    first = layer.layer == 0 and layer.memory is None
-    return layer.entering - trace.embeddings if added and first else None
-
-
-def _norm(trace: Trace, layer: Layer) -> Tensor | None:
-    before = layer.block is not None and layer.block.place == "pre"
-    return layer.block.attention.sublayer_inputs if before and layer.block else None
-
-
-def _masked(trace: Trace, layer: Layer) -> Tensor | None:
-    hides = not bool(layer.visible.all())
-    return layer.attended.logits.masked_fill(~layer.visible, -inf) if hides else None
-
-
-def _joined(trace: Trace, layer: Layer) -> Tensor | None:
-    from attnviz.attention.arithmetic import join_heads  # torch, as above
-
-    return join_heads(layer.attended.contexts) if layer.heads > 1 else None
-
-
-def _weighted(trace: Trace, layer: Layer) -> Tensor:
-    """What each key hands to each query."""
-    return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
-
-
-def _mixed_by(kind: str) -> Find:
-    """What takes the place of the softmax's weights, if something of this kind does."""
-    return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
-
-
-def _turned(name: str) -> Find:
-    return lambda trace, layer: getattr(layer, name) if layer.before_rotary else None
-
-
-def _unturned(name: str) -> Find:
-    return lambda trace, layer: getattr(layer.before_rotary or layer, name)
 
 
 OF_ATTENTION = (  # in the order of the path
-    Part("tokens", "token", _ids, step="tokens", show="tokens"),
+    Part("tokens", "token", ids_of_tokens, step="tokens", show="tokens"),
     Part(
         "embeddings",
         "token dim",
@@ -131,23 +59,23 @@ OF_ATTENTION = (  # in the order of the path
         step="memory",
         given="memory",
     ),
-    _matrix("w_query", "dim query_width", "the matrix that makes queries"),
-    _matrix("w_key", "dim key_width", "the matrix that makes keys"),
-    _matrix("w_value", "dim value_width", "the matrix that makes values"),
-    _matrix("w_score", "query_width", "what additive scores are weighed by"),
-    _matrix("w_out", "joined_width context", "the matrix that joins the heads"),
-    _matrix("b_query", "query_width", "what is added to queries"),
-    _matrix("b_key", "key_width", "what is added to keys"),
-    _matrix("b_value", "value_width", "what is added to values"),
-    _matrix("b_out", "context", "what is added to the joined heads"),
-    Part("positions", "token dim", _positions, step="positions"),
+    of_matrix("w_query", "dim query_width", "the matrix that makes queries"),
+    of_matrix("w_key", "dim key_width", "the matrix that makes keys"),
+    of_matrix("w_value", "dim value_width", "the matrix that makes values"),
+    of_matrix("w_score", "query_width", "what additive scores are weighed by"),
+    of_matrix("w_out", "joined_width context", "the matrix that joins the heads"),
+    of_matrix("b_query", "query_width", "what is added to queries"),
+    of_matrix("b_key", "key_width", "what is added to keys"),
+    of_matrix("b_value", "value_width", "what is added to values"),
+    of_matrix("b_out", "context", "what is added to the joined heads"),
+    Part("positions", "token dim", added_positions, step="positions"),
     Part(
         "a vector for each position",
         "position dim",
         lambda trace, layer: None,  # it is in what entered
         given="positions",
     ),
-    Part("what LayerNorm hands on", "token dim", _norm, step="norm"),
+    Part("what LayerNorm hands on", "token dim", normed, step="norm"),
     Part(
         "queries",
         "head token width",
@@ -176,8 +104,8 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
         data="keys_before_rotary",
     ),
-    Part("queries", "head token width", _unturned("queries"), step="queries"),
-    Part("keys", "group key width", _unturned("keys"), step="keys"),
+    Part("queries", "head token width", unturned("queries"), step="queries"),
+    Part("keys", "group key width", unturned("keys"), step="keys"),
     Part(
         "values",
         "group key head_value",
@@ -187,8 +115,8 @@ OF_ATTENTION = (  # in the order of the path
         show="values",
         given="values",
     ),
-    Part("queries, turned", "head token width", _turned("queries"), step="rotary-queries"),
-    Part("keys, turned", "group key width", _turned("keys"), step="rotary-keys"),
+    Part("queries, turned", "head token width", turned("queries"), step="rotary-queries"),
+    Part("keys, turned", "group key width", turned("keys"), step="rotary-keys"),
     Part(
         "scores",
         "head token key",
@@ -265,7 +193,7 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "masked scores",
         "head token key",
-        _masked,
+        masked_scores,
         step="mask",
         show="masked",
         stage="masked scores",
@@ -281,14 +209,14 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "weights after dropout",
         "head token key",
-        _mixed_by("dropout"),
+        mixed_by("dropout"),
         data="weights_after_dropout",
         step="dropout",
     ),
     Part(
         "weights by hand",
         "head token key",
-        _mixed_by("hand"),
+        mixed_by("hand"),
         data="weights_by_hand",
         given="weights",
     ),
@@ -306,7 +234,7 @@ OF_ATTENTION = (  # in the order of the path
         show="weights",
         stage="mixing",
     ),
-    Part("weighted values", "head token key head_value", _weighted, step="weighted"),
+    Part("weighted values", "head token key head_value", weighted_values, step="weighted"),
     Part(
         "context vectors of each head",
         "head token head_value",
@@ -314,7 +242,7 @@ OF_ATTENTION = (  # in the order of the path
         data="contexts",
         step="heads",
     ),
-    Part("joined heads", "token joined_width", _joined, step="joined"),
+    Part("joined heads", "token joined_width", joined_heads, step="joined"),
     Part(
         "context vectors",
         "token context",
@@ -326,86 +254,32 @@ OF_ATTENTION = (  # in the order of the path
 )
 
 
-def _of_block(words: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any) -> Part:
-    """A part that there is in a transformer block alone."""
-
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
-        return None if layer.block is None else find(layer.block)
-
-    return Part(words, sides, found, **names)
-
-
 OF_BLOCK = (
-    _of_block(
+    of_block(
         "what comes out of attention",
         "token dim",
         lambda block: block.attention.outputs,
         step="add-attention",
     ),
-    _of_block(
+    of_block(
         "what feed-forward makes",
         "token dim",
         lambda block: block.feed_forward.sublayer_outputs,
         step="feed-forward",
     ),
-    _of_block(
+    of_block(
         "outputs",
         "token dim",
         lambda block: block.feed_forward.outputs,
         step="outputs",
         show="outputs",
     ),
-    _of_block("hidden vectors", "token hidden", lambda block: block.hidden, data="hidden"),
-    _of_block(
-        "the first matrix of feed-forward",
-        "dim hidden",
-        lambda block: block.parameters.w_1,
-        data="w_1",
-        given="w_1",
-        learned=True,
-    ),
-    _of_block(
-        "what is added to hidden vectors",
-        "hidden",
-        lambda block: block.parameters.b_1,
-        data="b_1",
-        given="b_1",
-        learned=True,
-    ),
-    _of_block(
-        "the second matrix of feed-forward",
-        "hidden dim",
-        lambda block: block.parameters.w_2,
-        data="w_2",
-        given="w_2",
-        learned=True,
-    ),
-    _of_block(
-        "what is added to what feed-forward makes",
-        "dim",
-        lambda block: block.parameters.b_2,
-        data="b_2",
-        given="b_2",
-        learned=True,
-    ),
+    of_block("hidden vectors", "token hidden", lambda block: block.hidden, data="hidden"),
+    of_feed_forward("w_1", "dim hidden", "the first matrix of feed-forward"),
+    of_feed_forward("b_1", "hidden", "what is added to hidden vectors"),
+    of_feed_forward("w_2", "hidden dim", "the second matrix of feed-forward"),
+    of_feed_forward("b_2", "dim", "what is added to what feed-forward makes"),
 )
-
-
-@dataclass(frozen=True)
-class ResidualPart:
-    """One part of the residual that a sub-layer of a block stands in."""
-
-    data: str
-    words: str
-    sides: str
-    find: Callable[[Residual], Tensor | None]
-
-
-def _of_norm(name: str) -> Callable[[Residual], Tensor | None]:
-    """Of its LayerNorm, if it has one."""
-    return lambda residual: getattr(residual.norm, name, None)
-
-
 OF_RESIDUAL = (
     ResidualPart("inputs", "what goes in", "token dim", lambda each: each.inputs),
     ResidualPart(
@@ -414,42 +288,19 @@ OF_RESIDUAL = (
     ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
     ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
     ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", _of_norm("gain")),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", _of_norm("shift")),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", of_norm("gain")),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", of_norm("shift")),
 )
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
-
-def _of_cross(part: Part, given: str = "") -> Part:
-    """The same part of the attention to a second sentence."""
-
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
-        return None if layer.cross is None else part.find(trace, layer.cross)
-
-    words = f"{part.words}, of the attention to the memory"
-    return replace(
-        part, words=words, find=found, data="", step="", show="", given=given, stage=None
-    )
-
-
-def _of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
-    """A part of the residual of one sub-layer of a block, where there is one."""
-
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
-        residual = None if layer.block is None else layer.block.residuals.get(sublayer)
-        return None if residual is None else part.find(residual)
-
-    return Part(f"{part.words}, of {sublayer}", part.sides, found, **names)
-
-
 MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
 OF_NORMS = tuple(
-    _of_residual(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
+    of_residual(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
     for sublayer in SUBLAYERS
     for part in OF_RESIDUAL
     if part.data in ("gain", "shift")
 )
-OF_CROSS = tuple(_of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
+OF_CROSS = tuple(of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
 PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
@@ -462,18 +313,17 @@ LEARNED_NAMES = (*(part.given for part in MATRICES), *OF_A_BLOCK)  # of each lay
 READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
 SAVED = (".npz", ".json")  # and how one of a whole Trace
 
-
 OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
 EXPECTED = {  # what an example may expect: steps, those of cross-attention, what a block holds
     **STEPS,
     **{
-        f"cross-{part.step}": _of_cross(part)
+        f"cross-{part.step}": of_cross(part)
         for part in OF_ATTENTION
         if part.step and part.step not in OF_SENTENCE
     },
     **{f"block.{part.data}": part for part in OF_BLOCK if part.data},
     **{
-        f"block.{sublayer}.{part.data}": _of_residual(sublayer, part)
+        f"block.{sublayer}.{part.data}": of_residual(sublayer, part)
         for sublayer in SUBLAYERS
         for part in OF_RESIDUAL
     },
@@ -492,11 +342,14 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
 
 def learned(trace: Trace, layer: Layer) -> dict[str, Tensor]:
     """The matrices and biases of one attention that training would change, by name."""
-    found = {part.data: part.find(trace, layer) for part in OF_ATTENTION if part.learned}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+    return _learned(OF_ATTENTION, trace, layer)
 
 
 def learned_in_block(trace: Trace, layer: Layer) -> dict[str, Tensor]:
     """The matrices and biases of a block's feed-forward, by name."""
-    found = {part.data: part.find(trace, layer) for part in OF_BLOCK if part.learned}
+    return _learned(OF_BLOCK, trace, layer)
+
+
+def _learned(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
+    found = {part.data: part.find(trace, layer) for part in parts if part.learned}
     return {name: tensor for name, tensor in found.items() if tensor is not None}

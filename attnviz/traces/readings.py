@@ -17,7 +17,7 @@ from attnviz.traces.fitting import HEADS_OF, SHARED_OUT, in_file
 from attnviz.wording.words import counted, shape_text
 
 if TYPE_CHECKING:
-    from attnviz.traces.parts import Part
+    from attnviz.traces.part import Part
 
 Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
 Sizes = Mapping[str, int]  # how long they are

@@ -26,14 +26,13 @@ from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
     OF_ATTENTION,
     OF_BLOCK,
     OF_RESIDUAL,
     SAVED,
-    Part,
-    ResidualPart,
 )
 from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace

@@ -14,7 +14,8 @@ from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import SHOWN, Part, parts_to_show
+from attnviz.traces.part import Part
+from attnviz.traces.parts import SHOWN, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
