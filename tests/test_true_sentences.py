@@ -319,7 +319,7 @@ def made_of(said: Said, match: re.Match[str]) -> bool:
     made = read @ matrix if bias is None else read @ matrix + bias
     named = (bias is not None) == bool(match[4])
     own = (layer.memory is not None) == (match[2] == "M") or match[1] == "Q"
-    return named and own and close(split_heads(made, layer.heads), found)
+    return named and own and close(split_heads(made, len(found)), found)
 
 
 @claims(r"formula: ([QKV = ]*) = (X|Y|normed)$")

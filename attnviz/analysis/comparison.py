@@ -191,7 +191,7 @@ def _refuse_what_is_given(source: Source, by: str) -> None:
     ]
     if given:
         raise AttnvizError(
-            f"'{source.matrices.source}' gives '{given[0]}', which --by {by} would not change",
+            f"{source.matrices.called} gives '{given[0]}', which --by {by} would not change",
             f"leave '{given[0]}' out, or compare by something else",
             file=source.matrices.source,
         )

@@ -42,7 +42,7 @@ def other_source(source: Source, other: str) -> Source:
     for name in OF_ONE_SENTENCE:
         if getattr(source.matrices, name) is not None:
             raise AttnvizError(
-                f"'{source.matrices.source}' gives '{name}' of one sentence, and there are two",
+                f"{source.matrices.called} gives '{name}' of one sentence, and there are two",
                 f"leave '{name}' or the second sentence out",
                 file=source.matrices.source,
             )

@@ -16,7 +16,7 @@ from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.plan import FEED_FORWARD, Plan
+from attnviz.traces.plan import Plan
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
@@ -243,7 +243,7 @@ def _norm(plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None) 
 def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
     """Matrices that are given, or drawn; biases that are given, or 0."""
     given, dim = plan.matrices, like.shape[-1]
-    wide = plan.feed_forward or FEED_FORWARD * dim
+    wide = plan.hidden_width(dim)
     w_1, w_2, b_1, b_2 = given.w_1, given.w_2, given.b_1, given.b_2
     return FeedForward(
         w_1=plan.drawn(f"{stream}w_1", dim, wide, like) if w_1 is None else w_1,

@@ -90,6 +90,11 @@ class Matrices:
     above: tuple[Matrices, ...] = ()  # those of the layers above the first
 
     @property
+    def called(self) -> str:
+        """What messages call it: the file, if it is in one."""
+        return f"'{self.source}'" if self.source else "what is given"
+
+    @property
     def tensors(self) -> dict[str, Tensor]:
         """Those that are given, by name."""
         found = {name: getattr(self, name) for name in GIVEN}

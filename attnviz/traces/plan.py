@@ -12,7 +12,6 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.parts import OF_A_BLOCK
 from attnviz.traces.settings import (
     Settings,
     chosen_variant,
@@ -20,18 +19,16 @@ from attnviz.traces.settings import (
     refuse_uneven_heads,
     scaled,
 )
+from attnviz.traces.unused import refuse_unused
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
-from attnviz.wording.words import counted
 
-OF_MEMORY = ("memory", "memory_tokens")
 MADE_BY = {
     "query_width": "w_query",
     "key_width": "w_key",
     "value_width": "w_value",
     "joined_width": "w_out",
 }
-
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 
@@ -58,6 +55,10 @@ class Plan:
         fewer = None if name == "query" else self.variant.kv_heads
         return fewer or self.variant.heads
 
+    def hidden_width(self, dim: int) -> int:
+        """Of feed-forward: given, chosen, or as many times as wide as ever."""
+        return self.feed_forward or FEED_FORWARD * dim
+
     @property
     def blunder(self) -> Mistake | None:
         """The mistake that is made on purpose, if one is."""
@@ -73,42 +74,53 @@ def planned(
     seeds: Seeds | None = None,
 ) -> Plan:
     """The variant and the widths, once the settings and what is given are heard."""
-    sizes, variant = matrices.sizes, chosen_variant(settings)
-    heads = sizes.get("head", settings.heads or sizes.get("group", variant.heads))
-    if settings.heads not in (None, heads):
-        raise AttnvizError(
-            f"--heads is {settings.heads}, and '{matrices.source}' has {heads}",
-            f"leave --heads out, or give --heads {heads}",
-            file=matrices.source,
-        )
-    kv_heads = _kv_heads(settings, matrices, heads)
-    joined = _joined(matrices, settings, variant)
-    variant = replace(variant, heads=heads, kv_heads=kv_heads, joined=joined)
-    if any(name.endswith("w_score") for name in matrices.of_all_layers):
-        also = scaled(settings, additive=True)
-        variant = replace(variant, additive=True, scaled=variant.scaled if also is None else also)
-    _refuse_unused(matrices, variant)
-    _refuse_unused_of_block(matrices, settings)
-    _refuse_unused_layers(matrices, settings)
-    _refuse_two_positions(matrices, settings)
-    value_width = _width_of_values(matrices, heads, kv_heads)
-    _refuse_other_values(matrices, variant, dim)
+    variant = _variant(settings, matrices)
+    refuse_unused(matrices, settings, variant, dim)
     if not variant.projected and _splits_embeddings(matrices):
         head_width(settings, variant, dim)
     width = _width(settings, variant, matrices, dim)
     if width is None:
         variant = replace(variant, scaled=_scaled_without_width(settings))
-    natural = width if variant.projected and width else max(1, dim // heads)
+    natural = width if variant.projected and width else max(1, dim // variant.heads)
     return Plan(
         settings=settings,
         variant=variant,
         matrices=matrices,
         seeds=seeds or Seeds((settings.seed,)),
         width=width,
-        value_width=value_width or natural,
+        value_width=_width_of_values(matrices, variant) or natural,
         feed_forward=_feed_forward(settings, matrices),
         mistake=mistake,
     )
+
+
+def _variant(settings: Settings, matrices: Matrices) -> Variant:
+    """The row of the variant, with what the settings and the matrices override."""
+    variant = chosen_variant(settings)
+    heads = _heads(settings, matrices, variant)
+    variant = replace(
+        variant,
+        heads=heads,
+        kv_heads=_kv_heads(settings, matrices, heads),
+        joined=_joined(matrices, settings, variant),
+    )
+    if not any(name.endswith("w_score") for name in matrices.of_all_layers):
+        return variant
+    also = scaled(settings, additive=True)
+    return replace(variant, additive=True, scaled=variant.scaled if also is None else also)
+
+
+def _heads(settings: Settings, matrices: Matrices, variant: Variant) -> int:
+    """How many there are: given, chosen, or as many as there are of keys and values."""
+    sizes = matrices.sizes
+    found = sizes.get("head", settings.heads or sizes.get("group", variant.heads))
+    if settings.heads not in (None, found):
+        raise AttnvizError(
+            f"--heads is {settings.heads}, and {matrices.called} has {found}",
+            f"leave --heads out, or give --heads {found}",
+            file=matrices.source,
+        )
+    return found
 
 
 def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
@@ -117,7 +129,7 @@ def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
     found = sizes.get("group", settings.kv_heads or _groups_of(sizes, heads))
     if settings.kv_heads not in (None, found):
         raise AttnvizError(
-            f"{option('kv_heads')} is {settings.kv_heads}, and '{matrices.source}' has {found} of "
+            f"{option('kv_heads')} is {settings.kv_heads}, and {matrices.called} has {found} of "
             "keys and values",
             f"leave it out, or give {option('kv_heads')} {found}",
             about="kv_heads",
@@ -136,10 +148,10 @@ def _groups_of(sizes: dict[str, int], heads: int) -> int:
     return heads
 
 
-def _width_of_values(matrices: Matrices, heads: int, kv_heads: int) -> int | None:
+def _width_of_values(matrices: Matrices, variant: Variant) -> int | None:
     """Of one head, by the values, the matrix that makes them, or the one that joins the heads."""
-    sizes = matrices.sizes
-    made = _shared_out(sizes, "value_width", kv_heads) or sizes.get("head_value")
+    sizes, heads = matrices.sizes, variant.heads
+    made = _shared_out(sizes, "value_width", variant.kv_heads or heads) or sizes.get("head_value")
     joined = _shared_out(sizes, "joined_width", heads)
     if made and joined and made != joined:
         raise AttnvizError(
@@ -164,30 +176,6 @@ def _splits_embeddings(matrices: Matrices) -> bool:
     return matrices.values is None or not (both or matrices.scores is not None)
 
 
-def _refuse_other_values(matrices: Matrices, variant: Variant, dim: int) -> None:
-    """What is given of the last matrix fits vectors that are given with it, or that are not."""
-    if matrices.b_out is not None and matrices.w_out is None:
-        if not variant.joined:
-            _refuse_any(matrices, ("b_out",), "nothing is multiplied by w_out", "give w_out, too")
-        if len(matrices.b_out) != dim:
-            raise AttnvizError(
-                f"'b_out' in '{matrices.source}' is {len(matrices.b_out)} wide, and what it is "
-                f"added to {dim}",
-                "give w_out, too, or as many numbers as an embedding has",
-                about="b_out",
-                file=matrices.source,
-            )
-    rows = matrices.sizes.get("joined_width", dim)
-    if not variant.projected and matrices.values is None and rows != dim:
-        raise AttnvizError(
-            f"'w_out' in '{matrices.source}' has {counted(rows, 'row')}, and '{variant.name}' "
-            f"mixes embeddings that are {dim} wide",
-            "give values, too, or a row for each number of an embedding",
-            about="w_out",
-            file=matrices.source,
-        )
-
-
 def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -> int | None:
     """Of a head's queries and keys; None where scores are given and nobody says."""
     sizes = matrices.sizes
@@ -207,7 +195,7 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
         return settings.head_dim if unknown else head_width(settings, variant, dim)
     if settings.head_dim not in (None, found):
         raise AttnvizError(
-            f"--head-dim is {settings.head_dim}, and '{matrices.source}' has heads {found} wide",
+            f"--head-dim is {settings.head_dim}, and {matrices.called} has heads {found} wide",
             f"leave --head-dim out, or give --head-dim {found}",
             file=matrices.source,
         )
@@ -218,7 +206,7 @@ def _feed_forward(settings: Settings, matrices: Matrices) -> int | None:
     found = matrices.sizes.get("hidden")
     if found is not None and settings.feed_forward not in (None, found):
         raise AttnvizError(
-            f"--feed-forward is {settings.feed_forward}, and '{matrices.source}' has one {found} "
+            f"--feed-forward is {settings.feed_forward}, and {matrices.called} has one {found} "
             "wide",
             f"leave --feed-forward out, or give --feed-forward {found}",
             file=matrices.source,
@@ -250,83 +238,3 @@ def _scaled_without_width(settings: Settings) -> bool:
             "give --head-dim, such as --head-dim 64",
         )
     return False
-
-
-def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
-    """What is given is used; where it could not be, say so."""
-    if not variant.projected:
-        _refuse_any(
-            matrices,
-            ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value", *OF_MEMORY),
-            f"'{variant.name}' projects nothing",
-            "try --variant scaled, with --no-scale if need be",
-        )
-    if matrices.scores is not None:
-        _refuse_additive(matrices, variant)
-    if not variant.compared:
-        _refuse_any(
-            matrices,
-            ("queries", "keys", "scores"),
-            f"'{variant.name}' compares nothing",
-            "try --variant causal",
-        )
-
-
-def _refuse_unused_of_block(matrices: Matrices, settings: Settings) -> None:
-    if not settings.blocks:
-        needed = f"--layers {len(matrices.above) + 1}"
-        hint = f"give {needed}, with --heads, --norm and --activation as they are there"
-        _refuse_any(matrices, (*OF_A_BLOCK, *OF_MEMORY), "there is no transformer block", hint)
-    if settings.norm == "none":
-        norms = tuple(name for name in OF_A_BLOCK if name.endswith(("_gain", "_shift")))
-        _refuse_any(matrices, norms, "--norm none has no LayerNorm", "give --norm post or pre")
-    if settings.memory is None and matrices.memory is None and matrices.memory_tokens is None:
-        cross = tuple(name for name in OF_A_BLOCK if name.startswith("cross_"))
-        hint = "give --memory TEXT, or 'memory' in the file"
-        _refuse_any(matrices, cross, "there is no second sentence to read", hint)
-
-
-def _refuse_unused_layers(matrices: Matrices, settings: Settings) -> None:
-    count, given = settings.layers or 1, len(matrices.above) + 1
-    if given > count:
-        raise AttnvizError(
-            f"'{matrices.source}' gives matrices of layer {given - 1}, and there "
-            f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
-            f"give --layers {given}, with --heads, --norm and --activation as they are there",
-            about="layers",
-            file=matrices.source,
-        )
-
-
-def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
-    if matrices.positions is not None and settings.positions != "none":
-        raise AttnvizError(
-            f"--positions is {settings.positions}, and '{matrices.source}' gives positions, too",
-            "leave one of them out",
-            about="positions",
-            file=matrices.source,
-        )
-
-
-def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
-    """Scores that are given are made in no way."""
-    if variant.additive:
-        used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
-        raise AttnvizError(
-            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
-            "leave one of them out",
-            about="w_score" if matrices.w_score is not None else "scoring",
-            file=matrices.source,
-        )
-
-
-def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str) -> None:
-    layers = (matrices, *matrices.above)
-    unused = [name for name in names if any(getattr(each, name) is not None for each in layers)]
-    if unused:
-        raise AttnvizError(
-            f"{why}, and '{matrices.source}' gives '{unused[0]}'",
-            hint,
-            about=unused[0],
-            file=matrices.source,
-        )

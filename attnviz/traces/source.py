@@ -101,7 +101,7 @@ def _memory(source: Source) -> Tokens | None:
     if given.memory_tokens is not None or count not in (None, len(found)):
         gives = "memory_tokens" if given.memory_tokens is not None else f"{count} vectors of it"
         raise AttnvizError(
-            f"--memory is a text of {len(found)} tokens, and '{given.source}' gives {gives}",
+            f"--memory is a text of {len(found)} tokens, and {given.called} gives {gives}",
             "leave one of them out",
             about="memory",
             file=given.source,
@@ -116,14 +116,14 @@ def tokens_of(source: Source) -> Tokens:
     if source.text is None:
         if count is None:
             raise AttnvizError(
-                f"there is no text, and nothing in '{given.source}' says how many tokens there are",
+                f"there is no text, and nothing in {given.called} says how many tokens there are",
                 "give a sentence, or tokens, embeddings or scores in the file",
                 file=given.source,
             )
         return numbered(count) if given.tokens is None else named(given.tokens)
     if given.tokens is not None:
         raise AttnvizError(
-            f"a text is given, and '{given.source}' gives tokens",
+            f"a text is given, and {given.called} gives tokens",
             "leave one of them out",
             file=given.source,
         )
@@ -131,7 +131,7 @@ def tokens_of(source: Source) -> Tokens:
     if count not in (None, len(tokens)):
         raise AttnvizError(
             f"the text has {len(tokens)} tokens ({source.settings.tokenizer}), and "
-            f"'{given.source}' is for {count}",
+            f"{given.called} is for {count}",
             "leave the text out, or cut it with another --tokenizer",
             file=given.source,
         )
@@ -156,7 +156,7 @@ def width_of(source: Source) -> int:
     dim = known if found is None else found.shape[1]
     if known not in (None, dim):
         raise AttnvizError(
-            f"the embeddings are {dim} wide, and '{source.matrices.source}' is for a width of "
+            f"the embeddings are {dim} wide, and {source.matrices.called} is for a width of "
             f"{known}",
             "give a row for each number of an embedding",
             file=source.matrices.source,
@@ -175,7 +175,7 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
         return source
     if source.matrices.embeddings is not None:
         raise AttnvizError(
-            f"--embeddings is given, and '{source.matrices.source}' gives embeddings, too",
+            f"--embeddings is given, and {source.matrices.called} gives embeddings, too",
             "leave one of them out",
             file=source.matrices.source,
         )
