@@ -103,7 +103,11 @@ def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> N
 @pytest.mark.parametrize(
     ("contents", "settings", "problem"),
     [
-        (given_vectors(4, 2), {"kv_heads": 1}, "--kv-heads is 1, and what is given has 2 of keys and values"),
+        (
+            given_vectors(4, 2),
+            {"kv_heads": 1},
+            "--kv-heads is 1, and what is given has 2 of keys and values",
+        ),
         (
             {"embeddings": np.ones((3, 8)), "w_query": np.ones((8, 8)), "w_key": np.ones((8, 6))},
             {"heads": 2},

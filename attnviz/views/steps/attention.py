@@ -1,4 +1,4 @@
-"""The steps from scores to context vectors, and what some variants put between two of them."""
+"""The steps from masked scores to context vectors, and what dropout puts between two of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.views.facts import changed_by_mistake, multiplied
-from attnviz.views.grids.axes import AXES_NOTE, NOTHING
+from attnviz.views.facts import changed_by_mistake
+from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import pair, sums
+from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
@@ -24,170 +24,6 @@ SHARES = (
     "1."
 )
 MOST_COLUMNS = 36  # that tables beside each other may have in all
-
-
-def scores(here: Scene) -> Iterator[Section]:
-    """How well each query matches each key."""
-    layer = here.layer
-    if here.asked.key is not None:
-        yield from pair.score(here, here.asked.key)
-        return
-    compared = here.trace.variant.compared and multiplied(layer)
-    if layer.w_score is not None:
-        yield _additive_scores(here, layer.w_score)
-        return
-    shapes = f"scores {here.size_of_weights}"
-    if compared and layer.queries is not None and layer.keys is not None:
-        keys = layer.keys.transpose(-2, -1)
-        shapes = f"queries {here.size(layer.queries)} · keysᵀ {here.size(keys)} → {shapes}"
-    yield Section(
-        number="5",
-        name="scores",
-        title="scores",
-        about=_about_scores(here),
-        shapes=shapes,
-        formula="scores = Q Kᵀ" if compared else "",
-        tex=r"S = Q K^\top" if compared else "",
-        grids=here.scores("scores", "scores", AXES_NOTE),
-        sums=sums.scores(here, layer) if compared else (),
-    )
-
-
-def _additive_scores(here: Scene, w_score: Tensor) -> Section:
-    layer = here.layer
-    assert layer.queries is not None
-    assert layer.keys is not None
-    made_of = f"queries {here.size(layer.queries)} + keys {here.size(layer.keys)}"
-    return Section(
-        number="5",
-        name="scores",
-        title="scores",
-        about="Each query is added to each key, and tanh keeps every number between -1 and 1. "
-        "Weighed by w_score they are added up: the larger the score, the better the two match.",
-        shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
-        formula="score = w_score · tanh(query + key)",
-        tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
-        grids=here.scores("scores", "scores", AXES_NOTE),
-        sums=sums.additive_scores(here, layer),
-    )
-
-
-def _about_scores(here: Scene) -> str:
-    if not here.trace.variant.compared:
-        return "Nothing is compared: every score is 0."
-    if not multiplied(here.layer):
-        return "The scores are given: how well each query matches each key."
-    return (
-        "Each query is multiplied with each key, number by number, and the products are added: "
-        "the larger the score, the better the two match."
-    )
-
-
-def scaling(here: Scene) -> Iterator[Section]:
-    """Scores over the root of a head's width, and over the temperature."""
-    divisors = sums.divisors(here, here.layer)
-    yield Section(
-        number="6",
-        name="scaling",
-        title="scaling",
-        about=_about_scaling(here),
-        shapes=f"scores {here.size_of_weights}",
-        formula=f"scaled = {' / '.join(['scores', *divisors])}" if divisors else "",
-        tex=_scaling_in_tex(here),
-        grids=here.scores("scaled scores", "scaled scores") if divisors else (),
-        sums=sums.scaling(here, here.layer) if divisors else (),
-    )
-
-
-def _about_scaling(here: Scene) -> str:
-    variant = here.trace.variant
-    hot = variant.temperature != 1
-    if not variant.scaled:
-        if hot:
-            return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
-        return "Scores stay as they are: nothing scales them."
-    about = f"Scores are divided by √d_k, here √{here.layer.head_dim}"
-    if here.layer.head_dim == 1:
-        about += ", which is 1 and changes nothing."
-    else:
-        about += (
-            ": a sum of more products tends to be larger, and of large scores the softmax gives "
-            "nearly everything to the largest."
-        )
-    also = f" The temperature divides them, too, here by {exact_text(variant.temperature)}."
-    return about + also if hot else about
-
-
-def _scaling_in_tex(here: Scene) -> str:
-    variant = here.trace.variant
-    below = [rf"\sqrt{{{here.layer.head_dim}}}"] if variant.scaled else []
-    below += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
-    divisor = r" \cdot ".join(below)
-    return rf"\frac{{S}}{{{divisor}}}" if below else ""
-
-
-def soft_cap(here: Scene) -> Iterator[Section]:
-    """Scores bent so that none goes beyond a cap."""
-    cap = here.trace.variant.soft_cap
-    if cap is None or here.layer.attended.capped_scores is None:
-        return
-    yield Section(
-        number="6a",
-        name="soft-cap",
-        title="soft cap",
-        about=f"No score may go beyond {exact_text(cap)}, above 0 or below: the larger a score, "
-        "the more it is bent.",
-        shapes=f"scores {here.size_of_weights}",
-        formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
-        tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
-        grids=here.scores("capped scores", "capped scores"),
-        sums=sums.soft_cap(here, here.layer),
-    )
-
-
-def alibi(here: Scene) -> Iterator[Section]:
-    """What a distance takes from a score."""
-    if here.layer.attended.bias is None:
-        return
-    yield Section(
-        number="6b",
-        name="alibi",
-        title="ALiBi",
-        about=_about_alibi(here.layer.heads),
-        shapes=f"scores {here.size_of_weights}",
-        formula=f"biased = {here.stage_before('biased scores').split()[0]} - slope · distance",
-        tex=r"S_{ij} - m\,|i - j|",
-        grids=here.scores("biased scores", "biased scores"),
-        sums=sums.alibi(here, here.layer),
-    )
-
-
-def _about_alibi(heads: int) -> str:
-    about = (
-        "From each score the distance of its two tokens is taken, times a slope: nothing where a "
-        "token reads itself, one slope from a neighbour's, two from the next. What is far away "
-        "counts less"
-    )
-    return f"{about}, in each head by another slope." if heads > 1 else f"{about}."
-
-
-def additive_mask(here: Scene) -> Iterator[Section]:
-    """What a mask of numbers adds to scores."""
-    added = here.layer.attended.mask
-    if added is None:
-        return
-    yield Section(
-        number="6c",
-        name="additive-mask",
-        title="additive mask",
-        about="A mask of numbers is added to the scores: the lower a number, the less of its cell "
-        "is left after the softmax.",
-        shapes=f"scores {here.size_of_weights} + mask {here.size(added)}",
-        formula="scores + mask",
-        tex=r"S_{ij} + M_{ij}",
-        grids=here.scores("scores with mask", "scores with mask"),
-        sums=sums.additive_mask(here, here.layer),
-    )
 
 
 def mask(here: Scene) -> Iterator[Section]:

@@ -14,7 +14,7 @@ from attnviz.traces.trace import Layer
 from attnviz.views.facts import learned, normalised
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import attention, sums, vectors
+from attnviz.views.steps import attention, scoring, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
 
@@ -32,9 +32,9 @@ OUTPUTS: dict[Place, tuple[str, str]] = {
 CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.projections,
     vectors.vectors,
-    attention.scores,
-    attention.scaling,
-    attention.soft_cap,
+    scoring.scores,
+    scoring.scaling,
+    scoring.soft_cap,
     attention.softmax,
     attention.mixing,
     attention.weighted,

@@ -22,7 +22,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
-from attnviz.views.steps import attention, block, vectors
+from attnviz.views.steps import attention, block, scoring, vectors
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
@@ -37,11 +37,11 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     vectors.projections,
     vectors.vectors,
     vectors.rotary,
-    attention.scores,
-    attention.scaling,
-    attention.soft_cap,
-    attention.alibi,
-    attention.additive_mask,
+    scoring.scores,
+    scoring.scaling,
+    scoring.soft_cap,
+    scoring.alibi,
+    scoring.additive_mask,
     attention.mask,
     attention.softmax,
     attention.mixing,
