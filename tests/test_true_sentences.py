@@ -30,7 +30,7 @@ from attnviz.examples import shipped
 from attnviz.examples.names import names
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import SHOWN
-from attnviz.traces.settings import DTYPES, POSITIONS
+from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import SUMS, Axis
 from attnviz.views.grids.description import describe
@@ -39,9 +39,11 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section, opened
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
+from attnviz.wording.sums import TERMS
 from tests.conftest import Attnviz
 
 TEXTS = ("I", "I am", "the the the", "I am learning this", "of tired it that goes on and on")
+ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 HALF = 0.006  # of the last of two digits, and what float16 rounds
 
 
@@ -733,8 +735,7 @@ def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -
 
 
 def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
-    text = "a b c d e f g h i j k l m n o p q r s t u"
-    made = trace(text, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
+    made = trace(ALPHABET, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
     remarks = {each.name: each.remarks for each in steps(made, query="21").sections}
     keys = ("written out: the 16 of 21 keys that weigh most in head 0", "--full writes out all")
 
@@ -748,6 +749,18 @@ def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
     ]
     of_six = {each.name: each.remarks for each in steps("a b", heads=6, dim=12, query="1").sections}
     assert of_six["queries"][0] == "written out: head 0 of 6 (--head follows another)"
+
+
+def test_every_step_with_a_sum_for_each_key_says_how_many_keys_have_none() -> None:
+    mask = [[0.5 * (query - key) for key in range(21)] for query in range(21)]
+    choices = Settings(tokenizer="words", soft_cap=5.0, positions="alibi", dropout=0.3)
+    made = trace(ALPHABET, choices, given=matrices({"mask": mask}))
+    walked = {each.name: each for each in steps(made, query="21").sections}
+    by_key = [name for name, each in walked.items() if len(each.sums) == TERMS]
+
+    assert {"soft-cap", "alibi", "additive-mask", "dropout"} < {*by_key}
+    for name in by_key:
+        assert walked[name].remarks[0] == "written out: the 16 of 21 keys that weigh most"
 
 
 def test_one_token_has_no_other_to_follow() -> None:

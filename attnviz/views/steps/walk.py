@@ -49,7 +49,17 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention.context,
 )
 # Steps whose arithmetic is written out for each key, and for each head alone.
-BY_KEY = ("scores", "scaling", "alibi", "mask", "softmax", "dropout", "weighted")
+BY_KEY = (
+    "scores",
+    "scaling",
+    "soft-cap",
+    "alibi",
+    "additive-mask",
+    "mask",
+    "softmax",
+    "dropout",
+    "weighted",
+)
 BY_HEAD = ("queries", "rotary", "context")
 FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
