@@ -64,8 +64,8 @@ def read(path: Path, kind: Kind = "text") -> bytes:
     except IsADirectoryError:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it") from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AttnvizError(f"'{path}' cannot be read: {reason}", "check its permissions") from None
+        why = reason(error)
+        raise AttnvizError(f"'{path}' cannot be read: {why}", "check its permissions") from None
 
 
 @contextmanager
@@ -165,5 +165,10 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> AttnvizError:
-    reason = (error.strerror or str(error)).lower()
-    return AttnvizError(f"'{path}' cannot be written: {reason}", "choose another file or folder")
+    why = reason(error)
+    return AttnvizError(f"'{path}' cannot be written: {why}", "choose another file or folder")
+
+
+def reason(error: OSError) -> str:
+    """What the system says is wrong."""
+    return (error.strerror or str(error)).lower()

@@ -156,9 +156,8 @@ def _checked(names: Sequence[str], quiet: bool) -> Checked:
     refused: list[AttnvizError] = []
     for name in names:
         try:
-            texts.read(
-                path_of(name), "lesson"
-            )  # which refuses a file that is missing before torch is there
+            # One that is missing is refused before torch is there.
+            texts.read(path_of(name), "lesson")
 
             from attnviz.examples import checking, shipped
 

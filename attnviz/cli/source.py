@@ -44,9 +44,9 @@ def _standard_input() -> bytes:
     try:
         return files.whole(sys.stdin.buffer, "standard input", "text")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise AttnvizError(
-            f"standard input cannot be read: {reason}", "give a text, or a file with --file"
+            f"standard input cannot be read: {files.reason(error)}",
+            "give a text, or a file with --file",
         ) from None
 
 

@@ -8,26 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.arrays import Numbers, array, place_told
-from attnviz.traces.axes import said, separated
+from attnviz.traces.axes import separated
 from attnviz.traces.by_layer import by_layer, name_in
-from attnviz.traces.fitting import SHARED_OUT, in_file, refuse_misfits, refuse_other_sides, sides_of
+from attnviz.traces.fitting import in_file, refuse_misfits, sides_of
+from attnviz.traces.in_order import in_order
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
-from attnviz.traces.readings import (
-    GROUP,
-    HEAD,
-    ITEM,
-    Axes,
-    Readings,
-    Sided,
-    nearest,
-    possible,
-    read,
-)
+from attnviz.traces.readings import GROUP, HEAD
 
 WORDS = ("tokens", "key_tokens", "memory_tokens")
 YES_OR_NO = ("visible", "hidden")
@@ -237,7 +227,11 @@ def _of_one_layer(
     }
     vocabulary = _vocabulary(contents, source)
     blank = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **named)
-    found = _told_apart(arrays, axes, blank, item, heads)
+    counts = {side: count for side, (count, _) in blank.counts.items()}
+    one = in_order(arrays, axes, counts, item=item, heads=heads, source=source)
+    found = replace(blank, items=one.items, heads=one.heads, kv_heads=one.kv_heads)
+    tensors: dict[str, Any] = {name: _tensor(name, each) for name, each in one.arrays.items()}
+    found = replace(found, **tensors)
     refuse_misfits(found.tensors, SIDES, found.counts, source)
     return _hiding(found)
 
@@ -247,113 +241,6 @@ def _refuse_unknown(contents: Mapping[str, Any], source: str) -> None:
         if name not in GIVEN_NAMES:
             error = unknown("matrix", name, GIVEN_NAMES, about=name)
             raise error.told(f"{error} to give{in_file(source)}")
-
-
-def _told_apart(
-    arrays: dict[str, Numbers],
-    axes: Mapping[str, Axes],
-    blank: Matrices,
-    item: int | None,
-    heads: int | None,
-) -> Matrices:
-    """With the arrays, once it is known what their sides count; one item, if they are a batch."""
-    shapes = {name: each.shape for name, each in arrays.items()}
-    named = said(shapes, axes, blank.source)
-    sided = [
-        Sided(name, GIVEN[name], shape, (named[name],))
-        if name in named
-        else Sided(name, GIVEN[name], shape, possible(GIVEN[name], len(shape)))
-        for name, shape in shapes.items()
-    ]
-    for each in sided:
-        refuse_other_sides(each.name, each.shape, each.part.sides, each.readings, blank.source)
-    counts = {side: count for side, (count, _) in blank.counts.items()}
-    readings = read(sided, counts, heads=heads, item=item, source=blank.source)
-    if readings is None:
-        readings = nearest(sided, counts)
-    sizes = {**_sizes(sided, readings), **counts}
-    arranged = {name: _arranged(arrays[name], readings[name], name, sizes) for name in arrays}
-    return _of_item(arranged, readings, item, _with_heads(blank, readings, sizes))
-
-
-def _sizes(sided: list[Sided], readings: Readings) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in sided:
-        found = {**each.sizes(readings[each.name]), **found}
-    return found
-
-
-def _with_heads(blank: Matrices, readings: Readings, sizes: Mapping[str, int]) -> Matrices:
-    """With how many heads there are, where a matrix for each says it that is one of all then."""
-    several = [GIVEN[name] for name, axes in readings.items() if HEAD in axes]
-    side_by_side = [part for part in several if HEAD not in part.axes]
-    grouped = [part.grouped for part in side_by_side]
-    return replace(
-        blank,
-        heads=None if all(grouped) else sizes.get(HEAD),
-        kv_heads=sizes.get(GROUP) if any(grouped) else None,
-    )
-
-
-def _arranged(array: Numbers, axes: Axes, name: str, sizes: Mapping[str, int]) -> Numbers:
-    """The array with its sides in the order of the part: items, heads, and the others.
-
-    Matrices of each head stand side by side, and a mask for all queries is written out.
-    """
-    spreads, own = GIVEN[name].spreads, GIVEN[name].axes
-    before = (ITEM, HEAD) if spreads and HEAD not in own else (ITEM,)
-    target = [side for side in before if side in axes]
-    for side in own:
-        by_head = f"(head {SHARED_OUT.get(side)})" if HEAD in axes and HEAD not in own else "1"
-        target.append(side if side in axes else by_head if side in SHARED_OUT else "1")
-    found: Numbers = rearrange(array, f"{' '.join(axes)} -> {' '.join(target)}")
-    tokens = sizes.get("token", 1)
-    if spreads and found.shape[-2] == 1:
-        found = np.repeat(found, tokens, axis=-2)
-    return found
-
-
-def _of_item(
-    arrays: dict[str, Numbers], readings: Readings, item: int | None, blank: Matrices
-) -> Matrices:
-    """One item of those arrays that hold a batch, and all of the others."""
-    batched = {name: each for name, each in arrays.items() if ITEM in readings[name]}
-    if not batched and item is not None:
-        raise AttnvizError(
-            f"--item {item} is asked for, and there is no batch{in_file(blank.source)}",
-            "leave --item out",
-            about="item",
-            file=blank.source,
-        )
-    items = _number_of_items(batched, blank.source)
-    if not 1 <= blank.item <= items:
-        raise AttnvizError(
-            f"there is no item {item}{in_file(blank.source)}: it holds a batch of {items}",
-            f"give --item 1 to {items}",
-            about="item",
-            file=blank.source,
-        )
-    one = {name: each[min(blank.item, len(each)) - 1] for name, each in batched.items()}
-    tensors: dict[str, Any] = {name: _tensor(name, each) for name, each in (arrays | one).items()}
-    return replace(blank, items=items, **tensors)
-
-
-def _number_of_items(batched: dict[str, Numbers], source: str) -> int:
-    counts = {
-        name: len(each)
-        for name, each in batched.items()
-        if len(each) > 1 or not GIVEN[name].spreads
-    }
-    first, items = next(iter(counts.items()), ("", 1))
-    for name, count in counts.items():
-        if count != items:
-            raise AttnvizError(
-                f"'{name}'{in_file(source)} is a batch of {count}, and '{first}' is one of {items}",
-                "give both the same number of items",
-                about=name,
-                file=source,
-            )
-    return items
 
 
 def _tensor(name: str, array: Numbers) -> Tensor:
