@@ -34,10 +34,10 @@ def free() -> int | None:
 def size(amount: int) -> str:
     """
     >>> size(3_500_000_000), size(20_000_000), size(100)
-    ('3.5 GB', '20.0 MB', '0.1 KB')
+    ('3.5 GB', '20 MB', '0.1 KB')
     """
     unit = next((name for name in ("TB", "GB", "MB") if amount >= UNITS[name]), "KB")
-    return f"{amount / UNITS[unit]:,.1f} {unit}"
+    return f"{f'{amount / UNITS[unit]:,.1f}'.removesuffix('.0')} {unit}"
 
 
 def roomy(amount: int) -> str:

@@ -133,7 +133,7 @@ def test_of_a_long_text_only_the_beginning_is_cut(
     assert result.status == 2
     assert result.err == (
         "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
-        "their weights take 4.4 TB, and there are 8.0 MB free\n"
+        "their weights take 4.4 TB, and there are 8 MB free\n"
         " hint: give a text of at most about 577 tokens\n"
     )
 
@@ -150,7 +150,7 @@ def test_a_text_is_at_most_as_large_as_is_said_and_a_limit_raises_it(
 
     assert (refused.status, allowed.status, again.status) == (2, 0, 2)
     assert refused.err == (
-        f"error: '{path}' has more than 10.0 MB, the most that a text may have\n"
+        f"error: '{path}' has more than 10 MB, the most that a text may have\n"
         " hint: give less, or allow more with: --limit 20MB\n"
     )
 
@@ -165,13 +165,13 @@ def test_what_has_no_end_is_not_read_to_it(
     result = attnviz(*command, str(tmp_path / "endless.toml"))
 
     assert result.status == 2
-    assert "has more than 10.0 MB" in result.err.splitlines()[0]
+    assert "has more than 10 MB" in result.err.splitlines()[0]
 
 
 def test_standard_input_without_an_end_is_not_read_to_it(attnviz: Attnviz) -> None:
     result = attnviz("run", stdin=b"y\n" * 6_000_000)
 
-    assert result.err.startswith("error: standard input has more than 10.0 MB")
+    assert result.err.startswith("error: standard input has more than 10 MB")
 
 
 def test_files_of_matrices_have_a_largest_size_too(attnviz: Attnviz, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_files_of_matrices_have_a_largest_size_too(attnviz: Attnviz, tmp_path: P
 
     assert "the most that a file of matrices may have" in refused.err
     assert attnviz("run", "--given", str(text), "--limit", "30MB", "-q").status == 0
-    assert "has more than 1.0 MB, the most that a file of arrays may have" in bomb.err
+    assert "has more than 1 MB, the most that a file of arrays may have" in bomb.err
 
 
 @pytest.mark.parametrize("written", ["x", "", "-3MB", "0", "1e9", "10 PB", "9" * 400])
@@ -309,7 +309,7 @@ def test_this_machine_knows_its_free_memory() -> None:
 
 
 def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
-    with pytest.raises(AttnvizError, match=r"^it has more than 10.0 MB, the most that a lesson"):
+    with pytest.raises(AttnvizError, match=r"^it has more than 10 MB, the most that a lesson"):
         files.whole(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
 
 

@@ -431,5 +431,5 @@ def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
     assert result.status == 2
     first, second = result.err.splitlines()
     assert first.startswith(f"error: line 3: what '{path}' draws takes ")
-    assert first.endswith(" and 20.0 MB are free")
+    assert first.endswith(" and 20 MB are free")
     assert second == " hint: draw fewer numbers"

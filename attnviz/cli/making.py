@@ -15,6 +15,7 @@ from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
 from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.wording.words import listed
 
 _OF_ATTENTION = [name for name in GIVEN_NAMES if name not in (*BIASES, *OF_A_BLOCK)]
 _MATRICES = ", ".join([*_OF_ATTENTION, "b_…"])
@@ -107,8 +108,8 @@ class AttentionOptions:
             "Attention",
             "--kv-heads",
             metavar="N",
-            help="How many heads of keys and values there are, which as many heads of queries "
-            "share (grouped-query attention; 1 is multi-query).  [default: one for each head]",
+            help="How many heads of keys and values the heads share evenly (grouped-query "
+            "attention; 1 is multi-query attention).  [default: one for each head]",
             example="1",
         ),
     ] = None
@@ -176,7 +177,7 @@ class AttentionOptions:
             "Attention",
             "--soft-cap",
             metavar="X",
-            help="Bend scores so that none goes beyond X: X tanh(score / X), as Gemma 2 does.",
+            help="Bend scores so that none goes beyond X: X · tanh(score / X), as Gemma 2 does.",
             example="50",
         ),
     ] = None
@@ -207,7 +208,9 @@ class AttentionOptions:
             "Numbers",
             "--position-base",
             metavar="X",
-            help=f"The base of the angles of {', '.join(BASED)} positions.",
+            help=f"The base of the angles of {listed(BASED)} positions, such as 500000 in Llama 3."
+            f"  [default: {Settings.position_base:g}]",
+            show_default=False,
             example="500000",
         ),
     ] = Settings.position_base

@@ -27,7 +27,7 @@ Limit = Annotated[
         "Output",
         "--limit",
         metavar="SIZE",
-        help=f"How large what is read may be, such as 100MB.  [default: {_SIZES}]",
+        help=f"How large may be what is read, such as 100MB.  [default: {_SIZES}]",
         example="100MB",
     ),
 ]
