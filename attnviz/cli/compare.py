@@ -173,7 +173,8 @@ def compare(
     if saved.trace is None:
         words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
-        foreseen.refuse_other(words, chosen.other, settings)
+        with source.asking_about_files(words, chosen.other):
+            foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
         comparison = compared(words, settings, chosen, command)
     else:
