@@ -32,7 +32,7 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
 
     assert result.err == (
         "error: 1,000 tokens make 2,000,000 weights; all steps of them take 51.4 MB, and cpu has "
-        "8.0 MB free\n"
+        "8 MB free\n"
         " hint: give at most about 392 tokens, fewer heads, or --dtype bfloat16\n"
     )
 
