@@ -218,8 +218,8 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{option('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share so many "
-            "evenly",
+            f"{option('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share so "
+            "many evenly",
             f"try {option('kv_heads')} {nearest}",
             about="kv_heads",
         )
