@@ -586,8 +586,6 @@ def symptom(said: Said, name: str, told: str, *, over_seeds: bool) -> None:
         true((hidden <= 1e-4).all() and (off <= eps).all() and (moved > 9e-5).all(), told)
     elif "cannot be told" in told:
         true(max(hidden.max(), off.max(), moved.max()) <= eps, told)
-    elif "divides by 0" in told:
-        true(np.isnan(said.weights(way)).any(), told)
     elif told.startswith("what shows"):
         true((moved > 9e-5).all(), told)
     else:
@@ -665,12 +663,6 @@ def no_weight_changes(said: Said, match: re.Match[str]) -> None:
     true(bool(match[1]) == (said.comparison.query is not None), match[0])
     before, after = pair(said, match[2], match[3], averaged=bool(match[4]))
     true(np.nanmax(np.abs(after - before)) == 0, match[0])
-
-
-@claim("not every weight(?: of <who>)? is a number, from (.*) to (.*)")
-def no_numbers(said: Said, match: re.Match[str]) -> None:
-    ways = (said.weights(said.way(each)) for each in match.group(2, 3))
-    true(any(np.isnan(each).any() for each in ways), match[0])
 
 
 # What becomes of a number

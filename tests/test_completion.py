@@ -66,7 +66,10 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         ("attnviz help example ", [*EXAMPLE_COMMANDS]),
         ("attnviz help run ", []),
         ("attnviz steps a --step ", [*OF_ATTENTION, *NEEDS]),
-        ("attnviz steps a --step scores,s", ["scores,scaling", "scores,softmax"]),
+        (
+            "attnviz steps a --step scores,s",
+            ["scores,scaling", "scores,softmax", "scores,soft-cap"],
+        ),
         ("attnviz compare a --by mask --values ", [*ASPECTS["mask"].values()]),
         ("attnviz compare a --by mask --values causal,wi", ["causal,window"]),
         ("attnviz compare a --values ", ["unscaled", "scaled"]),

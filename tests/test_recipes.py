@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional, init
 
-from attnviz.attention import devices
+from attnviz import memory
 from attnviz.errors import AttnvizError
 from attnviz.examples import example as examples
 from attnviz.examples.draws import KINDS, SKIPPED_AT_ONCE, Draw, Recipe, drawn
@@ -423,7 +423,7 @@ def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
     draws, given = LARGE[name]
     path = tmp_path / "large.toml"
     path.write_text(f'title = "L"\n[recipe]\n{draws}\n{given}\n[[expect]]\nclaim = "loops agree"\n')
-    monkeypatch.setattr(devices, "free_memory", lambda device: 20_000_000)
+    monkeypatch.setattr(memory, "free", lambda: 20_000_000)
     monkeypatch.setattr(examples, "drawn", lambda recipe: pytest.fail("it was drawn"))
 
     result = attnviz("example", "check", str(path))

@@ -317,13 +317,13 @@ def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
         compare("a b", by="mask", values=["causal", "model-scale"], scale=False)
 
 
-def test_a_softmax_that_divides_by_zero_says_so() -> None:
+def test_columns_that_nobody_may_read_do_not_sum_to_one() -> None:
     given = {name: [[1.0], [2.0], [3.0]] for name in ("keys", "values")}
     made = trace(None, given=matrices({"queries": [[1.0], [2.0]], **given}))
     told = compare(made, by="mask", values=["causal", "softmax-columns"]).view().closing
 
-    assert "not every weight is a number, from causal to ✗ softmax-columns" in told
-    assert told[-1] == "Here, softmax-columns divides by 0, and gives what is no number."
+    assert told[0] == "✗ softmax-columns is a mistake: softmax over the wrong axis"
+    assert told[-1] == "Here, rows do not sum to 1 in softmax-columns."
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Alternative:
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
     def from_what_is_right(self, rows: slice) -> float:
-        """How far a mistake's weights are from those, at most; NaN where they are no numbers."""
+        """How far a mistake's weights are from those, at most."""
         return float((self.weights - self.right)[:, rows].abs().max())
 
 
@@ -373,7 +373,7 @@ def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights 
 
 
 def _largest(difference: Weights, before: Weights, after: Weights) -> LargestChange:
-    sizes = difference.abs().nan_to_num(-1)  # a mistake may divide by 0
+    sizes = difference.abs()
     head, row = divmod(int(sizes.argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])
     cell = head, query, key

@@ -171,18 +171,20 @@ def compare(
     settings = settings_of(text, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        source.ask_about_files(text.text, chosen.other, quiet=wanted.quiet)
         words = source.read_or_given(text, matrices.given, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
-        foreseen.refuse_other(words, chosen.other, settings)
+        with source.asking_about_files(words, chosen.other):
+            foreseen.refuse_other(words, chosen.other, settings)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
         comparison = compared(words, settings, chosen, command)
-        source.tell_of_items(comparison.base.trace, settings.item, quiet=wanted.quiet)
     else:
         comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
     view = viewed(comparison, chosen, wanted)
-    source.ask_about_words(text.text, chosen.other, quiet=wanted.quiet)
     output.deliver(view, wanted, pictures)
+    quiet = wanted.quiet or saved.trace is not None
+    source.ask_about_files(text.text, chosen.other, quiet=quiet)
+    source.ask_about_words(text.text, chosen.other, quiet=quiet)
+    source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
 
 
 def _of_a_file(

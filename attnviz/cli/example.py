@@ -81,9 +81,9 @@ def show(
     if wanted.query is not None and example.tokens is not None:
         find_query(example.tokens, wanted.query)
     trace = example.trace(chosen.item, command=command)
-    source.tell_of_items(trace, chosen.item, quiet=wanted.quiet)
     view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
     output.deliver(view, wanted, pictures, walking.seconds_per_step)
+    source.tell_of_items(trace, chosen.item, quiet=wanted.quiet)
 
 
 def check(

@@ -66,11 +66,11 @@ def run(
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
     settings = settings_of(text, attention, matrices, blocks)
-    source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)
+    source.ask_about_a_file(text.text, quiet=wanted.quiet)
+    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
     if shown.verify:
         print_checks(trace, wanted)
 

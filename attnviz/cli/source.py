@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,13 +64,30 @@ def ask_about_files(first: str | None, second: str | None, *, quiet: bool) -> No
     if first is None or second is None:
         ask_about_a_file(first, quiet=quiet)
     elif files:
-        texts = [f'"$(cat {shlex.quote(each)})"' if each in files else shlex.quote(each)
-                 for each in (first, second)]  # fmt: skip
         _note(
             f"the words {listed(files)} are compared, not what is in files of that name: "
-            f"did you mean {' '.join(texts)}?",
+            f"{_meant(first, second)}",
             quiet,
         )
+
+
+@contextmanager
+def asking_about_files(first: str | None, second: str | None) -> Iterator[None]:
+    """Where names of files cannot be compared, what is in the files may well be."""
+    try:
+        yield
+    except AttnvizError as error:
+        if first is None or second is None or not any(map(_is_file, (first, second))):
+            raise
+        raise AttnvizError(str(error), _meant(first, second)) from None
+
+
+def _meant(*texts: str) -> str:
+    """Each that is the name of a file as what is in the file."""
+    meant = [
+        f'"$(cat {shlex.quote(each)})"' if _is_file(each) else shlex.quote(each) for each in texts
+    ]
+    return f"did you mean {' '.join(meant)}?"
 
 
 def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> None:

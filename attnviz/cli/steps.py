@@ -143,14 +143,14 @@ def steps(
     refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
     settings = settings_of(text, attention, matrices, blocks)
     refuse_missing_steps(walking, saved, settings)
-    source.ask_about_a_file(text.text, quiet=wanted.quiet)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
-    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
 
     from attnviz.views.steps.walk import steps as walked
 
     view = walked(trace, **walking.asked(wanted)).view()
     output.deliver(view, wanted, pictures, walking.seconds_per_step)
+    source.ask_about_a_file(text.text, quiet=wanted.quiet)
+    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
 
 
 def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:

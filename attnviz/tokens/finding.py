@@ -31,8 +31,10 @@ def find_query(tokens: Tokens, wanted: str, option: str = "--query") -> int:
             f"'{wanted}' is in the sentence {len(found)} times",
             f"say which by its number: {option} {' or '.join(choices[:CHOICES])}",
         )
-    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(tokens):
-        return int(wanted) - 1
+    number = wanted.lstrip("0")
+    short = len(number) <= len(str(len(tokens)))  # thousands of digits would be no int
+    if wanted.isascii() and number.isdigit() and short and int(number) <= len(tokens):
+        return int(number) - 1
     raise AttnvizError(f"no token of the sentence is '{wanted}'", _tokens_listed(tokens, wanted))
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from attnviz.attention.variants import Variant
 from attnviz.traces.trace import Trace
 
-HOLDS: dict[str, Callable[[Variant], bool]] = {  # when a name says what is so
+# When a name says what is so; one that somebody made up may say anything.
+HOLDS: dict[str, Callable[[Variant], bool]] = {
     "plain": lambda variant: not variant.scaled,
     "average": lambda variant: not variant.compared,
     "multi-head": lambda variant: variant.heads > 1,
@@ -46,4 +47,4 @@ def _adjective(variant: Variant) -> str:
     if variant.name == "plain" and variant.scaled:
         return "scaled plain"
     names = (variant.name, *INSTEAD)
-    return next((name for name in names if HOLDS[name](variant)), "unscaled")
+    return next((name for name in names if HOLDS.get(name, bool)(variant)), "unscaled")

@@ -102,7 +102,9 @@ def tensors_of(contents: Contents) -> bytes:
     header: Contents = {}
     body = b""
     for name, each in arrays.items():
-        numbers = each.astype(np.float32) if each.dtype.kind in "fiub" else np.zeros(1, np.float32)
+        with np.errstate(over="ignore"):
+            known = each.dtype.kind in "fiub"
+            numbers = each.astype(np.float32) if known else np.zeros(1, np.float32)
         held = numbers.tobytes()
         ends = [len(body), len(body) + len(held)]
         header[name] = {"dtype": "F32", "shape": [*numbers.shape], "data_offsets": ends}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from attnviz.analysis.aspects import TEXT
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
-from attnviz.analysis.measures import Weights
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.conclusions.sharpness import reader
@@ -21,7 +20,6 @@ class Changed:
     comparison: Comparison
     way: Alternative
     change: LargestChange
-    numbers: bool  # whether all its weights are numbers
 
     @property
     def ways(self) -> str:
@@ -54,16 +52,12 @@ class Changed:
 
 def changes_told(comparison: Comparison) -> list[str]:
     """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
-    found = zip(comparison.alternatives, comparison.differences, comparison.changes, strict=True)
+    found = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
-        said(FINDINGS, Changed(comparison, way, change, _numbers(difference[:, comparison.rows])))
-        for way, difference, change in found
-        if change is not None and difference is not None
+        said(FINDINGS, Changed(comparison, way, change))
+        for way, change in found
+        if change is not None
     ]
-
-
-def _numbers(difference: Weights) -> bool:
-    return not bool(difference.isnan().any())
 
 
 def _called(comparison: Comparison, alternative: Alternative) -> str:
@@ -83,11 +77,6 @@ def _largest(facts: Changed) -> str:
 
 
 FINDINGS: tuple[Finding[Changed], ...] = (
-    Finding(
-        "no numbers",
-        lambda facts: not facts.numbers,
-        lambda facts: f"not every weight{facts.of} is a number, {facts.ways}",
-    ),
     Finding(
         "no change",
         lambda facts: facts.change.before == facts.change.after,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isnan
 
 import torch
 
@@ -12,13 +11,14 @@ from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import measure
 from attnviz.analysis.repeats import FROM_RIGHT, Repeats, left_to_chance
 from attnviz.analysis.seeds import quantiles
-from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.mistakes import MISTAKES, Over
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Seeds
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import means_of
 from attnviz.wording.words import listed
 
 VISIBLE = 1e-4  # what a mistake must change to be called one
+SUMS = 0.01  # from 1, that a sum may be in half the digits
 
 Range = tuple[float, float, float]  # the least, the middle and the most of all seeds
 
@@ -32,10 +32,6 @@ class Flaw:
     row_error: Range
     from_right: Range
     rounding: float = 0.0  # how far a row is from 1 that is only rounded
-
-    @property
-    def no_numbers(self) -> bool:
-        return isnan(self.from_right[1])
 
     @property
     def leaks(self) -> bool:
@@ -73,7 +69,6 @@ class Symptom:
 
 
 SYMPTOMS = (
-    Symptom(lambda flaw: flaw.no_numbers, "{} divides by 0, and gives what is no number"),
     Symptom(lambda flaw: flaw.leaks, "hidden tokens get weight in {}", with_weight=True),
     Symptom(
         lambda flaw: flaw.breaks, "rows do not sum to 1 in {}", "the row does not sum to 1 in {}"
@@ -124,10 +119,18 @@ def _what_is_seen(comparison: Comparison, each: Alternative) -> str:
     mistake, flaw = MISTAKES[each.name], _as_shown(comparison, each)
     seen = {
         "leaks": flaw.leaks,
-        "breaks": flaw.breaks,
+        "breaks": flaw.breaks and _sums_to_one(each, mistake.over),
         "flattens": flaw.tells and _flattens(comparison, each),
     }
     return mistake.about if all(seen[symptom] for symptom in mistake.shows) else mistake.cause
+
+
+def _sums_to_one(each: Alternative, over: Over) -> bool:
+    """Whether what the mistake takes for a row sums to 1; nothing does of which all is hidden."""
+    if over == "row":
+        return True
+    sums = each.weights.double().sum(-2 if over == "column" else (-2, -1))
+    return float((sums - 1).abs().max()) < SUMS
 
 
 def _flattens(comparison: Comparison, each: Alternative) -> bool:
