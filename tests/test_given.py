@@ -235,8 +235,9 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "shape": (
         ".toml",
         "embeddings = [[1, 2]]\nw_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
-        "queries of a head are 2 wide in '{}', and 'w_key' makes keys that are 1 wide",
-        "give 'w_key' 2 columns",
+        "queries are 2 wide in '{}' and keys 1, as where every 2 heads share keys and values, and "
+        "there is 1 head",
+        "try 2 heads, or another multiple of 2; or make 'w_key' and 'w_query' for the same width",
     ),
     "keys": (
         ".toml",

@@ -132,6 +132,33 @@ def test_widths_that_do_not_go_together_are_refused(
         trace(None, given=matrices(contents), **settings)
 
 
+def narrow_keys() -> dict[str, Any]:
+    shapes = {"embeddings": (3, 8), "w_query": (8, 16), "w_key": (8, 8), "w_value": (8, 8)}
+    shapes["w_out"] = (16, 8)
+    return {name: np.ones(shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(("kv_heads", "heads"), [(1, 2), (2, 4)])
+def test_heads_of_keys_and_their_width_tell_how_many_heads_of_queries_there_are(
+    kv_heads: int, heads: int
+) -> None:
+    layer = trace(None, given=matrices(narrow_keys()), kv_heads=kv_heads).layers[0]
+    assert (layer.heads, layer.kv_heads) == (heads, kv_heads)
+
+
+@pytest.mark.parametrize("heads", [None, 1, 3])
+def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) -> None:
+    problem = "queries are 16 wide and keys 8, as where every 2 heads share keys and values, and"
+    with pytest.raises(AttnvizError, match=f"^{problem} there (is|are) {heads or 1} head") as found:
+        trace(None, given=matrices(narrow_keys()), heads=heads)
+    assert found.value.hint.startswith("try 2 heads, or another multiple of 2")
+
+
+def test_as_many_heads_of_keys_as_their_width_is_for() -> None:
+    with pytest.raises(AttnvizError, match="--kv-heads is 4, and what is given has 2 of keys and values"):
+        trace(None, given=matrices(narrow_keys()), heads=4, kv_heads=4)
+
+
 def test_heads_that_cannot_share_evenly_are_refused_with_what_would(attnviz: Attnviz) -> None:
     result = attnviz("run", TEXT, "--heads", "4", "--kv-heads", "3")
 

@@ -29,6 +29,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.from_text import needed_for, trace_of
 from attnviz.traces.need import refuse_ways
+from attnviz.traces.parts import OF_A_BLOCK
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import (
@@ -42,6 +43,7 @@ from attnviz.traces.source import (
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.weights import array, mask_of
 from attnviz.wording.commands import Command
+from attnviz.wording.words import listed
 
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
@@ -175,7 +177,18 @@ def _refuse_blocks(source: Source) -> None:
     if source.settings.blocks:
         raise AttnvizError(
             "blocks cannot be compared: ways of attending are, in a single attention",
-            "leave layers and memory out",
+            "leave layers and memory out; attnviz run and attnviz steps show a block",
+        )
+    given = source.matrices
+    of_block = [name for name in given.tensors if name in (*OF_A_BLOCK, "memory")]
+    if of_block or given.above:
+        told = listed(of_block) if of_block else "matrices of layers above the first"
+        raise AttnvizError(
+            "blocks cannot be compared: ways of attending are, in a single attention, and "
+            f"'{given.source}' gives {told}",
+            "leave them out of the file; attnviz run and attnviz steps show a block: --layers 1",
+            about=of_block[0] if of_block else "layers",
+            file=given.source,
         )
 
 

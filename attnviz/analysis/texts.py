@@ -16,6 +16,7 @@ from attnviz.wording.printable import printable
 LONGEST_NAME = 24  # of a sentence that is called by its own words
 OF_ONE_SENTENCE = (
     "embeddings",
+    "key_embeddings",
     "queries",
     "keys",
     "values",

@@ -13,6 +13,7 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.kinds import Kind
 from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.meant import meant
 from attnviz.traces.settings import NAMES
 from attnviz.traces.texts import line_of
 
@@ -106,4 +107,5 @@ class ExampleFile:
         for key in keys:
             if key not in known:
                 error = unknown(kind, key, known)
-                raise self.error(str(error), error.hint, self.line(key, after, number))
+                hint = meant(key) if "matrix" in kind else ""
+                raise self.error(str(error), hint or error.hint, self.line(key, after, number))

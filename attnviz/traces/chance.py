@@ -82,10 +82,14 @@ def _of_queries_and_keys(trace: Trace, layer: Layer) -> Iterator[str]:
 def _of(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
     """What is drawn of what a query, a key or a value is made of."""
     of_other_keys = name != "query" and layer.key_inputs is not None
-    named = trace.origin.settings.embeddings is not None
-    if (not named) if of_other_keys else embeddings_drawn(trace):
+    if _key_embeddings_drawn(trace, layer) if of_other_keys else embeddings_drawn(trace):
         yield VECTORS
     if trace.variant.projected and f"w_{name}" not in layer.given:
         yield PROJECTIONS
     if trace.positions == "learned":
         yield POSITIONS
+
+
+def _key_embeddings_drawn(trace: Trace, layer: Layer) -> bool:
+    """Whether the vectors of other tokens, that are read, are nobody's own."""
+    return trace.origin.settings.embeddings is None and "key_embeddings" not in layer.given

@@ -123,7 +123,9 @@ def _start(
     plan = replace(plan, matrices=source.matrices.like(embeddings))
     if sentence.keys is sentence.tokens:
         return plan, embeddings
-    return replace(plan, key_inputs=_other(sentence.keys, plan, embeddings)), embeddings
+    given = plan.matrices.key_embeddings
+    read = _other(sentence.keys, plan, embeddings) if given is None else placed(given, plan)
+    return replace(plan, key_inputs=read), embeddings
 
 
 def counts_of(source: Source, sentence: Sentence) -> Counts:

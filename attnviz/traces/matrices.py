@@ -16,6 +16,7 @@ from attnviz.traces.axes import separated
 from attnviz.traces.by_layer import by_layer, name_in
 from attnviz.traces.fitting import in_file, refuse_misfits, sides_of
 from attnviz.traces.in_order import in_order
+from attnviz.traces.meant import meant
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES
 from attnviz.traces.readings import GROUP, HEAD
 
@@ -38,6 +39,7 @@ class Matrices:
     memory_tokens: tuple[str, ...] | None = None
     vocabulary: int | None = None  # how many ids there are
     embeddings: Tensor | None = None
+    key_embeddings: Tensor | None = None  # of other tokens, that keys and values are made of
     w_query: Tensor | None = None
     w_key: Tensor | None = None
     w_value: Tensor | None = None
@@ -240,7 +242,8 @@ def _refuse_unknown(contents: Mapping[str, Any], source: str) -> None:
     for name in contents:
         if name not in GIVEN_NAMES:
             error = unknown("matrix", name, GIVEN_NAMES, about=name)
-            raise error.told(f"{error} to give{in_file(source)}")
+            problem = f"{error} to give{in_file(source)}"
+            raise AttnvizError(problem, meant(name) or error.hint, about=name, file=error.file)
 
 
 def _tensor(name: str, array: Numbers) -> Tensor:

@@ -51,6 +51,12 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs, data="key_inputs"
     ),
+    Part(
+        "embeddings of the keys",
+        "key dim",
+        lambda trace, layer: None,  # with positions, where there are any, they are what is read
+        given="key_embeddings",
+    ),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
     Part(
         "vectors of the memory",

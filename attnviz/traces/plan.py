@@ -22,12 +22,19 @@ from attnviz.traces.settings import (
 from attnviz.traces.unused import refuse_unused
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
+from attnviz.wording.words import counted
 
 MADE_BY = {
     "query_width": "w_query",
     "key_width": "w_key",
     "value_width": "w_value",
     "joined_width": "w_out",
+}
+NAMES = {  # of all heads together
+    "query_width": "queries",
+    "key_width": "keys",
+    "value_width": "values",
+    "joined_width": "joined heads",
 }
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
@@ -111,22 +118,32 @@ def _variant(settings: Settings, matrices: Matrices) -> Variant:
 
 
 def _heads(settings: Settings, matrices: Matrices, variant: Variant) -> int:
-    """How many there are: given, chosen, or as many as there are of keys and values."""
+    """How many there are: given, chosen, or told by those of keys and values."""
     sizes = matrices.sizes
-    found = sizes.get("head", settings.heads or sizes.get("group", variant.heads))
+    found = sizes.get("head", settings.heads or _heads_told(settings, sizes, variant))
     if settings.heads not in (None, found):
         raise AttnvizError(
             f"--heads is {settings.heads}, and {matrices.called} has {found}",
             f"leave --heads out, or give --heads {found}",
             file=matrices.source,
         )
+    _refuse_uneven_widths(matrices, found)
     return found
 
 
+def _heads_told(settings: Settings, sizes: dict[str, int], variant: Variant) -> int:
+    """How many heads there are, where nobody says it: by those of keys, and how many share one."""
+    if settings.kv_heads and "group" not in sizes:
+        return settings.kv_heads * _sharing(sizes)[0] if _sharing(sizes)[0] > 1 else variant.heads
+    return sizes.get("group", variant.heads)
+
+
 def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
-    """How many heads of keys and values there are: given, chosen, or told by how wide they are."""
+    """How many heads of keys and values there are: given, told by how wide they are, or chosen."""
     sizes = matrices.sizes
-    found = sizes.get("group", settings.kv_heads or _groups_of(sizes, heads))
+    sharing, _ = _sharing(sizes)
+    told = heads // sharing if sharing > 1 else settings.kv_heads or heads
+    found = sizes.get("group", told)
     if settings.kv_heads not in (None, found):
         raise AttnvizError(
             f"{option('kv_heads')} is {settings.kv_heads}, and {matrices.called} has {found} of "
@@ -139,13 +156,31 @@ def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
     return found
 
 
-def _groups_of(sizes: dict[str, int], heads: int) -> int:
-    """Where keys are narrower than queries, fewer heads of them stand side by side."""
+def _sharing(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
+    """How many heads share keys and values, as those are narrower; and whose widths tell it."""
     for whole, narrower in (("query_width", "key_width"), ("joined_width", "value_width")):
         wide, narrow = sizes.get(whole, 0), sizes.get(narrower, 0)
-        if narrow and narrow < wide and not (narrow * heads) % wide:
-            return narrow * heads // wide
-    return heads
+        if narrow and narrow < wide and not wide % narrow:
+            return wide // narrow, (whole, narrower)
+    return 1, ("", "")
+
+
+def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
+    """Where keys are half as wide as queries, two heads share them, or four share two, …"""
+    sharing, sides = _sharing(matrices.sizes)
+    if heads % sharing == 0:
+        return
+    (wide, wide_by), (narrow, narrow_by) = [(NAMES[side], MADE_BY[side]) for side in sides]
+    widths = [matrices.sizes[side] for side in sides]
+    there = f"there {'is' if heads == 1 else 'are'} {counted(heads, 'head')}"
+    raise AttnvizError(
+        f"{wide} are {widths[0]} wide{in_file(matrices.source)} and {narrow} {widths[1]}, as where "
+        f"every {sharing} heads share keys and values, and {there}",
+        f"try {sharing} heads, or another multiple of {sharing}; or make '{narrow_by}' and "
+        f"'{wide_by}' for the same width",
+        about=narrow_by,
+        file=matrices.source,
+    )
 
 
 def _width_of_values(matrices: Matrices, variant: Variant) -> int | None:

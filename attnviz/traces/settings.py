@@ -14,7 +14,7 @@ from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, 
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
 from attnviz.wording.commands import option
-from attnviz.wording.words import listed
+from attnviz.wording.words import counted, listed
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
@@ -218,7 +218,8 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{option('kv_heads')} is {kv_heads}, and {heads} heads cannot share so many evenly",
+            f"{option('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share so "
+            "many evenly",
             f"try {option('kv_heads')} {nearest}",
             about="kv_heads",
         )

@@ -203,4 +203,5 @@ def _keys(tokens: Tokens, given: Matrices) -> Tokens:
     if given.key_tokens is not None:
         return named(given.key_tokens)
     count = given.sizes.get("key", len(tokens))
-    return tokens if count == len(tokens) else numbered(count)
+    same = count == len(tokens) and given.key_embeddings is None
+    return tokens if same else numbered(count)

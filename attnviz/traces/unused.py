@@ -46,7 +46,9 @@ def _refuse_of_block(matrices: Matrices, settings: Settings) -> None:
     if not settings.blocks:
         needed = f"--layers {len(matrices.above) + 1}"
         hint = f"give {needed}, with --heads, --norm and --activation as they are there"
-        _refuse_any(matrices, (*OF_A_BLOCK, *OF_MEMORY), "there is no transformer block", hint)
+        _refuse_any(matrices, OF_A_BLOCK, "there is no transformer block", hint)
+        alone = f"{hint}; or, to read it without a block, key_embeddings and key_tokens"
+        _refuse_any(matrices, OF_MEMORY, "there is no transformer block", alone)
     if settings.norm == "none":
         norms = tuple(name for name in OF_A_BLOCK if name.endswith(("_gain", "_shift")))
         _refuse_any(matrices, norms, "--norm none has no LayerNorm", "give --norm post or pre")

@@ -87,7 +87,8 @@ def _embeddings(here: Scene) -> Section:
     if here.layer.key_inputs is not None and others:
         other = token_axis("token", trace.keys)
         grids.append(here.grid("vectors of the keys", here.layer.key_inputs, other))
-        about += f" {others} are made of other tokens, which have vectors, too: Y."
+        whose = "given vectors" if "key_embeddings" in here.layer.given else "vectors"
+        about += f" {others} are made of other tokens, which have {whose}, too: Y."
     return Section(
         number="2",
         name="embeddings",

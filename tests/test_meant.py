@@ -1,0 +1,93 @@
+"""Names that torch, models and courses have for matrices: what to give in their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnviz.errors import AttnvizError
+from attnviz.traces import meant as table
+from attnviz.traces.matrices import matrices
+from attnviz.traces.meant import meant
+from attnviz.traces.parts import GIVEN_NAMES
+from tests.conftest import Attnviz
+
+LINEAR = " The matrix of a torch.nn.Linear is turned over first: weight.T"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Q", "did you mean 'queries'?"),
+        ("W_q", f"did you mean 'w_query'?{LINEAR}"),
+        ("model.layers.0.self_attn.o_proj.weight", f"did you mean 'w_out'?{LINEAR}"),
+        ("bert.encoder.layer.0.attention.self.query.weight", f"did you mean 'w_query'?{LINEAR}"),
+        ("attention.self.value.bias", "did you mean 'b_value'?"),
+        ("h.0.attn.c_proj.weight", "did you mean 'w_out'?"),
+        ("h.0.mlp.c_proj.weight", "did you mean 'w_2'?"),
+        ("h.0.ln_1.weight", "did you mean 'attention_gain'?"),
+        ("h.0.ln_2.bias", "did you mean 'feed_forward_shift'?"),
+        ("wpe.weight", "did you mean 'positions'?"),
+        ("attn_weights", "did you mean 'weights'?"),
+        ("x_2", "did you mean 'key_embeddings'?"),
+    ],
+)
+def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> None:
+    assert meant(name) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("in_proj_weight", "each third, turned over (weight.T), as 'w_query'"),
+        ("self_attn.in_proj_bias", "of a bias as 'b_query'"),
+        ("h.0.attn.c_attn.weight", "each third of its columns as 'w_query'"),
+        ("valid_lens", "give 'visible', [item, key]: 1 for each key that may be read"),
+        ("key_padding_mask", "give 'hidden', [item, key], where True hides a key"),
+        ("attention_mask", "give 'visible' where 1 may be read"),
+        ("relative_attention_bias.weight", "is called 'mask'"),
+        ("model.layers.0.mlp.gate_proj.weight", "and no gate"),
+    ],
+)
+def test_what_holds_more_or_something_else_is_told_in_words(name: str, part: str) -> None:
+    assert part in meant(name)
+
+
+def test_nobody_knows_every_name() -> None:
+    assert meant("colour") == meant("weight") == meant("bias") == meant("") == ""
+
+
+def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
+    here = [*table.OTHER_NAMES, *(name for names in table.OF_LAYERS for name in names)]
+    elsewhere = [
+        other
+        for names in (*table.OTHER_NAMES.values(), *table.OF_LAYERS.values(), *table.IN_WORDS)
+        for other in names
+    ]
+    assert set(here) <= set(GIVEN_NAMES)
+    assert not set(elsewhere) & set(GIVEN_NAMES)
+
+
+def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Path) -> None:
+    given = tmp_path / "course.json"
+    given.write_text(json.dumps({"valid_lens": [2, 3]}))
+    result = attnviz("run", "--given", str(given))
+    assert result.status == 2
+    problem, hint = result.err.splitlines()
+    assert "there is no matrix 'valid_lens' to give" in problem
+    assert hint.startswith(" hint: give 'visible', [item, key]")
+
+
+def test_what_nobody_knows_gets_the_names_that_there_are() -> None:
+    with pytest.raises(AttnvizError) as refused:
+        matrices({"colour": [1]})
+    assert "known: tokens, key_tokens" in refused.value.hint
+
+
+def test_a_lesson_says_so_too(attnviz: Attnviz, tmp_path: Path) -> None:
+    lesson = tmp_path / "lesson.toml"
+    lesson.write_text('title = "t"\n[given]\nW_q = [[1]]\n')
+    result = attnviz("example", "check", str(lesson))
+    assert f"did you mean 'w_query'?{LINEAR}" in " ".join(result.err.split())
