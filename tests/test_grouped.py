@@ -155,7 +155,9 @@ def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) 
 
 
 def test_as_many_heads_of_keys_as_their_width_is_for() -> None:
-    with pytest.raises(AttnvizError, match="--kv-heads is 4, and what is given has 2 of keys and values"):
+    with pytest.raises(
+        AttnvizError, match="--kv-heads is 4, and what is given has 2 of keys and values"
+    ):
         trace(None, given=matrices(narrow_keys()), heads=4, kv_heads=4)
 
 

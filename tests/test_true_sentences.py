@@ -6,614 +6,72 @@ and each claim in it, known by its words, is worked out again from the numbers.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor
+from jaxtyping import config
 
 from attnviz import Trace, trace
 from attnviz.analysis.checks import verify
-from attnviz.attention.arithmetic import split_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.attention.variants import VARIANTS
 from attnviz.cells import Whole
 from attnviz.errors import AttnvizError
 from attnviz.examples import shipped
 from attnviz.examples.names import names
-from attnviz.traces.matrices import Matrices, matrices
+from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SHOWN
-from attnviz.traces.settings import DTYPES, POSITIONS, Settings
-from attnviz.traces.trace import Layer
-from attnviz.views.grids.axes import SUMS, Axis
+from attnviz.traces.settings import Settings
+from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.plane import cosine_of
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Section, opened
+from attnviz.views.grids.section import opened
 from attnviz.views.steps.walk import steps
-from attnviz.views.view import View
 from attnviz.wording.sums import TERMS
+from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
+from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
 
-TEXTS = ("I", "I am", "the the the", "I am learning this", "of tired it that goes on and on")
+DRAWS, CHUNKS = 640, 4
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
-HALF = 0.006  # of the last of two digits, and what float16 rounds
 
 
-@dataclass(frozen=True)
-class Said:
-    """A sentence, and what it is about."""
+@pytest.fixture
+def quick() -> Iterator[None]:
+    """Matrices so small gain nothing from shapes checked as elsewhere."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
-    text: str
-    trace: Trace
-    layer: Layer
-    section: Section | None = None
-    grid: Grid | None = None
 
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_sentence_of_run_and_steps_is_known_and_true(chunk: int) -> None:
+    runs = {number: Draw(number).run() for number in range(chunk, DRAWS, CHUNKS)}
+    made = {number: run for number, run in runs.items() if run is not None}
 
-Claim = Callable[[Said, "re.Match[str]"], bool]
-CLAIMS: list[tuple[re.Pattern[str], Claim]] = []
+    assert len(made) > len(runs) / 2
+    assert {number: told for number, run in made.items() if (told := untrue(run))} == {}
 
 
-def claims(pattern: str) -> Callable[[Claim], Claim]:
-    """What must be so where these words stand."""
+def test_a_sentence_that_nobody_knows_is_found() -> None:
+    made = trace("I am")
+    run = Run(made, replace(made.view(), settings="42 of them"), steps(made))
 
-    def kept(claim: Claim) -> Claim:
-        CLAIMS.append((re.compile(pattern), claim))
-        return claim
+    assert untrue(run) == ["nobody knows what this claims: 42 of them"]
 
-    return kept
 
+def test_a_sentence_that_is_false_is_found() -> None:
+    made = trace("I am")
+    run = Run(made, replace(made.view(), title="causal attention"), steps(made))
 
-def close(one: Tensor, other: Tensor) -> bool:
-    """Equal but for what their dtype rounds, of the largest of them."""
-    if one.numel() == 0:
-        return True
-    size = max(1e-12, float(other.abs().max()), float(one.abs().max()))
-    step = torch.finfo(one.dtype).eps * 32
-    return float((one - other).abs().max()) <= size * step
-
-
-# What stands over all.
-
-
-@claims(r"^(scaled|unscaled)( plain)? attention")
-def scale_of_title(said: Said, match: re.Match[str]) -> bool:
-    times = said.layer.scale * said.trace.variant.temperature
-    root = said.layer.head_dim**-0.5 if match[1] == "scaled" else 1.0
-    return abs(times / root - 1) < 1e-6
-
-
-@claims(r"^plain attention")
-def plain(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.scale * said.trace.variant.temperature == pytest.approx(1)
-
-
-@claims(r"^multi-head attention")
-def multi_head(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.heads > 1
-
-
-@claims(r"^causal attention| · causal( ·|$)|No token may read the ones after it")
-def causal(said: Said, match: re.Match[str]) -> bool:
-    return not bool(said.layer.visible.triu(1).any())
-
-
-@claims(r"^average attention$")
-def average(said: Said, match: re.Match[str]) -> bool:
-    weights = said.layer.attended.weights.double()
-    even = said.layer.visible / said.layer.visible.sum(-1, keepdim=True)
-    return bool(((weights - even).abs() < HALF).all())
-
-
-@claims(r"attention with a mistake \((.*)\)")
-def mistaken(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.mistake == match[1]
-
-
-@claims(r"with weights by hand")
-def by_hand(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.attended.mixed_by == "hand"
-
-
-@claims(r"all tokens visible|nothing is hidden")
-def all_visible(said: Said, match: re.Match[str]) -> bool:
-    return bool(said.layer.visible.all())
-
-
-@claims(r" · window (\d+)|less than (\d+) places? away")
-def window(said: Said, match: re.Match[str]) -> bool:
-    rows, columns = said.layer.visible.nonzero().T
-    return bool(((rows - columns).abs() < int(match[1] or match[2])).all())
-
-
-@claims(r"A token reads only itself|The token reads itself")
-def itself(said: Said, match: re.Match[str]) -> bool:
-    return torch.equal(said.layer.visible, torch.eye(len(said.trace.tokens), dtype=torch.bool))
-
-
-@claims(r" · (\d+) heads? of width (\d+)")
-def heads_of_width(said: Said, match: re.Match[str]) -> bool:
-    vectors = said.layer.values if said.layer.queries is None else said.layer.queries
-    scored = "scores" in said.layer.given
-    width = said.layer.head_dim if scored else vectors.shape[-1]
-    return (len(vectors), width) == (int(match[1]), int(match[2]))
-
-
-@claims(r" · width (\d+)")
-def width(said: Said, match: re.Match[str]) -> bool:
-    return said.trace.embeddings.shape[1] == int(match[1])
-
-
-@claims(r" · dropout ([\d.e-]+)")
-def dropped(said: Said, match: re.Match[str]) -> bool:
-    share, mixed = (
-        said.trace.variant.dropout,
-        [each.attended.mixed_by for each in said.trace.attentions],
-    )
-    return share == pytest.approx(float(match[1]), rel=1e-5) and "dropout" in mixed
-
-
-@claims(r" · (none|sinusoidal|learned|rotary|alibi) positions")
-def placed(said: Said, match: re.Match[str]) -> bool:
-    return {
-        "rotary": said.layer.before_rotary is not None or len(said.trace.layers) > 1,
-        "alibi": said.layer.attended.bias is not None,
-    }.get(match[1], not torch.equal(said.layer.entering, said.trace.embeddings))
-
-
-# How to read a table.
-
-
-@claims("|".join(SUMS))
-def rows_sum_to_one(said: Said, match: re.Match[str]) -> bool:
-    if said.grid is None:
-        return True  # a caption, of which below
-    return bool((abs(said.grid.values.sum(axis=1, dtype=float) - 1) < HALF).all())
-
-
-@claims(r"scores = query times key")
-def products(said: Said, match: re.Match[str]) -> bool:
-    queries, keys = said.layer.queries, said.layer.keys
-    assert queries is not None
-    assert keys is not None
-    made, raw = queries @ keys.transpose(-2, -1), said.layer.attended.scores
-    return "scores" not in said.layer.given and close(made, raw)
-
-
-@claims(r"scaled scores = .* / √(\d+)$")
-def by_root(said: Said, match: re.Match[str]) -> bool:
-    root = int(match[1]) ** 0.5
-    return close(said.layer.attended.scores / root, said.layer.attended.scaled_scores)
-
-
-@claims(r"[Nn]othing is compared: every score is 0")
-def all_zero(said: Said, match: re.Match[str]) -> bool:
-    return not bool(said.layer.attended.scores.any())
-
-
-@claims(r"^given scores|The scores are given")
-def scores_given(said: Said, match: re.Match[str]) -> bool:
-    return "scores" in said.layer.given
-
-
-@claims(r"scores as the softmax receives them")
-def received(said: Said, match: re.Match[str]) -> bool:
-    return not said.layer.mistake
-
-
-# The steps.
-
-
-@claims(r"the score is (above|below) 0")
-def side_of_zero(said: Said, match: re.Match[str]) -> bool:
-    score, _ = _pair(said)
-    return score > 0 if match[1] == "above" else score < 0
-
-
-@claims(r"has no length: there is no angle, and the score is 0")
-def no_length(said: Said, match: re.Match[str]) -> bool:
-    return _pair(said) == (0, 0)
-
-
-@claims(r"the score is (minus )?the product of their lengths")
-def on_a_line(said: Said, match: re.Match[str]) -> bool:
-    score, lengths = _pair(said)
-    return score == pytest.approx(-lengths if match[1] else lengths, rel=0.02)
-
-
-@claims(r"nearly at right angles: the score is small beside the product")
-def upright(said: Said, match: re.Match[str]) -> bool:
-    score, lengths = _pair(said)
-    return abs(score) < 0.011 * lengths
-
-
-@claims(r"Scores stay as they are|which is 1 and changes nothing")
-def unscaled(said: Said, match: re.Match[str]) -> bool:
-    hot = said.trace.variant.temperature
-    attended = said.layer.attended
-    return close(attended.scores / hot, attended.scaled_scores) and (
-        hot == 1 or "changes nothing" in match[0]
-    )
-
-
-@claims(r"divided by √d_k, here √(\d+)")
-def divided(said: Said, match: re.Match[str]) -> bool:
-    attended, hot = said.layer.attended, said.trace.variant.temperature
-    return close(attended.scores / int(match[1]) ** 0.5 / hot, attended.scaled_scores)
-
-
-@claims(r"nothing where a token reads itself, one slope from a neighbour's")
-def slopes(said: Said, match: re.Match[str]) -> bool:
-    bias = said.layer.attended.bias
-    assert bias is not None
-    several = "in each head by another slope" in said.text
-    if bias.shape[-1] == 1:
-        return several == (said.layer.heads > 1)
-    taken = -bias[:, 0, 1].double()
-    distinct = len(set(taken.tolist())) == said.layer.heads
-    return bool((bias.diagonal(dim1=1, dim2=2) == 0).all()) and (
-        several == (said.layer.heads > 1) and distinct
-    )
-
-
-@claims(r"pair i at position p turns by \(p - 1\) / 10000\^\(2\(i - 1\)/d_k\)")
-def turned(said: Said, match: re.Match[str]) -> bool:
-    before, after = said.layer.before_rotary, said.layer.queries
-    assert before is not None
-    assert after is not None
-    pairs = torch.view_as_complex(before.queries.double().reshape(*after.shape[:-1], -1, 2))
-    place = torch.arange(1, pairs.shape[1] + 1, dtype=torch.float64)[:, None]
-    pair = torch.arange(1, pairs.shape[2] + 1, dtype=torch.float64)[None, :]
-    angle = (place - 1) / 10000.0 ** (2 * (pair - 1) / after.shape[-1])
-    made = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle).to(pairs))
-    return close(made.flatten(-2).to(after), after)
-
-
-@claims(r"A row sums to 1")
-def softmax_sums(said: Said, match: re.Match[str]) -> bool:
-    return bool(((said.layer.attended.weights.double().sum(-1) - 1).abs() < HALF).all())
-
-
-@claims(r"the others are divided by 1 - ([\d.e-]+)")
-def after_dropout(said: Said, match: re.Match[str]) -> bool:
-    weights, mixing = said.layer.attended.weights, said.layer.attended.mixing
-    kept = weights / (1 - float(match[1]))
-    return close(torch.where(mixing == 0, mixing, kept), mixing)
-
-
-@claims(r"Here no weight is changed by it")
-def without_effect(said: Said, match: re.Match[str]) -> bool:
-    return bool(((_right(said.layer) - said.layer.attended.weights).abs() < HALF).all())
-
-
-@claims(r"✗ A mistake: [^.]*\.$")
-def with_effect(said: Said, match: re.Match[str]) -> bool:
-    return not torch.equal(_right(said.layer), said.layer.attended.weights)
-
-
-@claims(r"Neighbouring columns")
-def columns_of_heads(said: Said, match: re.Match[str]) -> bool:
-    layer, made = said.layer, said.layer.projections
-    before = layer.before_rotary or layer
-    if made is None or made.w_query is None or before.queries is None:
-        return True
-    joined = layer.inputs @ made.w_query + (0 if made.b_query is None else made.b_query)
-    return close(split_heads(joined, layer.heads), before.queries)
-
-
-@claims(r"([QKV]) = (X|Y|M|normed) W_(\w+)( \+ b_\w+)?")
-def made_of(said: Said, match: re.Match[str]) -> bool:
-    layer, name = said.layer, match[3]
-    before = layer.before_rotary or layer
-    read = layer.inputs if match[2] in ("X", "normed") else layer.key_inputs
-    found = {"query": before.queries, "key": before.keys, "value": layer.values}[name]
-    matrix, bias = (getattr(layer.projections, f"{kind}_{name}") for kind in "wb")
-    assert read is not None
-    assert found is not None
-    made = read @ matrix if bias is None else read @ matrix + bias
-    named = (bias is not None) == bool(match[4])
-    own = (layer.memory is not None) == (match[2] == "M") or match[1] == "Q"
-    return named and own and close(split_heads(made, len(found)), found)
-
-
-@claims(r"formula: ([QKV = ]*) = (X|Y|normed)$")
-def themselves(said: Said, match: re.Match[str]) -> bool:
-    read = said.layer.key_inputs if match[2] == "Y" else said.layer.inputs
-    before = said.layer.before_rotary or said.layer
-    found = {"Q": before.queries, "K": before.keys, "V": said.layer.values}
-    assert read is not None
-    made = split_heads(read, said.layer.heads)
-    vectors = [found[letter] for letter in match[1].split(" = ")]
-    return all(each is not None and torch.equal(each, made) for each in vectors)
-
-
-@claims(r"There are none to use: all that would be made of them is given")
-def unused(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.block is None and "values" in said.layer.given
-
-
-@claims(r"the vectors themselves are (compared, and mixed|compared|mixed)")
-def used_themselves(said: Said, match: re.Match[str]) -> bool:
-    mixed = torch.equal(said.layer.values, split_heads(_read(said.layer), said.layer.heads))
-    return mixed == ("mixed" in match[1])
-
-
-@claims(r"to a mean of 0 and stretches it to a variance of 1")
-def mean_and_variance(said: Said, match: re.Match[str]) -> bool:
-    made = _normed(said).double()
-    variances = made.var(-1, correction=0)
-    return bool((made.mean(-1).abs() < HALF).all() and ((variances - 1).abs() < HALF).all())
-
-
-@claims(r"takes from each vector its mean, and divides it")
-def no_such_variance(said: Said, match: re.Match[str]) -> bool:
-    made = _normed(said).double()
-    variances = made.var(-1, correction=0)
-    return bool((made.mean(-1).abs() > HALF / 2).any() or ((variances - 1).abs() > HALF / 2).any())
-
-
-@claims(r"a matrix (widens|narrows) its vector to (\d+)|makes another vector of it, as wide")
-def other_width(said: Said, match: re.Match[str]) -> bool:
-    assert said.layer.block is not None
-    width, hidden = said.layer.block.parameters.w_1.shape
-    if match[1] is None:
-        return bool(width == hidden)
-    return hidden == int(match[2]) and (hidden > width) == (match[1] == "widens")
-
-
-@claims(r"What layer (\d+) made of each token")
-def from_below(said: Said, match: re.Match[str]) -> bool:
-    return torch.equal(said.trace.layers[int(match[1])].outputs, said.layer.entering)
-
-
-@claims(r"(the heads'|The heads') vectors then stand side by side")
-def side_by_side(said: Said, match: re.Match[str]) -> bool:
-    return said.layer.heads > 1
-
-
-@claims(r"\(--query follows another\)")
-def another(said: Said, match: re.Match[str]) -> bool:
-    return len(said.trace.tokens) > 1
-
-
-@claims(r"= ([\d,]+) numbers to learn$")
-def learned(said: Said, match: re.Match[str]) -> bool:
-    sides = re.findall(r"(\d[\d,]*(?: × [\d,]+)*)(?= [+=]|$)", said.text.split(" = ")[0])
-    sizes = [np.prod([int(n.replace(",", "")) for n in each.split(" × ")]) for each in sides]
-    return sum(sizes) == int(match[1].replace(",", ""))
-
-
-# What a picture says in words.
-
-
-@claims(r"^(.+?) reads (.+?) most(, and alike)? \(([\d.e-]+)( each)?\)$")
-def read_most(said: Said, match: re.Match[str]) -> bool:
-    assert said.grid is not None
-    row = said.grid.values[said.grid.rows.names.index(match[1])]
-    largest = np.nanmax(row)
-    most = int((row >= largest * (1 - 1e-5)).sum())
-    one = match[2] in said.grid.columns.names
-    return (most == 1) == (one and not match[3]) and abs(float(match[4]) - largest) <= max(
-        HALF, 0.06 * largest
-    )
-
-
-@claims(r"^(.+?) reads nothing$")
-def reads_nothing(said: Said, match: re.Match[str]) -> bool:
-    assert said.grid is not None
-    return not np.nan_to_num(said.grid.values[said.grid.rows.names.index(match[1])]).any()
-
-
-def _pair(said: Said) -> tuple[float, float]:
-    """The score of the first query and the first key of one head, and the product of lengths."""
-    queries, keys = said.layer.queries, said.layer.keys
-    assert queries is not None
-    assert keys is not None
-    lengths = queries[0, 0].double().norm() * keys[0, 0].double().norm()
-    return float(said.layer.attended.scores[0, 0, 0]), float(lengths)
-
-
-def _right(layer: Layer) -> Tensor:
-    return layer.attended.logits.masked_fill(~layer.visible, -torch.inf).softmax(-1)
-
-
-def _read(layer: Layer) -> Tensor:
-    return layer.inputs if layer.key_inputs is None else layer.key_inputs
-
-
-def _normed(said: Said) -> Tensor:
-    """What LayerNorm made in this section."""
-    assert said.section is not None
-    block, name = said.layer.block, said.section.name
-    assert block is not None
-    of = "cross" if "cross" in name else "feed_forward" if "feed" in name else "attention"
-    residual = block.residuals[of]
-    return residual.outputs if name.startswith("add-") else residual.sublayer_inputs
-
-
-# What is said, and of what.
-
-
-def of_view(view: View, made: Trace) -> Iterator[Said]:
-    """Every string of a View of a Trace, with the attention that it is about."""
-    first = made.layers[0]
-    for text in (view.title, view.settings, *view.closing):
-        yield Said(text, made, first)
-    for page in (view.screen, view.picture):
-        named = {f" {layer.name}": layer for layer in made.attentions}
-        for group in page.groups:
-            layer = next((named[each] for each in named if group.name.endswith(each)), first)
-            for grid in opened(group.panels):
-                if isinstance(grid, Grid):
-                    yield from (
-                        Said(each, made, layer, grid=grid) for each in grid.note.split(" · ")
-                    )
-                    yield from _described(grid, made, layer)
-        yield from _of_caption(page.caption, page.panels, made)
-
-
-def _of_caption(caption: str, panels: Any, made: Trace) -> Iterator[Said]:
-    """What is said of sums under all panels must be so of all that are divided up."""
-    for note in SUMS:
-        for grid in opened(panels) if note in caption.split(" · ") else ():
-            if isinstance(grid, Grid) and grid.share:
-                yield Said(note, made, made.layers[0], grid=grid)
-
-
-def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
-    if grid.share:
-        told = describe([grid]).rstrip(".").split("). ", 1)[-1]
-        yield from (Said(each, made, layer, grid=grid) for each in told.split("; "))
-
-
-def of_steps(view: View, made: Trace, layer: Layer) -> Iterator[Said]:
-    """Every string of the sections of one layer."""
-    yield Said(view.title, made, made.layers[0])
-    for section in view.sections:
-        crossed = section.name.startswith("cross-") or section.name == "memory"
-        about = layer.cross if crossed and layer.cross is not None else layer
-        own = layer if section.name.endswith("-norm") else about
-        texts = [section.about, *section.remarks, *re.split(r" · ", section.formula)]
-        texts += [each.about for each in section.moments]
-        yield from (Said(each, made, own, section) for each in texts)
-        yield Said(f"formula: {section.formula}", made, own, section)
-        for grid in section.grids:
-            yield from (Said(n, made, own, section, grid) for n in grid.note.split(" · "))
-    yield from _of_caption(view.picture.caption, view.picture.panels, made)
-
-
-def false_sentences(every: Iterator[Said]) -> list[str]:
-    return [
-        f"{claim.__name__}: {said.text}"
-        for said in every
-        for pattern, claim in CLAIMS
-        for match in pattern.finditer(said.text)
-        if not claim(said, match)
-    ]
-
-
-TEMPERATURES = st.none() | st.floats(-4, 4).map(lambda power: float(f"{10**power:.3g}"))
-CHOICES = st.fixed_dictionaries(
-    {
-        "variant": st.sampled_from([*VARIANTS]),
-        "dim": st.sampled_from([1, 2, 3, 4, 8]),
-        "seed": st.integers(0, 99),
-    },
-    optional={
-        "heads": st.sampled_from([1, 2, 3]),
-        "head_dim": st.sampled_from([1, 2, 4]),
-        "scale": st.booleans(),
-        "causal": st.booleans(),
-        "window": st.sampled_from([1, 2, 9]),
-        "temperature": TEMPERATURES,
-        "dropout": st.sampled_from([0.0, 0.3, 0.5, 0.99]),
-        "positions": st.sampled_from(POSITIONS),
-        "layers": st.sampled_from([1, 2]),
-        "norm": st.sampled_from(["pre", "post"]),
-        "activation": st.sampled_from(["relu", "gelu"]),
-        "feed_forward": st.sampled_from([1, 2, 8, 40]),
-        "memory": st.sampled_from(TEXTS),
-        "dtype": st.sampled_from(DTYPES),
-    },
-)
-ROWS = [[1.0, 0.0], [0.5, -2.0], [3.0, 1.0]]
-SQUARE = [[0.5, 1.5, -1.0], [40.0, 0.0, 0.25], [1.0, 1.0, 1.0]]
-SHARES = [[0.2, 0.2, 0.1], [0.3, 0.3, 0.0], [0.0, 0.0, 1.0]]
-TWICE = [ROWS, [[0.0, 1.0], [2.0, 2.0], [-1.0, 0.5]]]
-GIVEN: dict[str, dict[str, Any]] = {
-    "scores": {"scores": SQUARE},
-    "scores and queries": {"scores": SQUARE, "queries": ROWS, "keys": ROWS},
-    "queries, keys": {"queries": ROWS, "keys": ROWS[::-1]},
-    "queries, keys, values": {"queries": ROWS, "keys": ROWS, "values": ROWS},
-    "values": {"embeddings": ROWS, "values": ROWS[::-1]},
-    "heads": {"queries": TWICE, "keys": TWICE, "values": TWICE},
-    "heads of queries": {"embeddings": ROWS, "queries": TWICE, "keys": TWICE},
-    "other keys": {"embeddings": ROWS, "key_tokens": ["you", "are"]},
-    "one other key": {"queries": ROWS, "keys": ROWS[:1], "values": ROWS[1:2]},
-    "other keys, values": {"embeddings": ROWS, "keys": ROWS[:2], "values": ROWS[1:]},
-    "weights by hand": {"embeddings": ROWS, "weights": SHARES},
-    "a mask": {"embeddings": ROWS, "visible": [[1, 0, 1], [0, 1, 0], [1, 1, 1]]},
-    "a mask that hides nothing": {"embeddings": ROWS, "visible": [[1, 1, 1]] * 3},
-    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0]]},
-    "matrices": {"embeddings": ROWS, "w_query": ROWS[:2], "b_query": [1.0, -1.0]},
-    "alike": {"embeddings": [[1.0, 1.0]] * 3, "w_value": [[0.0, 0.0], [0.0, 0.0]]},
-}
-
-
-def traced(choices: dict[str, Any], text: str, given: str, mistake: str) -> Trace | None:
-    """What these settings make, if they make anything."""
-    chosen = {name: value for name, value in choices.items() if value is not None}
-    source = given_matrices(GIVEN[given]) if given else None
-    if source is not None and "embeddings" in GIVEN[given]:
-        chosen.pop("dim")
-    try:
-        return trace(None if source else text, given=source, mistake=mistake, **chosen)
-    except AttnvizError:
-        return None
-
-
-VIEWS: dict[str, dict[str, Any]] = {
-    "run": {},
-    "run, a query": {"query": "1"},
-    "run, everything": {"show": [*SHOWN]},
-    "run, everything of a query": {"show": [*SHOWN], "query": "1"},
-    "run, an equation": {"show": ["queries", "keys", "scores", "weights", "values", "context"]},
-    "run, as lines": {"as_": "arcs"},
-    "run, as a sentence": {"as_": "sentence", "query": "1"},
-}
-
-
-def sentences_of(
-    made: Trace, view: str, query: str | None, layer: int, key: str | None
-) -> Iterator[Said]:
-    """Of one of the ways to show a Trace; and of the steps of one of its layers."""
-    yield from of_view(made.view(**VIEWS[view]), made)
-    here = made.layers[layer % len(made.layers)]
-    options: dict[str, Any] = {"query": query, "layer": here.layer}
-    if query is not None and key is not None and made.variant.compared:
-        options |= {"key": key}
-    try:
-        walked = steps(made, **options)
-    except AttnvizError:
-        walked = steps(made, layer=here.layer)
-    yield from of_steps(walked.view(), made, here)
-
-
-@settings(max_examples=50)
-@given(
-    choices=CHOICES,
-    text=st.sampled_from(TEXTS),
-    given_=st.sampled_from(["", "", *GIVEN]),
-    mistake=st.sampled_from(["", "", *MISTAKES]),
-    query=st.sampled_from([None, "1"]),
-    view=st.sampled_from([*VIEWS]),
-    layer=st.integers(0, 1),
-    key=st.sampled_from([None, "1"]),
-)
-def test_no_sentence_of_run_and_steps_is_false(
-    choices: dict[str, Any],
-    text: str,
-    given_: str,
-    mistake: str,
-    view: str,
-    query: str | None,
-    layer: int,
-    key: str | None,
-) -> None:
-    made = traced(choices, text, given_, mistake)
-    if made is None:
-        return
-
-    assert false_sentences(sentences_of(made, view, query, layer, key)) == []
-    assert [check.text for check in verify(made) if check.failed] == []
+    assert untrue(run) == ["causal: causal attention"]
 
 
 # Each sentence that was false, for the input for which it was.
@@ -627,12 +85,6 @@ def told(made: Trace, step: str = "", **asked: Any) -> str:
         return " | ".join([view.title, view.settings, *notes, view.picture.caption])
     (section,) = steps(made, step=step, **asked).sections
     return " | ".join([section.about, section.formula, *section.remarks])
-
-
-def given_matrices(contents: Mapping[str, Any]) -> Matrices:
-    """Of three tokens; what is there twice is there for each of two heads."""
-    heads = 2 if contents.get("queries") is TWICE else None
-    return matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
 
 
 def of_matrices(**contents: Any) -> Trace:
@@ -862,10 +314,7 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
     made = example.trace()
     query = example.query or "1"
 
-    said = sentences_of(made, "run, everything", query, 0, None)
-
-    assert false_sentences(said) == []
-    assert [check.text for check in verify(made) if check.failed] == []
+    assert untrue(Run(made, made.view(show=[*SHOWN]), steps(made, query=query))) == []
 
 
 @pytest.mark.parametrize(
@@ -936,3 +385,87 @@ def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path
     assert result.status == 0
     assert "✗ hidden weights are 0" in result.out
     assert "(the mistake: softmax-twice)" in result.out
+
+
+# Sentences of what is hidden, left to chance, or too small to be seen.
+
+
+def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
+    some, none = (
+        of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
+    )
+
+    assert told(some, "softmax").startswith("Each row of scores becomes shares")
+    assert "b has nothing to share out: its row is 0. Every other row sums to 1." in told(
+        some, "softmax"
+    )
+    assert "sums to 1" not in told(none, "softmax")
+
+
+def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
+    blind = matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
+
+    assert "4 has nothing to share out: its row is 0. So it is with 2 more tokens." in told(
+        trace(None, given=blind), "softmax"
+    )
+
+
+def test_a_window_of_1_and_a_mask_may_leave_a_token_nothing() -> None:
+    made = trace(None, given=given_matrices(GIVEN["what is hidden"]), window=1)
+
+    assert "only itself" not in told(made, "mask")
+
+
+@pytest.mark.parametrize(
+    ("choices", "cause_alone"),
+    [
+        ({"mistake": "zero-scores"}, True),
+        ({"mistake": "zero-scores", "causal": True}, False),
+        ({"mistake": "model-scale", "dim": 1, "head_dim": 4}, True),
+        ({"mistake": "model-scale", "heads": 2}, False),
+        ({"mistake": "softmax-twice"}, True),
+    ],
+)
+def test_what_comes_of_a_mistake_is_told_where_it_shows(
+    choices: dict[str, Any], cause_alone: bool
+) -> None:
+    about = told(trace("I am learning this", **choices), "softmax")
+
+    assert (": exp(0)" in about or ": rows" in about or ": the second" in about) != cause_alone
+
+
+@pytest.mark.parametrize(
+    ("contents", "choices", "seeded"),
+    [
+        (GIVEN["queries, keys, values"], {}, False),
+        (GIVEN["queries, keys, values"], {"dropout": 0.5}, True),
+        (GIVEN["queries, keys, values"], {"layers": 1}, True),
+        (GIVEN["values"], {}, True),
+        (GIVEN["heads"], {}, False),
+    ],
+)
+def test_a_seed_stands_where_something_was_drawn(
+    contents: dict[str, Any], choices: dict[str, Any], seeded: bool
+) -> None:
+    made = trace(None, given=given_matrices(contents), **choices)
+
+    assert ("seed 42" in made.view().settings) == seeded
+
+
+def test_dropout_by_chance_is_no_real_weight() -> None:
+    real = given_matrices(GIVEN["queries, keys, values"])
+
+    assert trace(None, given=real, dropout=0.5).view().screen.caveat == (
+        "random dropout: the weights before it are real, what is made of them is not"
+    )
+
+
+def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
+    made = of_matrices(**GIVEN["next to nothing"])
+
+    assert "rounded to 0, and so is the score" in told(made, "scores", query="1", key="1")
+
+
+def test_vectors_too_short_for_their_product_have_an_angle() -> None:
+    assert cosine_of([1e-200, 0.0], [1e-200, 1e-200]) == pytest.approx(0.5**0.5)
+    assert cosine_of([1e-200, 0.0], [0.0, 0.0]) is None

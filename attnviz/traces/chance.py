@@ -9,6 +9,7 @@ from attnviz.traces.origin import Drawn, FromExample
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
+DROPOUT = "dropout"
 BEFORE_WEIGHTS = ("queries", "keys", "scores", "scaled", "masked", "weights")  # as --show has them
 
 
@@ -20,7 +21,8 @@ def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
     if isinstance(trace.origin, FromExample):  # as a tutorial draws them: they are its numbers
         return ()
     first = trace.layers[0]
-    made = first.given if by_hand else first.given - {"weights"}
+    weighed = by_hand and first.attended.mixed_by == "hand"  # and by no mistake in their place
+    made = first.given if weighed else first.given - {"weights"}
     found = {*_of_queries_and_keys(trace, replace(first, given=made))}
     others = [layer for layer in trace.attentions if layer is not first]
     if any(_draws(layer, "w_query", "w_key") for layer in others):
@@ -31,7 +33,10 @@ def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
 
 
 def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
-    """What was drawn of all that context vectors and outputs are made of, but for the weights."""
+    """What was drawn of all that context vectors and outputs are made of, but for the weights.
+
+    Dropout is no part of them: the weights are those before it.
+    """
     if isinstance(trace.origin, FromExample):
         return ()
     first = trace.layers[0]
@@ -39,12 +44,47 @@ def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
     return tuple(
         name
         for name, drawn in (
+            (DROPOUT, dropped_by_chance(trace)),
             ("values", not own and any(_of(trace, first, "value"))),
             ("output projection", trace.variant.joined and _any_draws(trace.attentions, "w_out")),
             ("feed-forward", first.block is not None and _any_draws(trace.layers, "w_1", "w_2")),
         )
         if drawn
     )
+
+
+def dropped_by_chance(trace: Trace) -> bool:
+    """Whether dropout took weights that nobody named."""
+    return any(
+        layer.attended.mixed_by == "dropout" and "kept" not in layer.given
+        for layer in trace.attentions
+    )
+
+
+def depends_on_seed(trace: Trace) -> bool:
+    """Whether anything at all that a Trace holds was drawn from its seed."""
+    first = trace.layers[0]
+    used = first.from_inputs or first.block is not None
+    named = trace.origin.settings.embeddings is not None
+    return (
+        (used and (embeddings_drawn(trace) or _positions_drawn(trace)))
+        or (first.key_inputs is not None and not named)
+        or (trace.memory is not None and "memory" not in first.given and not named)
+        or dropped_by_chance(trace)
+        or any(map(_projections_drawn, trace.attentions))
+        or any(each.block is not None and _draws(each, "w_1", "w_2") for each in trace.layers)
+    )
+
+
+def _positions_drawn(trace: Trace) -> bool:
+    return trace.positions == "learned"
+
+
+def _projections_drawn(layer: Layer) -> bool:
+    """Whether a matrix that is there was not given."""
+    made = layer.projections
+    names = ("w_query", "w_key", "w_value", "w_score", "w_out")
+    return any(getattr(made, name, None) is not None and name not in layer.given for name in names)
 
 
 def _any_draws(layers: Sequence[Layer], *names: str) -> bool:

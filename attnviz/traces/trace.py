@@ -85,11 +85,15 @@ class Layer:
     def heads(self) -> int:
         return self.weights.heads
 
+    def hidden_rows(self, head: int) -> list[int]:
+        """The queries from which everything is hidden in a head."""
+        found: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
+        return found
+
     def blind_rows(self, head: int) -> list[int]:
-        """The queries from which everything is hidden, and that read nothing in a head."""
-        hidden: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
+        """Those of them that read nothing: neither a mistake nor a hand gave them weights."""
         mixing = self.weights.cells("mixing", head)
-        return [query for query in hidden if not mixing.row(query).values.any()]
+        return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
 
     @property
     def w_score(self) -> Tensor | None:

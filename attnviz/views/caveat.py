@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from attnviz.traces.chance import (
+    DROPOUT,
     PROJECTIONS,
     VECTORS,
     drawn_after_weights,
@@ -36,7 +37,8 @@ def caveat(trace: Trace, shown: Collection[str]) -> str:
     after = () if weights_shown_alone(shown) else drawn_after_weights(trace)
     if not after:
         return ""
-    return f"random {listed(after)}: the weights are real, what is made of them is not"
+    which = " before it" if DROPOUT in after else ""
+    return f"random {listed(after)}: the weights{which} are real, what is made of them is not"
 
 
 def _kinds(drawn: tuple[str, ...]) -> str:

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnviz.analysis.measures import measure
 from attnviz.attention.arithmetic import attention_weights
 from attnviz.attention.block import Norm
+from attnviz.attention.mistakes import Symptom
 from attnviz.cells import Cells
 from attnviz.traces.trace import Layer
 
@@ -38,6 +40,19 @@ def changed_by_mistake(layer: Layer) -> bool:
         return False
     right = attention_weights(layer.attended.logits, layer.visible)
     return not torch.allclose(layer.attended.weights, right, rtol=0.0, atol=ROUNDING / 10)
+
+
+def shows(layer: Layer, symptom: Symptom) -> bool:
+    """Whether a mistake has this symptom in the weights that are there."""
+    found = measure(layer.attended.weights, layer.visible, None)
+    least = ROUNDING / 10 + torch.finfo(layer.attended.weights.dtype).eps
+    if symptom == "leaks":
+        return bool((found.hidden > least).any())
+    if symptom == "breaks":
+        return bool((found.row_error > least).any())
+    right = attention_weights(layer.attended.logits, layer.visible)
+    should = measure(right, layer.visible, None)
+    return float(found.entropy.nanmean()) > float(should.entropy.nanmean()) + least
 
 
 def normalised(vectors: Tensor, norm: Norm) -> bool:

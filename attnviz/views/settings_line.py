@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnviz.attention.choices import Place
+from attnviz.traces.chance import depends_on_seed
 from attnviz.traces.origin import Drawn, Given, Origin
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
@@ -23,6 +24,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_shape(trace),
         **_attention(trace),
         **_origin(trace.origin),
+        "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
@@ -116,12 +118,11 @@ def _item(trace: Trace) -> str:
 
 
 def _origin(origin: Origin) -> dict[str, str]:
-    """Files, and the seed of what is drawn."""
+    """The files that it comes from."""
     settings = origin.settings
     file = Path(settings.given).name if isinstance(origin, Given) and settings.given else ""
     vectors = Path(settings.embeddings).name if settings.embeddings else ""
     return {
         "embeddings": f"embeddings of {vectors}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
-        "seed": f"seed {settings.seed}",
     }

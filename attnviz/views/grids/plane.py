@@ -50,11 +50,17 @@ def cosine_of(first: Sequence[float], second: Sequence[float]) -> float | None:
     >>> cosine_of([3.0, 4.0], [4.0, 3.0]), cosine_of([1.0], [-2.0]), cosine_of([0.0], [1.0])
     (0.96, -1.0, None)
     """
-    lengths = length_of(first) * length_of(second)
-    if not lengths:
+    lengths = length_of(first), length_of(second)
+    if not all(lengths):
         return None
+    if not math.prod(lengths):  # too small to be multiplied: the angle is that of longer ones
+        return cosine_of(_as_long_as_1(first), _as_long_as_1(second))
     products = math.fsum(one * other for one, other in zip(first, second, strict=True))
-    return min(max(products / lengths, -1.0), 1.0)
+    return min(max(products / math.prod(lengths), -1.0), 1.0)
+
+
+def _as_long_as_1(vector: Sequence[float]) -> list[float]:
+    return [number / length_of(vector) for number in vector]
 
 
 def length_of(vector: Sequence[float]) -> float:

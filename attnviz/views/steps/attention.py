@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.views.facts import changed_by_mistake
+from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
@@ -19,10 +19,7 @@ from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
 
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
-SHARES = (
-    "Each row of scores becomes shares: exp of each over the sum of all in the row. A row sums to "
-    "1."
-)
+SHARES = "Each row of scores becomes shares: exp of each over the sum of all in the row."
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
@@ -59,8 +56,11 @@ def _not_masked(here: Scene) -> Section:
 
 
 def _about_mistake(here: Scene) -> str:
-    """What is done wrong, and whether it can be seen here."""
-    about = f"✗ A mistake: {MISTAKES[here.layer.mistake].about}."
+    """What is done wrong; what comes of it where that shows, or that nothing does."""
+    mistake = MISTAKES[here.layer.mistake]
+    if all(shows(here.layer, each) for each in mistake.shows):
+        return f"✗ A mistake: {mistake.about}."
+    about = f"✗ A mistake: {mistake.cause}."
     return about if changed_by_mistake(here.layer) else f"{about} Here no weight is changed by it."
 
 
@@ -73,7 +73,8 @@ def _about_mask(here: Scene) -> str:
         return f"{_nothing_hidden(here)}: nothing is hidden."
     elif variant.causal:
         about.append("No token may read the ones after it, as when a text is written.")
-    if "visible" not in given and variant.window == 1 and here.keys is here.trace.tokens:
+    alone = variant.window == 1 and here.keys is here.trace.tokens and "hidden" not in given
+    if "visible" not in given and alone:
         about.append("A token reads only itself.")
     elif "visible" not in given and variant.window:
         places = counted(variant.window, "place")
@@ -82,21 +83,24 @@ def _about_mask(here: Scene) -> str:
         about.append("What a given mask hides is hidden.")
     if here.layer.visible.ndim == 3:
         about.append("Each head has a mask of its own.")
-    return " ".join([*about, *_about_blind(here, f"reads {NOTHING}.")])
+    return " ".join([*about, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
 
 
-def _about_blind(here: Scene, what: str) -> tuple[str, ...]:
-    """What is true of the tokens that read nothing, said of each by its name."""
+def _told(here: Scene, rows_of: Callable[[int], list[int]], what: str) -> tuple[str, ...]:
+    """What is true of some tokens in the heads that are shown, said of each by its name."""
+    rows = {head: rows_of(head) for head in here.shown_heads}
+    every = sorted({row for each in rows.values() for row in each})
     several = here.layer.visible.ndim == 3
-    return tuple(
-        f"{here.name(here.trace.tokens, row)}{_in_heads(here, row) if several else ''} {what}"
-        for row in here.blind[:BLIND_TOLD]
+    named = tuple(
+        f"{here.name(here.trace.tokens, row)}{_in_heads(rows, row) if several else ''} {what}"
+        for row in every[:BLIND_TOLD]
     )
+    more = len(every) - len(named)
+    return (*named, f"So it is with {counted(more, 'more token')}.") if more else named
 
 
-def _in_heads(here: Scene, row: int) -> str:
-    heads = [head for head in here.shown_heads if row in here.layer.blind_rows(head)]
-    return f" in {listed([f'head {head}' for head in heads])}"
+def _in_heads(rows: Mapping[int, list[int]], row: int) -> str:
+    return f" in {listed([f'head {head}' for head, each in rows.items() if row in each])}"
 
 
 def _nothing_hidden(here: Scene) -> str:
@@ -122,7 +126,12 @@ def softmax(here: Scene) -> Iterator[Section]:
 
 
 def _about_shares(here: Scene) -> str:
-    return " ".join([SHARES, *_about_blind(here, "has nothing to share out: its row is 0.")])
+    layer = here.layer
+    without = _told(here, layer.hidden_rows, "has nothing to share out: its row is 0.")
+    if not without:
+        return f"{SHARES} A row sums to 1."
+    others = [*without, "Every other row sums to 1."] if bool(layer.visible.any()) else without
+    return " ".join([SHARES, *others])
 
 
 def mixing(here: Scene) -> Iterator[Section]:
@@ -185,7 +194,8 @@ def context(here: Scene) -> Iterator[Section]:
     contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
     rows = token_axis("query (reads)", here.trace.tokens)
     about = "The weighted values are added up: the context vector, all that a token has read."
-    about = " ".join([about, *_about_blind(here, "has read nothing: its vector is 0.")])
+    blind = _told(here, here.layer.blind_rows, "has read nothing: its vector is 0.")
+    about = " ".join([about, *blind])
     grids = here.heads("context vectors", contexts, rows, followed=True)
     apart = len(grids)
     if here.layer.heads > 1:

@@ -114,13 +114,18 @@ def _about(here: Scene, key: int, planes: tuple[Plane, ...]) -> str:
     about = (
         "A query and a key, drawn in a plane that holds both, with their true lengths and angle."
     )
-    return f"{about} {_about_angle(planes[0])}" if len(planes) == 1 else about
+    if len(planes) > 1:
+        return about
+    score = here.row("scores", here.written_heads[0])[key]
+    return f"{about} {_about_angle(planes[0], score)}"
 
 
-def _about_angle(plane: Plane) -> str:
+def _about_angle(plane: Plane, score: float) -> str:
     cosine = plane.cosine
     if cosine is None:
         return "One of them has no length: there is no angle, and the score is 0."
+    if score == 0 and cosine:
+        return "The product of so small numbers is rounded to 0, and so is the score."
     if plane.on_a_line:
         same = "They point the same way: the score is the product of their lengths."
         opposite = "They point opposite ways: the score is minus the product of their lengths."

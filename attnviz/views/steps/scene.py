@@ -148,12 +148,6 @@ class Scene:
         """The heads whose masks are shown: the first one's will do where all have the same."""
         return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
 
-    @cached_property
-    def blind(self) -> list[int]:
-        """The queries that read nothing in a head that is shown."""
-        rows = {row for head in self.shown_heads for row in self.layer.blind_rows(head)}
-        return sorted(rows)
-
     def left_out(self, *, by_key: bool) -> tuple[str, ...]:
         """What is not written out, if something is not."""
         keys, heads = len(self.keys), len(self.shown_heads)

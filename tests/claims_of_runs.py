@@ -1,0 +1,1012 @@
+"""What the sentences of run and steps claim, held against the Trace that they are about.
+
+Of a View every string that people read is gathered; each has to be one of those that are known
+here, and what it claims is worked out again from the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from attnviz import Trace
+from attnviz.analysis.checks import verify
+from attnviz.attention.arithmetic import join_heads, split_heads
+from attnviz.traces.from_text import trace_of
+from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
+from attnviz.traces.source import source_of
+from attnviz.traces.trace import Layer
+from attnviz.views.grids.axes import SUMS
+from attnviz.views.grids.description import describe
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section, opened
+from attnviz.views.steps.scene import StepSettings
+from attnviz.views.steps.walk import Walk
+from attnviz.views.view import Page, View
+from tests.drawn_runs import Run
+
+HALF = 0.006  # of the last of two digits, and what float16 rounds
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence, and what it is about."""
+
+    text: str
+    trace: Trace
+    layer: Layer
+    section: Section | None = None
+    grid: Grid | None = None
+    asked: StepSettings = field(default_factory=StepSettings)
+
+
+SENTENCE = re.compile(r"(?:(?! · )(?!(?<=\.) ).)+")  # or a part of a line
+OF_HEAD = r"(?: \(head \d+ of \d+\))?"
+CLAIM_NOTHING = [  # sentences that say how things are done, whatever the numbers are
+    re.compile(each)
+    for each in (
+        r"row = query \(reads\)",
+        r"column = key \(is read\)",
+        r"A query and a key, drawn in a plane that holds both, with their true lengths and angle\.",
+        r"A second sentence is read, too: queries come from the first, keys and values from it\.",
+        r"A vector for its position is added, so that it is another at each position\.",
+        r"Each id stands for a row of numbers, its embedding: the same for a token everywhere\.",
+        r"Each token has a row of numbers, its embedding\.",
+        r"Each query is multiplied with each key, number by number, and the products are added: "
+        r"the larger the score, the better the two match\.",
+        r"Weighed by w_score they are added up: the larger the score, the better the two match\.",
+        r"w_score weighs what a query and a key come to together\.",
+        r"Each row of scores becomes shares: exp of each over the sum of all in the row\.",
+        r"Each token asks with its query, is found by its key, and hands on its value\.",
+        r"Each token hands on its value\.",
+        r"Each value is multiplied with its weight: what .* takes from each token\.",
+        r"The text is cut into tokens, each with an id: nothing else of it is read\.",
+        r"There is no text to cut: tokens are given, or numbered; the same word has one id\.",
+        r"The weighted values are added up: the context vector, all that a token has read\.",
+        r"What a vector is multiplied with to become (, |a query \(what it asks for\)"
+        r"|a key \(what it is found by\)|a value \(what it hands on\))+\.",
+        r"What (attention|cross-attention|feed-forward) made is added to what went in: it has to "
+        r"make only what is to change\.",
+        r"What is far away counts less(, in each head by another slope)?\.",
+        r"A mask of numbers is added to the scores: the lower a number, the less .*",
+        f"(scores become shares|each value times its weight|the query meets a key){OF_HEAD}",
+        f"added up, they are what it has read{OF_HEAD}",
+        r"(the heads side by side|the context vector), mixed by the last matrix, for .*",
+        r"the \w+ of [\d,]+ keys that weigh most",
+        r"score = \|query\| \|key\| cos\(angle\)",
+        r"weight = exp\(score\) / sum of exp\(scores in its row\)",
+        r"weighted = weights of .*",
+        r"context = weights",
+        r"V",
+        r"✗ A mistake: [^:]+\.",  # and no more of it
+    )
+]
+Claim = Callable[[Said, "re.Match[str]"], bool]
+CLAIMS: list[tuple[re.Pattern[str], Claim]] = []
+
+
+def claims(pattern: str) -> Callable[[Claim], Claim]:
+    """What must be so where these words stand."""
+
+    def kept(claim: Claim) -> Claim:
+        CLAIMS.append((re.compile(pattern), claim))
+        return claim
+
+    return kept
+
+
+def close(one: Tensor, other: Tensor) -> bool:
+    """Equal but for what their dtype rounds, of the largest of them."""
+    if one.numel() == 0:
+        return True
+    size = max(1e-12, float(other.abs().max()), float(one.abs().max()))
+    step = torch.finfo(one.dtype).eps * 32
+    return float((one - other).abs().max()) <= size * step
+
+
+# What stands over all.
+
+
+@claims(r"^(scaled|unscaled)( plain)? attention")
+def scale_of_title(said: Said, match: re.Match[str]) -> bool:
+    times = said.layer.scale * said.trace.variant.temperature
+    root = said.layer.head_dim**-0.5 if match[1] == "scaled" else 1.0
+    return abs(times / root - 1) < 1e-6
+
+
+@claims(r"^plain attention")
+def plain(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.scale * said.trace.variant.temperature == pytest.approx(1)
+
+
+@claims(r"^multi-head attention")
+def multi_head(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.heads > 1
+
+
+@claims(r"^causal attention| · causal( ·|$)|No token may read the ones after it")
+def causal(said: Said, match: re.Match[str]) -> bool:
+    return not bool(said.layer.visible.triu(1).any())
+
+
+@claims(r"^average attention(, step by step)?$")
+def average(said: Said, match: re.Match[str]) -> bool:
+    weights = said.layer.attended.weights.double()
+    even = said.layer.visible / said.layer.visible.sum(-1, keepdim=True)
+    return bool(((weights - even).abs() < HALF).all())
+
+
+@claims(r"attention with a mistake \((.*)\)")
+def mistaken(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.mistake == match[1]
+
+
+@claims(r" · position base ([\d.e+]+)")
+def base(said: Said, match: re.Match[str]) -> bool:
+    settings = said.trace.origin.settings
+    return settings.position_base == float(match[1]) and said.trace.positions != "none"
+
+
+@claims(r" · temperature ([\d.e+-]+)")
+def temperature(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.variant.temperature == pytest.approx(float(match[1]), rel=1e-12)
+
+
+@claims(r" · soft cap ([\d.e+-]+)")
+def cap_in_settings(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.variant.soft_cap == float(match[1])
+
+
+@claims(r"^(\d+) tokens? \((.+?)\)")
+def tokens(said: Said, match: re.Match[str]) -> bool:
+    return (len(said.trace.tokens), said.trace.tokenizer) == (int(match[1]), match[2])
+
+
+@claims(r" · reads (\d+) more tokens?")
+def more_tokens(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.memory is not None and len(said.trace.memory) == int(match[1])
+
+
+@claims(r" · (\d+) layers?(?: \((post-norm|pre-norm|no norm)\))?(?= ·)")
+def layers(said: Said, match: re.Match[str]) -> bool:
+    block = said.trace.layers[0].block
+    places = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
+    named = None if block is None else places[block.place]
+    return len(said.trace.layers) == int(match[1]) and named == match[2]
+
+
+@claims(r" · (\d+) heads? of keys and values|there (?:is|are) (\d+) heads? of those")
+def kv_heads(said: Said, match: re.Match[str]) -> bool:
+    return len(said.layer.values) == int(match[1] or match[2]) < said.layer.heads
+
+
+@claims(r"joined without w_out|and no matrix mixes them")
+def not_mixed(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.heads > 1 and getattr(said.layer.projections, "w_out", None) is None
+
+
+@claims(r"A last matrix mixes what stands in them|output = (joined|context) W_out( \+ b_out)?")
+def mixed_by_matrix(said: Said, match: re.Match[str]) -> bool:
+    made = said.layer.projections
+    assert made is not None
+    assert made.w_out is not None
+    joined = join_heads(said.layer.attended.contexts) @ made.w_out
+    right = close(joined if made.b_out is None else joined + made.b_out, said.layer.context)
+    named = match[1] is None or (made.b_out is not None) == bool(match[2])
+    return right and named
+
+
+@claims(r" · cpu (\w+)$")
+def dtype(said: Said, match: re.Match[str]) -> bool:
+    return str(said.layer.values.dtype) == f"torch.{match[1]}"
+
+
+@claims(r" · (not scaled|scaled)(?= ·)")
+def scaled(said: Said, match: re.Match[str]) -> bool:
+    times = said.layer.scale * said.trace.variant.temperature
+    root = said.layer.head_dim**-0.5 if match[1] == "scaled" else 1.0
+    return abs(times / root - 1) < 1e-6
+
+
+@claims(r"causal, and a mask given")
+def causal_and_mask(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.variant.causal and bool({"hidden", "mask"} & said.layer.given)
+
+
+@claims(r" · positions given|given vector for its position is added")
+def positions_given(said: Said, match: re.Match[str]) -> bool:
+    return "positions" in said.layer.given
+
+
+# What is left to chance: with another seed it would be another.
+
+
+def others(made: Trace) -> Iterator[Trace]:
+    """The same of other seeds."""
+    source, settings = source_of(made), made.origin.settings
+    mistake = made.layers[0].mistake
+    for seed in range(2000, 2004):
+        yield trace_of(replace(source, settings=replace(settings, seed=seed)), mistake=mistake)
+
+
+def moves(made: Trace, *, of: str = "") -> bool:
+    """Whether another seed changes anything; or a part of an attention."""
+    return any(not _alike(made, other, of) for other in others(made))
+
+
+def _alike(one: Trace, other: Trace, of: str) -> bool:
+    if not of:
+        return all(torch.equal(a, b) for a, b in zip(_all(one), _all(other), strict=True))
+    pairs = zip(one.attentions, other.attentions, strict=True)
+    return all(torch.equal(getattr(a.attended, of), getattr(b.attended, of)) for a, b in pairs)
+
+
+def _all(made: Trace) -> Iterator[Tensor]:
+    first = made.layers[0]
+    unused = () if first.from_inputs or first.block is not None else ("embeddings", "inputs")
+    for part in (
+        each for each in (*OF_ATTENTION, *OF_BLOCK) if (each.words or each.step) not in unused
+    ):
+        for layer in made.attentions:
+            found = part.find(made, layer) if layer.memory is None or part in OF_ATTENTION else None
+            if isinstance(found, Tensor):
+                yield found
+
+
+@claims(r"^\d+ tokens? \(.* · cpu ")
+def seed(said: Said, match: re.Match[str]) -> bool:
+    """It stands there where it bears on anything, and nowhere else."""
+    told = " · seed " in said.text
+    dropped = any(each.attended.mixed_by == "dropout" for each in said.trace.attentions)
+    return (told and dropped) or told == moves(said.trace)
+
+
+@claims(r"^random vectors|^given vectors, random (projections|positions|w_score)")
+def chance_before(said: Said, match: re.Match[str]) -> bool:
+    return moves(said.trace)
+
+
+@claims(r"^random (?!vectors).*: the weights( before it)? are real")
+def chance_after(said: Said, match: re.Match[str]) -> bool:
+    return not moves(said.trace, of="weights" if "before it" in said.text else "mixing")
+
+
+@claims(r"^(?:.* )?([\w, ]+) drawn from a seed, the others given")
+def some_drawn(said: Said, match: re.Match[str]) -> bool:
+    drawn = set(match[1].split(" ")[-1].split(", ")) | set(re.findall(r"[wb]_\w+", match[1]))
+    return not drawn & said.layer.given
+
+
+@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both are given")
+def of_block_drawn(said: Said, match: re.Match[str]) -> bool:
+    if match[1] is None:
+        return {"w_1", "w_2"} <= said.layer.given
+    return match[1] in said.layer.given and match[2] not in said.layer.given
+
+
+@claims(r"Here they are drawn from a seed")
+def all_drawn(said: Said, match: re.Match[str]) -> bool:
+    return not {"w_query", "w_key", "w_value", "w_score"} & said.layer.given
+
+
+@claims(r"all tokens visible|nothing is hidden")
+def all_visible(said: Said, match: re.Match[str]) -> bool:
+    return bool(said.layer.visible.all())
+
+
+@claims(r" · window (\d+)|less than (\d+) places? away")
+def window(said: Said, match: re.Match[str]) -> bool:
+    rows, columns = said.layer.visible.nonzero().T
+    return bool(((rows - columns).abs() < int(match[1] or match[2])).all())
+
+
+@claims(r"A token reads only itself|The token reads itself")
+def itself(said: Said, match: re.Match[str]) -> bool:
+    return torch.equal(said.layer.visible, torch.eye(len(said.trace.tokens), dtype=torch.bool))
+
+
+@claims(r" · (\d+) heads? of width (\d+)")
+def heads_of_width(said: Said, match: re.Match[str]) -> bool:
+    vectors = said.layer.values if said.layer.queries is None else said.layer.queries
+    scored = "scores" in said.layer.given
+    width = said.layer.head_dim if scored else vectors.shape[-1]
+    return (len(vectors), width) == (int(match[1]), int(match[2]))
+
+
+@claims(r" · width (\d+)")
+def width(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.embeddings.shape[1] == int(match[1])
+
+
+@claims(r" · dropout ([\d.e-]+)")
+def dropped(said: Said, match: re.Match[str]) -> bool:
+    share, mixed = (
+        said.trace.variant.dropout,
+        [each.attended.mixed_by for each in said.trace.attentions],
+    )
+    return share == pytest.approx(float(match[1]), rel=1e-5) and "dropout" in mixed
+
+
+@claims(r" · (sinusoidal|learned|rotary|rotary-halves|alibi) positions")
+def placed(said: Said, match: re.Match[str]) -> bool:
+    nowhere = said.trace.embeddings.shape == (1, 1)  # sin(0) is 0
+    return nowhere or {
+        "rotary": said.layer.before_rotary is not None or len(said.trace.layers) > 1,
+        "rotary-halves": said.layer.before_rotary is not None or len(said.trace.layers) > 1,
+        "alibi": said.layer.attended.bias is not None,
+    }.get(match[1], not torch.equal(said.layer.entering, said.trace.embeddings))
+
+
+# What is given.
+
+
+@claims(r"^additive( causal)? attention")
+def additive_title(said: Said, match: re.Match[str]) -> bool:
+    hides = not bool(said.layer.visible.triu(1).any())
+    return said.layer.w_score is not None and (hides or not match[1])
+
+
+@claims(r"^attention of given scores")
+def title_of_scores(said: Said, match: re.Match[str]) -> bool:
+    return "scores" in said.layer.given
+
+
+@claims(r"^attention by distance alone")
+def title_of_distance(said: Said, match: re.Match[str]) -> bool:
+    return not bool(said.layer.attended.scores.any()) and said.layer.attended.bias is not None
+
+
+@claims(r"Its vectors are given")
+def memory_given(said: Said, match: re.Match[str]) -> bool:
+    return "memory" in said.trace.layers[0].given
+
+
+@claims(r"^They are given\.| They are given\.")
+def all_given(said: Said, match: re.Match[str]) -> bool:
+    assert said.section is not None
+    if said.section.name == "embeddings":
+        return "embeddings" in said.layer.given
+    made = said.layer.projections
+    names = ("w_query", "w_key", "w_value", "w_score")
+    return said.layer.given >= {each for each in names if getattr(made, each, None) is not None}
+
+
+@claims(r"There are none to use: queries, keys and values, or the scores, are given")
+def nothing_to_project(said: Said, match: re.Match[str]) -> bool:
+    given = said.layer.given
+    return "values" in given and ({"queries", "keys"} <= given or "scores" in given)
+
+
+@claims(r"(Keys and values|Keys|Values) are made of other tokens, which have vectors, too: Y")
+def made_of_others(said: Said, match: re.Match[str]) -> bool:
+    named = {each.lower() for each in re.findall(r"\w+", match[1])} - {"and"}
+    other = said.layer.key_inputs is not None and len(said.trace.keys) == len(said.layer.key_inputs)
+    return other and not named & said.layer.given
+
+
+@claims(r"Weights that were written by hand take the place|with weights by hand")
+def hand(said: Said, match: re.Match[str]) -> bool:
+    return "weights" in said.layer.given and said.layer.attended.mixed_by == "hand"
+
+
+@claims(r"What dropout leaves is given: .* multiplied with it(?:, .* by 1 - (.+))?\.$")
+def given_dropout(said: Said, match: re.Match[str]) -> bool:
+    share = float(match[1] or 0)
+    weights, mixing = said.layer.attended.weights, said.layer.attended.mixing
+    kept = weights / (1 - share)
+    return "kept" in said.layer.given and close(torch.where(mixing == 0, mixing, kept), mixing)
+
+
+@claims(
+    r"^context vectors (of each head, before they are joined|before they are multiplied by W_o)"
+)
+def before_the_last(said: Said, match: re.Match[str]) -> bool:
+    several = said.layer.heads > 1
+    last = getattr(said.layer.projections, "w_out", None) is not None
+    return several if "each head" in match[1] else last and not several
+
+
+@claims(r"^of (.+) every row is shown(?:, of all else the row of \"(.+)\" \((\d+)\))?$")
+def whole_beside(said: Said, match: re.Match[str]) -> bool:
+    return match[2] is None or said.trace.tokens.labels[int(match[3]) - 1] == match[2]
+
+
+@claims(r"^inputs = embeddings \+ positions$")
+def positions_added(said: Said, match: re.Match[str]) -> bool:
+    added = "positions" in said.layer.given or said.trace.positions in ("sinusoidal", "learned")
+    return added and said.layer.layer == 0
+
+
+@claims(r"^made = (\w+)\(x W_1 \+ b_1\) W_2 \+ b_2$|(relu|gelu|gelu-tanh) is applied")
+def activated(said: Said, match: re.Match[str]) -> bool:
+    block = said.layer.block
+    assert block is not None
+    made = block.parameters
+    name = (match[1] or match[2]).replace("_", "-")
+    bent: dict[str, Callable[[Tensor], Tensor]] = {
+        "relu": torch.relu,
+        "gelu": torch.nn.functional.gelu,
+        "gelu-tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    }
+    hidden = bent[name](block.feed_forward.sublayer_inputs.double() @ made.w_1.double() + made.b_1)
+    return made.activation == name and close(hidden.to(block.hidden), block.hidden)
+
+
+@claims(r"^outputs = (LayerNorm\(x \+ f\(x\)\)|x \+ f\(LayerNorm\(x\)\)|x \+ f\(x\))$")
+def placed_norm(said: Said, match: re.Match[str]) -> bool:
+    block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
+    assert block is not None
+    post, pre = match[1].startswith("Layer"), "f(Layer" in match[1]
+    return block.place == ("post" if post else "pre" if pre else "none")
+
+
+@claims(r"^normed = \(x - mean\) / √\(variance \+ 1e-05\)( · gain \+ shift)?$")
+def norm_formula(said: Said, match: re.Match[str]) -> bool:
+    assert said.section is not None
+    plain = _normed(said)
+    block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
+    assert block is not None
+    of = "cross" if "cross" in said.section.name else "feed_forward"
+    of = of if "-" in said.section.name else "attention"
+    residual = block.residuals[of]
+    made = torch.nn.functional.layer_norm(residual.inputs.double(), residual.inputs.shape[1:])
+    own = match[1] is not None
+    same = torch.equal(plain, residual.sublayer_inputs.double())
+    return bool(((made - plain).abs() < 2 * HALF).all()) and same != own
+
+
+@claims(r"^what is hidden becomes −∞, for exp\(−∞\) = 0$")
+def something_hidden(said: Said, match: re.Match[str]) -> bool:
+    return not bool(said.layer.visible.all())
+
+
+@claims(r"^scores = Q Kᵀ$")
+def formula_of_scores(said: Said, match: re.Match[str]) -> bool:
+    return products(said, match)
+
+
+@claims(r"The product of so small numbers is rounded to 0")
+def underflows(said: Said, match: re.Match[str]) -> bool:
+    score, lengths = _pair(said)
+    return score == 0 < lengths
+
+
+# How to read a table.
+
+
+@claims("|".join(SUMS))
+def rows_sum_to_one(said: Said, match: re.Match[str]) -> bool:
+    if said.grid is None:
+        return True  # a caption, of which below
+    return bool((abs(said.grid.values.sum(axis=1, dtype=float) - 1) < HALF).all())
+
+
+@claims(r"scores = query times key")
+def products(said: Said, match: re.Match[str]) -> bool:
+    queries, keys = said.layer.queries, said.layer.keys_of_heads
+    assert queries is not None
+    assert keys is not None
+    made, raw = queries @ keys.transpose(-2, -1), said.layer.attended.scores
+    return "scores" not in said.layer.given and close(made, raw)
+
+
+@claims(r"scaled scores = .* / √(\d+)$")
+def by_root(said: Said, match: re.Match[str]) -> bool:
+    root = int(match[1]) ** 0.5
+    return close(said.layer.attended.scores / root, said.layer.attended.scaled_scores)
+
+
+@claims(r"[Nn]othing is compared: every score is 0")
+def all_zero(said: Said, match: re.Match[str]) -> bool:
+    return not bool(said.layer.attended.scores.any())
+
+
+@claims(r"^given scores|The scores are given")
+def scores_given(said: Said, match: re.Match[str]) -> bool:
+    return "scores" in said.layer.given
+
+
+@claims(r"scores as the softmax receives them")
+def received(said: Said, match: re.Match[str]) -> bool:
+    return not said.layer.mistake
+
+
+# The steps.
+
+
+@claims(r"the score is (above|below) 0")
+def side_of_zero(said: Said, match: re.Match[str]) -> bool:
+    score, _ = _pair(said)
+    return score > 0 if match[1] == "above" else score < 0
+
+
+@claims(r"has no length: there is no angle, and the score is 0")
+def no_length(said: Said, match: re.Match[str]) -> bool:
+    return _pair(said) == (0, 0)
+
+
+@claims(r"the score is (minus )?the product of their lengths")
+def on_a_line(said: Said, match: re.Match[str]) -> bool:
+    score, lengths = _pair(said)
+    return score == pytest.approx(-lengths if match[1] else lengths, rel=0.02)
+
+
+@claims(r"nearly at right angles: the score is small beside the product")
+def upright(said: Said, match: re.Match[str]) -> bool:
+    score, lengths = _pair(said)
+    return abs(score) < 0.011 * lengths
+
+
+@claims(r"Scores stay as they are|which is 1 and changes nothing")
+def unscaled(said: Said, match: re.Match[str]) -> bool:
+    hot = said.trace.variant.temperature
+    attended = said.layer.attended
+    return close(attended.scores / hot, attended.scaled_scores) and (
+        hot == 1 or "changes nothing" in match[0]
+    )
+
+
+@claims(r"divided by √d_k, here √(\d+)")
+def divided(said: Said, match: re.Match[str]) -> bool:
+    attended, hot = said.layer.attended, said.trace.variant.temperature
+    return close(attended.scores / int(match[1]) ** 0.5 / hot, attended.scaled_scores)
+
+
+@claims(r"(?:divided by the temperature, here|The temperature divides them, too, here by) (.+)\.$")
+def cooled(said: Said, match: re.Match[str]) -> bool:
+    attended, hot = said.layer.attended, float(match[1])
+    root = said.layer.head_dim**0.5 if said.trace.variant.scaled else 1.0
+    return hot != 1 and close(attended.scores / root / hot, attended.scaled_scores)
+
+
+@claims(r"^scaled = scores((?: / √?[\d.e+-]+)+)$")
+def divided_by_all(said: Said, match: re.Match[str]) -> bool:
+    below = 1.0
+    for root, number in re.findall(r" / (√?)([\d.e+-]+)", match[1]):
+        below *= float(number) ** (0.5 if root else 1.0)
+    return close(said.layer.attended.scores / below, said.layer.attended.scaled_scores)
+
+
+@claims(r"scaled scores = (?:scores|query times key) times ([\d.e+-]+)$")
+def times(said: Said, match: re.Match[str]) -> bool:
+    attended, factor = said.layer.attended, float(match[1])
+    size = attended.scores.double().abs().max()
+    off = (attended.scores.double() * factor - attended.scaled_scores.double()).abs().max()
+    return float(off) <= 0.006 * factor * float(size) + 1e-12
+
+
+@claims(r"^capped = (.+) · tanh\(score / (.+)\)$")
+def capped(said: Said, match: re.Match[str]) -> bool:
+    cap, found = float(match[1]), said.layer.attended.capped_scores
+    assert found is not None
+    bent = cap * (said.layer.attended.scaled_scores.double() / cap).tanh()
+    return match[1] == match[2] and close(bent.to(found), found)
+
+
+@claims(r"No score may go beyond (.+), above 0 or below")
+def within_cap(said: Said, match: re.Match[str]) -> bool:
+    found = said.layer.attended.capped_scores
+    return found is not None and float(found.abs().max()) <= float(match[1]) * (1 + 1e-2)
+
+
+@claims(r"^biased = (scaled|capped) - slope · distance$")
+def biased(said: Said, match: re.Match[str]) -> bool:
+    attended = said.layer.attended
+    before = {"scaled": attended.scaled_scores, "capped": attended.capped_scores}[match[1]]
+    assert before is not None
+    assert attended.bias is not None
+    bent = attended.capped_scores is None or match[1] == "capped"
+    return bent and close(before + attended.bias, attended.biased)
+
+
+@claims(r"A mask of numbers is added to the scores|^scores \+ mask$")
+def mask_added(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.attended.mask is not None
+
+
+@claims(r"w_score · tanh\(query \+ key\)|Each query is added to each key|additive scores")
+def additive(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.w_score is not None
+
+
+@claims(r"nothing where a token reads itself, one slope from a neighbour's")
+def slopes(said: Said, match: re.Match[str]) -> bool:
+    bias = said.layer.attended.bias
+    assert bias is not None
+    several = "in each head by another slope" in said.text
+    if bias.shape[-1] == 1:
+        return several == (said.layer.heads > 1)
+    taken = -bias[:, 0, 1].double()
+    distinct = len(set(taken.tolist())) == said.layer.heads
+    return bool((bias.diagonal(dim1=1, dim2=2) == 0).all()) and (
+        several == (said.layer.heads > 1) and distinct
+    )
+
+
+@claims(r"pair i at position p turns by \(p - 1\) / ([\d.e+]+)\^\(2\(i - 1\)/d_k\)")
+def turned(said: Said, match: re.Match[str]) -> bool:
+    before, after = said.layer.before_rotary, said.layer.queries
+    assert before is not None
+    assert after is not None
+    width, halves = after.shape[-1], said.trace.positions == "rotary-halves"
+    order = [each for pair in range(width // 2) for each in (pair, pair + width // 2)]
+    places = order if halves else [*range(width)]
+    pairs = torch.view_as_complex(
+        before.queries.double()[..., places].reshape(*after.shape[:-1], -1, 2).contiguous()
+    )
+    place = torch.arange(1, pairs.shape[1] + 1, dtype=torch.float64)[:, None]
+    pair = torch.arange(1, pairs.shape[2] + 1, dtype=torch.float64)[None, :]
+    angle = (place - 1) / float(match[1]) ** (2 * (pair - 1) / width)
+    made = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle))
+    return close(made.flatten(-2).to(after), after[..., places])
+
+
+@claims(r"Pairs by halves.* numbers i and i \+ (\d+) of")
+def halves(said: Said, match: re.Match[str]) -> bool:
+    assert said.layer.queries is not None
+    return int(match[1]) * 2 == said.layer.queries.shape[-1]
+
+
+@claims(r"Each two neighbouring numbers of a query or a key are turned")
+def neighbours(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.positions == "rotary"
+
+
+@claims(r"A row sums to 1\.")
+def softmax_sums(said: Said, match: re.Match[str]) -> bool:
+    head = slice(None) if said.asked.head is None else said.asked.head
+    return bool(((said.layer.attended.weights[head].double().sum(-1) - 1).abs() < HALF).all())
+
+
+@claims(r"[Ee]very other row sums to 1")
+def others_sum(said: Said, match: re.Match[str]) -> bool:
+    layers = [said.layer] if said.grid is None else said.trace.attentions
+    rows = [(each.attended.weights.double().sum(-1), _own_rows(each)) for each in layers]
+    right = all(bool(((sums - reads.double()).abs() < HALF).all()) for sums, reads in rows)
+    both = {bool(each) for _, reads in rows for each in reads.flatten()}
+    return right and both == {True, False}
+
+
+BLIND = (
+    r"has nothing to share out: its row is 0|has read nothing: its vector is 0"
+    r"|reads nothing, for every key is hidden\."
+)
+
+
+@claims(rf"([^.]+?)(?: in ((?:head \d+(?:, | and )?)+))? ({BLIND})")
+def is_blind(said: Said, match: re.Match[str]) -> bool:
+    """Of the token that is named, in each head that is named, or in all."""
+    names = [*said.trace.tokens.labels]
+    names = [n if names.count(n) == 1 else f"{at} {n}" for at, n in enumerate(names, start=1)]
+    row, attended = names.index(match[1].strip()), said.layer.attended
+    heads = [int(each) for each in re.findall(r"\d+", match[2] or "")] or slice(None)
+    hidden = not bool(said.layer.visible.expand_as(attended.scores)[heads, row].any())
+    made = attended.weights if "share out" in match[3] else attended.mixing
+    vectors = attended.contexts[heads, row] if "vector" in match[3] else made[heads, row]
+    return hidden and not bool(vectors.any())
+
+
+@claims(r"So it is with (\d+) more tokens?\.")
+def more_are_blind(said: Said, match: re.Match[str]) -> bool:
+    heads = [said.asked.head] if said.asked.head is not None else slice(None)
+    count = int((~_own_rows(said.layer)[heads]).any(0).sum())
+    return count == 4 + int(match[1])
+
+
+@claims(r"(?:^| · )((?:row \d+(?: of [^,·]+?)?(?:, | and |(?= reads?)))+) reads? nothing, for")
+def blind_rows_named(said: Said, match: re.Match[str]) -> bool:
+    """Those that are named are blind, and no others are."""
+    named = re.findall(r"row (\d+)(?: of (.+?))?(?=, row| and row|$)", match[1])
+    found = set()
+    for layer in said.trace.attentions:
+        for head, row in (~_own_rows(layer)).nonzero().tolist():
+            if bool(layer.attended.mixing[head, row].any()):
+                continue  # others, or a mistake, have it read something
+            of_head = layer.visible.ndim == 3
+            several = len(said.trace.attentions) > 1
+            name = f"{layer.name}H{head}" if several else f"head {head}"
+            found.add((str(row + 1), name if of_head else layer.name if several else ""))
+    return found == set(named)
+
+
+@claims(r"(?:^| · )(?:in [LH\d, and]+ )?it reads nothing, for every key is hidden")
+def asked_row_is_blind(said: Said, match: re.Match[str]) -> bool:
+    assert said.grid is not None
+    return bool((np.nan_to_num(said.grid.values).sum(-1) == 0).any())
+
+
+@claims(r"What a given mask hides is hidden")
+def given_mask(said: Said, match: re.Match[str]) -> bool:
+    return "hidden" in said.layer.given
+
+
+@claims(r"What each token may read is given|^mask given| · mask given")
+def given_visible(said: Said, match: re.Match[str]) -> bool:
+    return bool({"visible", "hidden", "mask"} & said.layer.given)
+
+
+@claims(r"Each head has a mask of its own")
+def masks_by_head(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.visible.ndim == 3
+
+
+@claims(r"the mask hides this key from this query: step 7 makes its score −∞")
+def hides_key(said: Said, match: re.Match[str]) -> bool:
+    return not bool(said.layer.visible[..., said.asked.query, said.asked.key].all())
+
+
+@claims(r"the others are divided by 1 - ([\d.e-]+)")
+def after_dropout(said: Said, match: re.Match[str]) -> bool:
+    weights, mixing = said.layer.attended.weights, said.layer.attended.mixing
+    kept = weights / (1 - float(match[1]))
+    return close(torch.where(mixing == 0, mixing, kept), mixing)
+
+
+@claims(r"exp\(0\) is 1, so the future keeps weight|revives what was hidden")
+def leaks(said: Said, match: re.Match[str]) -> bool:
+    return bool((said.layer.attended.weights * ~said.layer.visible).max() > 0)
+
+
+@claims(r"rows no longer sum to 1|the matrix sums to 1, not the rows|columns sum to 1 instead of")
+def breaks(said: Said, match: re.Match[str]) -> bool:
+    weights = said.layer.attended.weights.double()
+    return bool((weights.sum(-1) - 1).abs().max() > 1e-4)
+
+
+@claims(r"flattens the rows|rows come out too flat")
+def flattens(said: Said, match: re.Match[str]) -> bool:
+    should, found = (each.double() for each in (_right(said.layer), said.layer.attended.weights))
+    found = (found / found.sum(-1, keepdim=True)).nan_to_num()
+    return bool(torch.special.entr(found).sum() > torch.special.entr(should).sum())
+
+
+@claims(r"Here no weight is changed by it")
+def without_effect(said: Said, match: re.Match[str]) -> bool:
+    return bool(((_right(said.layer) - said.layer.attended.weights).abs() < HALF).all())
+
+
+@claims(r"✗ A mistake: (?!.*no weight is changed).*$")
+def with_effect(said: Said, match: re.Match[str]) -> bool:
+    return not torch.equal(_right(said.layer), said.layer.attended.weights)
+
+
+@claims(r"Neighbouring columns")
+def columns_of_heads(said: Said, match: re.Match[str]) -> bool:
+    layer, made = said.layer, said.layer.projections
+    before = layer.before_rotary or layer
+    if made is None or made.w_query is None or before.queries is None:
+        return True
+    joined = layer.inputs @ made.w_query + (0 if made.b_query is None else made.b_query)
+    return close(split_heads(joined, layer.heads), before.queries)
+
+
+@claims(r"(?:^| )([QKV]) = (X|Y|M|normed) W_(\w+)( \+ b_\w+)?")
+def made_of(said: Said, match: re.Match[str]) -> bool:
+    layer, name = said.layer, match[3]
+    before = layer.before_rotary or layer
+    read = layer.inputs if match[2] in ("X", "normed") else layer.key_inputs
+    found = {"query": before.queries, "key": before.keys, "value": layer.values}[name]
+    matrix, bias = (getattr(layer.projections, f"{kind}_{name}") for kind in "wb")
+    assert read is not None
+    assert found is not None
+    made = read @ matrix if bias is None else read @ matrix + bias
+    named = (bias is not None) == bool(match[4])
+    own = (layer.memory is not None) == (match[2] == "M") or match[1] == "Q"
+    return named and own and close(split_heads(made, len(found)), found)
+
+
+@claims(r"(?:^| · )([QKV](?: = [QKV])*) = (X|Y|normed)(?= ·|$)")
+def themselves(said: Said, match: re.Match[str]) -> bool:
+    read = said.layer.key_inputs if match[2] == "Y" else said.layer.inputs
+    before = said.layer.before_rotary or said.layer
+    found = {"Q": before.queries, "K": before.keys, "V": said.layer.values}
+    assert read is not None
+    made = split_heads(read, said.layer.heads)
+    vectors = [found[letter] for letter in match[1].split(" = ")]
+    return all(each is not None and torch.equal(each, made) for each in vectors)
+
+
+@claims(r"There are none to use: all that would be made of them is given")
+def unused(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.block is None and "values" in said.layer.given
+
+
+@claims(r"the vectors themselves are (compared, and mixed|compared|mixed)")
+def used_themselves(said: Said, match: re.Match[str]) -> bool:
+    values = said.layer.values
+    mixed = torch.equal(values, split_heads(_read(said.layer), len(values)))
+    return mixed == ("mixed" in match[1])
+
+
+@claims(r"to a mean of 0 and stretches it to a variance of 1")
+def mean_and_variance(said: Said, match: re.Match[str]) -> bool:
+    made = _normed(said).double()
+    variances = made.var(-1, correction=0)
+    return bool((made.mean(-1).abs() < HALF).all() and ((variances - 1).abs() < HALF).all())
+
+
+@claims(r"takes from each vector its mean, and divides it")
+def no_such_variance(said: Said, match: re.Match[str]) -> bool:
+    made = _normed(said).double()
+    variances = made.var(-1, correction=0)
+    return bool((made.mean(-1).abs() > HALF / 2).any() or ((variances - 1).abs() > HALF / 2).any())
+
+
+@claims(r"a matrix (widens|narrows) its vector to (\d+)|makes another vector of it, as wide")
+def other_width(said: Said, match: re.Match[str]) -> bool:
+    assert said.layer.block is not None
+    width, hidden = said.layer.block.parameters.w_1.shape
+    if match[1] is None:
+        return bool(width == hidden)
+    return hidden == int(match[2]) and (hidden > width) == (match[1] == "widens")
+
+
+@claims(r"What layer (\d+) made of each token")
+def from_below(said: Said, match: re.Match[str]) -> bool:
+    return torch.equal(said.trace.layers[int(match[1])].outputs, said.layer.entering)
+
+
+@claims(r"(the heads'|The heads') vectors then stand side by side")
+def side_by_side(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.heads > 1
+
+
+@claims(r"\(--query follows another\)")
+def another(said: Said, match: re.Match[str]) -> bool:
+    return len(said.trace.tokens) > 1
+
+
+@claims(r"in all this layer has ([\d,]+) numbers to learn")
+def all_learned(said: Said, match: re.Match[str]) -> bool:
+    layer = next(each for each in said.trace.layers if said.layer in each.attentions)
+    assert layer.block is not None
+    made = [each.projections for each in layer.attentions]
+    tensors = [value for each in made if each is not None for value in vars(each).values()]
+    tensors += list(vars(layer.block.parameters).values())
+    norms = [each.norm for each in layer.block.residuals.values()]
+    tensors += [value for each in norms if each is not None for value in vars(each).values()]
+    count = sum(each.numel() for each in tensors if isinstance(each, Tensor))
+    return count == int(match[1].replace(",", ""))
+
+
+@claims(r"= ([\d,]+) numbers to learn$")
+def learned(said: Said, match: re.Match[str]) -> bool:
+    sides = re.findall(r"(\d[\d,]*(?: × [\d,]+)*)(?= [+=]|$)", said.text.split(" = ")[0])
+    sizes = [np.prod([int(n.replace(",", "")) for n in each.split(" × ")]) for each in sides]
+    return sum(sizes) == int(match[1].replace(",", ""))
+
+
+# What a picture says in words.
+
+
+@claims(r"^(.+?) reads (.+?) most(, and alike)? \(([\d.e-]+)( each)?\)$")
+def read_most(said: Said, match: re.Match[str]) -> bool:
+    assert said.grid is not None
+    row = said.grid.values[said.grid.rows.names.index(match[1])]
+    largest = np.nanmax(row)
+    most = int((row >= largest * (1 - 1e-5)).sum())
+    one = match[2] in said.grid.columns.names
+    return (most == 1) == (one and not match[3]) and abs(float(match[4]) - largest) <= max(
+        HALF, 0.06 * largest
+    )
+
+
+@claims(r"^(.+?) reads nothing$")
+def reads_nothing(said: Said, match: re.Match[str]) -> bool:
+    assert said.grid is not None
+    return not np.nan_to_num(said.grid.values[said.grid.rows.names.index(match[1])]).any()
+
+
+def _pair(said: Said) -> tuple[float, float]:
+    """The score that is asked for, of the first head that is, and the product of the lengths."""
+    head, row, key = said.asked.head or 0, said.asked.query, said.asked.key
+    queries, keys = said.layer.queries, said.layer.keys_of_heads
+    assert queries is not None
+    assert keys is not None
+    lengths = queries[head, row].double().norm() * keys[head, key].double().norm()
+    return float(said.layer.attended.scores[head, row, key]), float(lengths)
+
+
+def _right(layer: Layer) -> Tensor:
+    hidden = layer.attended.logits.masked_fill(~layer.visible, -torch.inf)
+    return hidden.softmax(-1).masked_fill(~layer.visible.any(-1, keepdim=True), 0)
+
+
+def _read(layer: Layer) -> Tensor:
+    return layer.inputs if layer.key_inputs is None else layer.key_inputs
+
+
+def _normed(said: Said) -> Tensor:
+    """What LayerNorm made in this section, before a gain and a shift."""
+    assert said.section is not None
+    block, name = said.layer.block, said.section.name
+    if block is None:  # of attention to a second sentence
+        block = next(each.block for each in said.trace.layers if each.cross is said.layer)
+    assert block is not None
+    of = "cross" if "cross" in name else "feed_forward" if "feed" in name else "attention"
+    residual = block.residuals[of]
+    made = residual.outputs if name.startswith("add-") else residual.sublayer_inputs
+    assert residual.norm is not None
+    return (made.double() - residual.norm.shift.double()) / residual.norm.gain.double()
+
+
+def _own_rows(layer: Layer) -> Tensor:
+    """Of each head, which queries may read anything."""
+    return layer.visible.any(-1).expand(layer.attended.weights.shape[:-1])
+
+
+# What is said, and of what.
+
+
+def of_view(view: View, made: Trace) -> Iterator[Said]:
+    """Every string of a View of a Trace, with the attention that it is about."""
+    first = made.layers[0]
+    for text in (view.title, view.settings, *view.closing):
+        yield Said(text, made, first)
+    for page in (view.screen, view.picture):
+        named = {f" {layer.name}": layer for layer in made.attentions}
+        for group in page.groups:
+            layer = next((named[each] for each in named if group.name.endswith(each)), first)
+            for grid in opened(group.panels):
+                if isinstance(grid, Grid):
+                    yield Said(grid.note, made, layer, grid=grid)
+                    yield from _described(grid, made, layer)
+        yield from _of_caption(page, made)
+
+
+def _of_caption(page: Page, made: Trace) -> Iterator[Said]:
+    """What is said of sums under all panels must be so of all that are divided up."""
+    yield Said(page.caveat, made, made.layers[0])
+    for note in SUMS:
+        for grid in opened(page.panels) if note in page.caption.split(" · ") else ():
+            if isinstance(grid, Grid) and grid.share:
+                yield Said(note, made, made.layers[0], grid=grid)
+
+
+def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
+    if grid.share:
+        told = describe([grid]).rstrip(".").split("). ", 1)[-1]
+        yield from (Said(each, made, layer, grid=grid) for each in told.split("; "))
+
+
+def of_steps(walk: Walk) -> Iterator[Said]:
+    """Every string of the sections of one layer."""
+    view, made, layer = walk.view(), walk.trace, walk.trace.layers[walk.asked.layer]
+    yield Said(view.title, made, made.layers[0])
+    for section in view.sections:
+        crossed = section.name.startswith("cross-") or section.name == "memory"
+        about = layer.cross if crossed and layer.cross is not None else layer
+        own = layer if section.name.endswith("-norm") else about
+        texts = [section.about, section.formula, *section.remarks]
+        texts += [each.about for each in section.moments]
+        yield from (Said(each, made, own, section, asked=walk.asked) for each in texts)
+        for grid in section.grids:
+            yield Said(grid.note, made, own, section, grid)
+    yield from _of_caption(view.picture, made)
+
+
+def untrue(run: Run) -> list[str]:
+    """Each sentence of a run that is false, or that nobody knows."""
+    every = (*of_view(run.view, run.made), *of_steps(run.walk))
+    failed = [check.text for check in verify(run.made) if check.failed]
+    return [*failed, *(told for said in every for told in _untrue(said))]
+
+
+def _untrue(said: Said) -> Iterator[str]:
+    known: list[tuple[int, int]] = []
+    for pattern, claim in CLAIMS:
+        for match in pattern.finditer(said.text):
+            known.append(match.span())
+            if not claim(said, match):
+                yield f"{claim.__name__}: {said.text}"
+    for sentence in SENTENCE.finditer(said.text):
+        words, (start, end) = sentence[0].strip(" ·"), sentence.span()
+        claimed = any(one < end and start < other for one, other in known)
+        if not claimed and not any(each.fullmatch(words) for each in CLAIM_NOTHING):
+            yield f"nobody knows what this claims: {words}"

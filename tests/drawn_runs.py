@@ -1,0 +1,176 @@
+"""Runs as odd as they come, each with a number: settings, matrices of one's own, mistakes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from attnviz import Trace, trace
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import Matrices, matrices
+from attnviz.traces.parts import SHOWN
+from attnviz.traces.settings import BASED, DTYPES, POSITIONS
+from attnviz.views.steps.walk import Walk, steps
+from attnviz.views.view import View
+
+TEXTS = ("I", "I am", "the the the", "I am learning this", "of tired it that goes on and on")
+ROWS = [[1.0, 0.0], [0.5, -2.0], [3.0, 1.0]]
+SQUARE = [[0.5, 1.5, -1.0], [40.0, 0.0, 0.25], [1.0, 1.0, 1.0]]
+SHARES = [[0.2, 0.2, 0.1], [0.3, 0.3, 0.0], [0.0, 0.0, 1.0]]
+TWICE = [ROWS, [[0.0, 1.0], [2.0, 2.0], [-1.0, 0.5]]]
+SEEN = [[1, 0, 1], [0, 1, 0], [1, 1, 1]]
+BLIND = [[1, 0, 1], [0, 0, 0], [1, 1, 1]]
+EYE = [[1.0, 0.0], [0.0, 1.0]]
+GIVEN: dict[str, dict[str, Any]] = {
+    "scores": {"scores": SQUARE},
+    "scores and queries": {"scores": SQUARE, "queries": ROWS, "keys": ROWS},
+    "queries, keys": {"queries": ROWS, "keys": ROWS[::-1]},
+    "queries, keys, values": {"queries": ROWS, "keys": ROWS, "values": ROWS},
+    "values": {"embeddings": ROWS, "values": ROWS[::-1]},
+    "heads": {"queries": TWICE, "keys": TWICE, "values": TWICE},
+    "heads, joined": {"queries": TWICE, "keys": TWICE, "values": TWICE, "w_out": EYE + EYE},
+    "heads of queries": {"embeddings": ROWS, "queries": TWICE, "keys": TWICE},
+    "shared keys": {"queries": TWICE + TWICE, "keys": TWICE, "values": TWICE},
+    "one key for all": {"queries": TWICE, "keys": ROWS, "values": ROWS},
+    "other keys": {"embeddings": ROWS, "key_tokens": ["you", "are"]},
+    "one other key": {"queries": ROWS, "keys": ROWS[:1], "values": ROWS[1:2]},
+    "other keys, values": {"embeddings": ROWS, "keys": ROWS[:2], "values": ROWS[1:]},
+    "weights by hand": {"embeddings": ROWS, "weights": SHARES},
+    "a mask": {"embeddings": ROWS, "visible": SEEN},
+    "a mask that hides nothing": {"embeddings": ROWS, "visible": [[1, 1, 1]] * 3},
+    "a mask by head": {"queries": TWICE, "keys": TWICE, "values": TWICE, "visible": [SEEN, BLIND]},
+    "a row that reads nothing": {"embeddings": ROWS, "visible": BLIND},
+    "nothing is read": {"embeddings": ROWS, "visible": [[0, 0, 0]] * 3},
+    "what is hidden": {"embeddings": ROWS, "hidden": BLIND},
+    "a mask of numbers": {"embeddings": ROWS, "mask": [[0.0, -1.5, -1e9], [0.0] * 3, [2.0] * 3]},
+    "a mask of -inf": {"embeddings": ROWS, "mask": [[0.0, -inf, -inf], [-inf] * 3, [0.0] * 3]},
+    "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0]]},
+    "positions": {"embeddings": ROWS, "positions": ROWS[::-1]},
+    "additive scores": {"embeddings": ROWS, "w_query": EYE, "w_key": EYE, "w_score": [1.0, -2.0]},
+    "matrices": {"embeddings": ROWS, "w_query": ROWS[:2], "b_query": [1.0, -1.0]},
+    "alike": {"embeddings": [[1.0, 1.0]] * 3, "w_value": [[0.0, 0.0], [0.0, 0.0]]},
+    "next to nothing": {"queries": [[1e-30] * 2] * 3, "keys": [[1e-30, 2e-30]] * 3, "values": ROWS},
+    "a block": {
+        "embeddings": ROWS,
+        "w_1": [[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]],
+        "b_1": [1.0, 0.0, -1.0],
+        "w_2": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
+        "attention_gain": [2.0, -0.5],
+        "feed_forward_shift": [0.25, 1.0],
+    },
+    "one matrix of a block": {"embeddings": ROWS, "w_2": EYE},
+    "layers": {"embeddings": ROWS, "w_query": EYE, "layers.1.w_query": ROWS[:2]},
+    "memory": {"embeddings": ROWS, "memory": ROWS[:2], "cross_w_query": EYE},
+    "words of memory": {"embeddings": ROWS, "memory_tokens": ["you", "are"], "cross_gain": [1, 2]},
+}  # fmt: skip
+VIEWS: dict[str, dict[str, Any]] = {
+    "run": {},
+    "run, a query": {"query": "1"},
+    "run, everything": {"show": [*SHOWN]},
+    "run, everything of a query": {"show": [*SHOWN], "query": "1"},
+    "run, an equation": {"show": ["queries", "keys", "scores", "weights", "values", "context"]},
+    "run, as lines": {"as_": "arcs"},
+    "run, as a sentence": {"as_": "sentence", "query": "1"},
+}
+
+
+def given_matrices(contents: Mapping[str, Any]) -> Matrices:
+    """Of three tokens; what has a matrix for each head has as many heads."""
+    queries = contents.get("queries", ROWS)
+    heads = len(queries) if isinstance(queries[0][0], list) else None
+    return matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is traced, and how it is looked at."""
+
+    made: Trace
+    view: View
+    walk: Walk
+
+
+class Draw(random.Random):
+    """Everything that a run is made of."""
+
+    def rarely(self, *values: Any, usually: Any = None) -> Any:
+        return self.choice(values) if self.random() < 0.3 else usually
+
+    def settings(self) -> dict[str, Any]:
+        positions = self.rarely(*POSITIONS, usually="none")
+        based = positions in BASED
+        return {
+            "variant": self.rarely(*VARIANTS, usually=self.choice(("scaled", "causal"))),
+            "dim": self.choice((1, 2, 3, 4, 8, 8)),
+            "seed": self.randrange(1000),
+            "heads": self.rarely(1, 2, 3, 4),
+            "kv_heads": self.rarely(1, 2),
+            "head_dim": self.rarely(1, 2, 4),
+            "scoring": self.rarely("additive", usually="dot"),
+            "scale": self.rarely(True, False),
+            "causal": self.rarely(True, False),
+            "window": self.rarely(1, 2, 9),
+            "temperature": self.rarely(float(f"{10 ** self.uniform(-4, 4):.3g}")),
+            "soft_cap": self.rarely(0.01, 2.5, 50.0, 1e6),
+            "dropout": self.rarely(0.0, 0.3, 0.5, 0.99),
+            "positions": positions,
+            "position_base": self.rarely(1.0, 100.0, 1e6, usually=1e4) if based else 1e4,
+            "dtype": self.rarely(*DTYPES, usually="float32"),
+            **self.rarely(self.block(), usually={}),
+        }
+
+    def block(self) -> dict[str, Any]:
+        several = {"layers": self.choice((1, 2))}
+        return {
+            **self.choice((several, {"memory": self.choice(TEXTS)})),
+            **self.rarely(several, usually={}),
+            "norm": self.choice(("pre", "post", "none")),
+            "activation": self.choice(("relu", "gelu", "gelu-tanh")),
+            "feed_forward": self.rarely(1, 2, 8, 40),
+        }
+
+    def traced(self) -> Trace:
+        """A sentence, or matrices of one's own; now and then with a mistake."""
+        chosen = {name: value for name, value in self.settings().items() if value is not None}
+        mistake = self.rarely(*MISTAKES, usually="")
+        if self.random() < 0.5:
+            return trace(self.choice(TEXTS), mistake=mistake, **chosen)
+        name = self.choice([*GIVEN])
+        contents = GIVEN[name]
+        if "block" in name or "layers" in name or "memory" in name:
+            chosen |= {"layers": 2 if "layers" in name else self.choice((1, 2))}
+        if "embeddings" in contents or self.random() < 0.7:
+            of_own = ("dim", "head_dim", "kv_heads", "heads", "variant", "positions")
+            chosen = {name: each for name, each in chosen.items() if name not in of_own}
+        chosen["position_base"] = 1e4 if "positions" not in chosen else chosen["position_base"]
+        return trace(None, given=given_matrices(contents), mistake=mistake, **chosen)
+
+    def walked(self, made: Trace) -> Walk:
+        """The steps of one layer: of all tokens, of one, or of one and a key of it."""
+        layer = self.randrange(len(made.layers))
+        options: dict[str, Any] = {"layer": layer, "head": self.rarely(0)}
+        options |= {"query": self.choice((None, "1", str(len(made.tokens))))}
+        options |= {
+            "key": self.rarely("1", str(len(made.keys))),
+            "full": self.rarely(True) or False,
+        }
+        try:
+            return steps(made, **options)
+        except AttnvizError:  # there is no such pair
+            return steps(made, layer=layer)
+
+    def run(self) -> Run | None:
+        """None where it cannot be made."""
+        try:
+            made = self.traced()
+            return Run(made, self.viewed(made), self.walked(made))
+        except AttnvizError:
+            return None
+
+    def viewed(self, made: Trace) -> View:
+        return made.view(**VIEWS[self.choice([*VIEWS])])
