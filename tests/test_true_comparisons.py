@@ -21,7 +21,7 @@ from attnviz.traces.settings import POSITIONS
 from attnviz.traces.trace import Trace
 from attnviz.views import comparison as views
 from attnviz.views.view import View
-from tests.claims import (
+from tests.claims_of_comparisons import (
     ROUNDING,
     Said,
     Untrue,

@@ -127,27 +127,8 @@ class Settings:
 
     def _refuse_what_stands_alone(self) -> None:
         """Some settings mean nothing without another."""
-        if self.memory is not None and not VARIANTS[self.variant].projected:
-            raise AttnvizError(
-                f"--memory needs queries of one sentence and keys of another, and "
-                f"'{self.variant}' has neither: it attends with the embeddings themselves",
-                "try --variant scaled",
-                about="variant",
-            )
-        if self.scoring != "dot" and not VARIANTS[self.variant].projected:
-            raise AttnvizError(
-                f"'{self.variant}' attends with the embeddings themselves, and {option('scoring')} "
-                f"{self.scoring} is about queries and keys",
-                "try --variant scaled",
-                about="variant",
-            )
-        if self.kv_heads is not None and not VARIANTS[self.variant].projected:
-            raise AttnvizError(
-                f"'{self.variant}' attends with the embeddings themselves: its heads have no keys "
-                f"and values to share, and {option('kv_heads')} is {self.kv_heads}",
-                "try --variant scaled",
-                about="variant",
-            )
+        if not VARIANTS[self.variant].projected:
+            self._refuse_what_is_about_queries()
         if self.item is not None and self.given is None:
             raise AttnvizError(
                 "--item says which of a batch, and there is no --given",
@@ -161,6 +142,20 @@ class Settings:
                     "give --layers 1",
                     about=name,
                 )
+
+    def _refuse_what_is_about_queries(self) -> None:
+        """Of a variant that projects nothing, and so has no queries, keys and values of its own."""
+        alone = f"'{self.variant}' attends with the embeddings themselves"
+        problems = {
+            "memory": "--memory needs queries of one sentence and keys of another, and "
+            f"'{self.variant}' has neither: it attends with the embeddings themselves",
+            "scoring": f"{alone}, and {option('scoring')} {self.scoring} is about queries and keys",
+            "kv_heads": f"{alone}: its heads have no keys and values to share, and "
+            f"{option('kv_heads')} is {self.kv_heads}",
+        }
+        for name, problem in problems.items():
+            if getattr(self, name) != getattr(Settings, name):
+                raise AttnvizError(problem, "try --variant scaled", about="variant")
 
 
 NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word of several
