@@ -102,7 +102,7 @@ def test_the_written_arithmetic_holds(tmp_path: Path) -> None:
     for section in walked.sections:
         for each in section.sums:
             assert holds(each.text), each.text
-    walked.view().save(tmp_path / "steps.gif")
+    steps(found, query="am", step="scores").view().save(tmp_path / "scores.gif", dpi=50)
 
 
 def test_what_is_shown_says_how_scores_were_made(attnviz: Attnviz, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path:
         notes = {grid.note for grid in _grids(view.picture)}
         assert notes == {"it reads nothing, for every key is hidden"} or way == "arcs"
         view.save(tmp_path / f"{way}.svg")
-    steps(found, query="2").view().save(tmp_path / "steps.gif")
+    steps(found, query="2", step="7-10").view().save(tmp_path / "steps.gif", dpi=50)
 
 
 def test_the_arithmetic_of_a_blind_row_is_nothing_to_share_out() -> None:
