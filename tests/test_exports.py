@@ -22,7 +22,7 @@ from attnviz.renderers import chunks, render, suffixes
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
-from attnviz.views.view import Data, Lines, Page, View, Words
+from attnviz.views.view import Column, Data, Lines, Page, View, Words
 
 EXPORTS = suffixes("picture", "text")
 LAYER = (
@@ -325,7 +325,7 @@ def test_the_csv_of_a_comparison_has_words_numbers_and_gaps() -> None:
 
 def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:
     words = Words((("1", "2"), ("", '"a", b')))
-    columns = [
+    columns: list[Column] = [
         np.array([True, False]),
         np.array([0.5, np.nan], dtype=np.float32),
         [None, 1e-7],
