@@ -21,7 +21,7 @@ from attnviz import Trace, trace
 from attnviz.renderers import chunks
 from attnviz.views.view import View
 
-BOUNDS = {".json": 1 / 7, ".csv": 1 / 4, ".npz": 1 / 7}  # of the baseline's time
+BOUNDS = {".json": 1 / 7, ".csv": 1 / 12, ".npz": 1 / 7}  # of the baseline's time
 
 
 def main() -> None:

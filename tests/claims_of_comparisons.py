@@ -60,8 +60,16 @@ class Said:
         visible: np.ndarray[Any, np.dtype[np.bool_]] = way.visible.numpy()
         return visible[self.comparison.rows]
 
+    def readers(self, way: Alternative) -> Array:
+        """The rows of weights of those that read anything: of the others nothing is measured."""
+        weights = self.weights(way)
+        blind = (weights.sum(-1) == 0) & ~self.seen(way).any(-1)
+        found: Array = weights[~blind]
+        return found
+
     def reads(self, way: Alternative) -> float:
-        return float((2 ** entropies(self.weights(way))).mean())
+        rows = self.readers(way)
+        return float((2 ** entropies(rows)).mean()) if len(rows) else np.nan
 
     def share(self, way: Alternative) -> float:
         """Of the largest entropy, of the queries that see more than one token."""
@@ -96,8 +104,9 @@ def gradients(weights: Array) -> Array:
 
 def softmax(scores: Array, visible: Any = True) -> Array:
     raised = np.where(visible, scores, -np.inf)
-    powers = np.exp(raised - raised.max(-1, keepdims=True))
-    shares: Array = powers / powers.sum(-1, keepdims=True)
+    largest = raised.max(-1, keepdims=True)
+    powers = np.exp(raised - np.where(np.isneginf(largest), 0, largest))
+    shares: Array = powers / np.maximum(powers.sum(-1, keepdims=True), 1e-300)
     return shares
 
 
@@ -264,7 +273,7 @@ def divided(said: Said, match: re.Match[str]) -> None:
     is_number(match[4], said.reads(before), match[0])
     if match[1] != "d_k":
         true(after.layer is not None and after.layer.head_dim == int(match[1]), match[0])
-    was, became = (gradients(said.weights(each)).mean() for each in (before, after))
+    was, became = (gradients(said.readers(each)).mean() for each in (before, after))
     times_as_much(match[5] or match[6], became / was if was else np.inf, match[0])
 
 
@@ -385,10 +394,18 @@ def quoted(names: str) -> list[str]:
     return re.findall("'(.*?)'(?:,| and|$)", names)
 
 
+@claim("There is nothing to compare: <who> reads nothing, for every key is hidden\\.")
+def all_hidden(said: Said, match: re.Match[str]) -> None:
+    check_who(said, match[1])
+    for way in said.comparison.alternatives:
+        true(not said.seen(way).any() and not said.weights(way).any(), match[0])
+
+
 @claim("There is nothing to compare: a query that sees one token reads it whole\\.")
 def nothing_to_compare(said: Said, match: re.Match[str]) -> None:
-    alone = [(said.seen(each).sum(-1) == 1).all() for each in said.comparison.alternatives]
-    true(sum(alone) >= len(alone) - 1, match[0])
+    counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
+    true(sum((each <= 1).all() for each in counts) >= len(counts) - 1, match[0])
+    true(any((each == 1).any() for each in counts), match[0])
 
 
 @claim("<who> reads as sharply in (.*?): <n>( to <n>)?(?: tokens| of the largest entropy)\\.")
@@ -601,7 +618,8 @@ def flaws(said: Said, way: Alternative, *, over_seeds: bool) -> tuple[Array, Arr
         return found[0], found[1], found[2]
     weights = said.weights(way)
     should = softmax(logits(way), way.visible.numpy())[:, said.comparison.rows]
-    hidden, off = (weights * ~said.seen(way)).sum(-1), np.abs(weights.sum(-1) - 1)
+    hidden, rows = (weights * ~said.seen(way)).sum(-1), said.readers(way)
+    off = np.abs(rows.sum(-1) - 1) if len(rows) else np.zeros(1)  # 0 is right where nothing is read
     return (
         np.array([hidden.mean()]),
         np.array([off.mean()]),

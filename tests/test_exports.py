@@ -22,7 +22,7 @@ from attnviz.renderers import chunks, render, suffixes
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
-from attnviz.views.view import Data, Page, View
+from attnviz.views.view import Column, Data, Lines, Page, View, Words
 
 EXPORTS = suffixes("picture", "text")
 LAYER = (
@@ -321,3 +321,24 @@ def test_the_csv_of_a_comparison_has_words_numbers_and_gaps() -> None:
     assert rows[0]["share"] == ""
     assert rows[0]["divergence"] != ""
     assert all(len(row) == 14 and None not in row.values() for row in rows)
+
+
+def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:
+    words = Words((("1", "2"), ("", '"a", b')))
+    columns: list[Column] = [
+        np.array([True, False]),
+        np.array([0.5, np.nan], dtype=np.float32),
+        [None, 1e-7],
+        np.array([False, True]),
+        np.array([2.0, -np.inf]),
+    ]
+    lines = [Lines((0, "=1+1"), words, (*columns[:count],)) for count in range(1, len(columns) + 1)]
+    data = Data(dict, ("any", "words"), lambda: iter(lines))
+
+    text = render(View(screen=Page(()), picture=Page(()), data=data), ".csv").decode()
+
+    first = ["0", "'=1+1", "1", "", "true", "0.5", "", "false", "2.0"]
+    second = ["0", "'=1+1", "2", '"a", b', "false", "NaN", "1e-07", "true", "-Infinity"]
+    expected = [row[: 4 + count] for count in range(1, 6) for row in (first, second)]
+    assert list(csv.reader(io.StringIO(text))) == [["any", "words"], *expected]
+    assert text.endswith("\n")

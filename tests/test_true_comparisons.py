@@ -91,6 +91,9 @@ class Draw(random.Random):
             found |= {"keys": keys, "values": keys}
         if self.random() < 0.2:
             found["weights"] = np.eye(count, len(found.get("keys", numbers))).tolist()
+        elif self.random() < 0.4:  # some rows read nothing, or all do
+            hidden = np.random.default_rng(self.randrange(1000)).random((count, 1)) < 0.5
+            found["hidden"] = np.repeat(hidden, len(found.get("keys", numbers)), 1).tolist()
         head_dim = self.choice((1, 4, 64)) if name == "scores" else None
         return trace(None, given=matrices(found), head_dim=head_dim)
 
@@ -163,14 +166,15 @@ def check_measures(said: Said, view: View) -> None:
     table: Any = groups["measures"][0]
     for row, way in enumerate(said.comparison.alternatives):
         weights = said.weights(way)
-        if np.isnan(weights).any():
+        rows = said.readers(way)
+        if np.isnan(weights).any() or not len(rows):
             continue
         expected = {
-            "bits": entropies(weights).mean(),
+            "bits": entropies(rows).mean(),
             "reads": said.reads(way),
-            "peak": weights.max(-1).mean(),
-            "grad.": gradients(weights).mean(),
-            "sum≠1": np.abs(weights.sum(-1) - 1).mean(),
+            "peak": rows.max(-1).mean(),
+            "grad.": gradients(rows).mean(),
+            "sum≠1": np.abs(rows.sum(-1) - 1).sum() / weights[..., 0].size,
             "leak": (weights * ~said.seen(way)).sum(-1).mean(),
         }
         for name, number in expected.items():
@@ -250,6 +254,22 @@ def test_one_token_has_no_entropy_that_could_be_a_share() -> None:
         assert told.endswith(
             "There is nothing to compare: a query that sees one token reads it whole."
         )
+
+
+@pytest.mark.parametrize("by", ["scale", "temperature", "seed", "heads", "dtype"])
+@pytest.mark.parametrize(("hidden", "query"), [([1, 1], None), ([0, 1], "2")])
+def test_a_query_that_reads_nothing_reads_no_token_whole(
+    by: str, hidden: list[int], query: str | None
+) -> None:
+    given = {"embeddings": [[1, 0], [0, 1]], "hidden": [[each] * 2 for each in hidden]}
+    values = {"heads": ["1", "2"], "dtype": ["float32", "float64"]}
+    made = compare(trace(None, given=matrices(given)), by=by, values=values.get(by))
+    told = "\n".join(made.view(query=query).closing)
+    who = "a query" if query is None else '"x2" (2)'
+    assert told.endswith(
+        f"There is nothing to compare: {who} reads nothing, for every key is hidden."
+    )
+    assert "nan" not in told
 
 
 def test_what_is_read_as_sharply_is_not_called_alike() -> None:

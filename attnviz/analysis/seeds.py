@@ -23,6 +23,7 @@ from attnviz.vectors.drawn import Seeds
 NUMBERS_AT_ONCE = 2**24  # of one projection; seeds are worked through in groups of so many
 CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
 MOST_REPEATS = 100_000
+MOST_SCORES = 10**10  # of all seeds: some ten minutes on one core
 BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
 
 REPEATS = 20
@@ -45,6 +46,16 @@ def refuse_odd_repeats(repeats: int) -> None:
         raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
 
 
+def _refuse_endless(scores: int, repeats: int) -> None:
+    """More seeds than usual, of so many scores each that nobody would wait for them."""
+    most = max(MOST_SCORES // scores, REPEATS)
+    if repeats > most:
+        raise AttnvizError(
+            f"--repeats {repeats} are {repeats * scores:,} scores to draw: too many to wait for",
+            f"try --repeats {most}",
+        )
+
+
 def quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
     """The band that 8 of 10 seeds lie in, and their median between its ends."""
     low, middle, high = np.quantile(numbers.double().numpy(), [BAND[0], 0.5, BAND[1]]).tolist()
@@ -59,6 +70,8 @@ def plan_of(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
 
 def groups_of_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[Step]:
     """Groups of seeds, as many together as keep projections and scores in bounds."""
+    pairs = zip(plans, tokens, strict=True)
+    _refuse_endless(sum(plan.variant.heads * count**2 for plan, count in pairs), repeats)
     steps = []
     for place, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
         first, last = plan.settings.seed, plan.settings.seed + repeats

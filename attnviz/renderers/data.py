@@ -18,6 +18,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import orjson
+from orjson import Fragment
 
 from attnviz.renderers import Look
 from attnviz.views.view import Column, Data, Lines, View, Words
@@ -50,8 +51,9 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
 def csv(view: View, look: Look) -> Iterator[bytes]:
     """A line for each row; nothing in a cell that has no number."""
     data = _data(view)
-    yield f"{','.join(data.header)}\n".encode()
+    yield ",".join(data.header).encode()
     yield from map(_rows, data.lines())
+    yield b"\n"
 
 
 class _Sink:
@@ -87,41 +89,50 @@ def _written(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
 
 
 def _rows(lines: Lines) -> bytes:
-    """Lines that begin alike; what stands between cells is joined to one of them, where it can."""
-    start = "".join(f"{_quoted(str(each))}," for each in lines.start).encode()
-    columns = [_words(lines.words)]
-    for place, numbers in enumerate(lines.numbers):
-        last = place == len(lines.numbers) - 1
-        columns += _cells(numbers, b"," if place else b"", b"\n" + start if last else b"")
-    cells = [b""] * (len(columns) * len(columns[0]))
-    for place, column in enumerate(columns):
+    """Lines that begin alike, each behind a line break; orjson writes what is between commas."""
+    start = "".join(f"{each if isinstance(each, int) else _quoted(each)}," for each in lines.start)
+    *numbers, last = lines.numbers
+    columns = [*map(_cells, numbers), _edges(last, lines.words)]
+    cells: list[Any] = [Fragment(_begins(lines.words)[0])]
+    cells *= 1 + len(columns) * len(columns[0])
+    for place, column in enumerate(columns, start=1):
         cells[place :: len(columns)] = column
-    cells[0], cells[-1] = start + cells[0], cells[-1].removesuffix(start)
-    return b"".join(cells)
+    # No word has a line break in it: where one is, a line begins.
+    return orjson.dumps(cells)[1:-1].replace(b"\n", f"\n{start}".encode())
 
 
-@lru_cache(maxsize=8)  # the same keys stand beside each query
-def _words(words: Words) -> list[bytes]:
-    """The words of each line, with a comma behind each."""
-    return [
-        "".join(f"{_quoted(word)}," for word in of_a_line).encode()
-        for of_a_line in zip(*words.columns, strict=True)
-    ]
+def _cells(column: Column) -> list[Any]:
+    """Numbers for orjson, and nothing where there is none."""
+    if not isinstance(column, np.ndarray):
+        return [Fragment(_digits(number)) for number in column]
+    return column.tolist() if np.isfinite(column).all() else _cells(column.tolist())
 
 
-def _cells(column: Column, before: bytes, after: bytes) -> list[list[bytes]]:
-    """A column of numbers, and columns of what stands before and after each of them."""
+def _digits(number: float | None) -> str:
+    return "" if number is None else standard_json.dumps(number)
+
+
+def _edges(column: Column, words: Words) -> list[Fragment]:
+    """The last cell of each line, and how the next line begins."""
     if isinstance(column, np.ndarray) and column.dtype == bool:
-        both = np.array([before + word + after for word in (b"false", b"true")], dtype=object)
-        return [both[column.view(np.int8)].tolist()]
-    around = ([each] * len(column) if each else [] for each in (before, after))
-    return [each for each in (next(around), _digits(column), next(around)) if each]
+        true, false = _behind("true", words), _behind("false", words)
+        return list(true if column.all() else np.where(column, true, false))
+    numbers = column.tolist() if isinstance(column, np.ndarray) else column
+    pairs = zip(numbers, [*_begins(words)[1:], ""], strict=True)
+    return [Fragment(_digits(number) + begin) for number, begin in pairs]
 
 
-def _digits(column: Column) -> list[bytes]:
-    if isinstance(column, np.ndarray):
-        return _array(column).strip(b"[]").split(b",")
-    return [b"" if number is None else repr(number).encode() for number in column]
+@lru_cache(maxsize=8)  # the same keys are beside each query
+def _behind(cell: str, words: Words) -> np.ndarray:
+    """The same, where every line ends in this cell."""
+    return np.array([Fragment(cell + begin) for begin in (*_begins(words)[1:], "")])
+
+
+@lru_cache(maxsize=8)
+def _begins(words: Words) -> list[str]:
+    """The words of each line, behind the break before them."""
+    of_each_line = zip(*words.columns, strict=True)
+    return [f"\n{','.join(map(_quoted, of_a_line))}" for of_a_line in of_each_line]
 
 
 @lru_cache(maxsize=1024)
@@ -131,6 +142,8 @@ def _quoted(word: str) -> str:
     >>> _quoted("a"), _quoted("a, b"), _quoted("=1+1"), _quoted("-"), _quoted("-5")
     ('a', '"a, b"', "'=1+1", '-', '-5')
     """
+    if word.isalnum():
+        return word
     file = io.StringIO()
     text = f"'{word}" if FORMULA.match(word) else word
     standard_csv.writer(file, lineterminator="").writerow([printable(text)])

@@ -63,6 +63,8 @@ class Settings:
     dtype: Dtype = "float32"
 
     def __post_init__(self) -> None:
+        for name in FLOATS:
+            object.__setattr__(self, name, _float(getattr(self, name)))
         self._refuse_unknown_names()
         _refuse_beyond("dim", self.dim, 1, LARGEST_DIM)
         _refuse_beyond("heads", self.heads, 1, LARGEST_DIM)
@@ -96,7 +98,8 @@ class Settings:
 
     def _refuse_odd_temperature(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:
-            problem = f"--temperature is {self.temperature:g}, and must be above 0"
+            wanted = "finite" if self.temperature == math.inf else "above 0"
+            problem = f"--temperature is {self.temperature:g}, and must be {wanted}"
             hint = "try --temperature 0.5 (sharper) or --temperature 2 (flatter)"
             raise AttnvizError(problem, hint, about="temperature")
 
@@ -115,7 +118,8 @@ class Settings:
 
     def _refuse_odd_base(self) -> None:
         if not 1 <= self.position_base < math.inf:
-            problem = f"--position-base is {self.position_base:.15g}, and must be at least 1"
+            wanted = "finite" if self.position_base == math.inf else "at least 1"
+            problem = f"--position-base is {self.position_base:.15g}, and must be {wanted}"
             raise AttnvizError(problem, "try --position-base 10000", about="position_base")
         if self.position_base != Settings.position_base and self.positions not in BASED:
             raise AttnvizError(
@@ -166,6 +170,22 @@ NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word 
     "norm": ("place for the norm", NORMS),
     "activation": ("activation", ACTIVATIONS),
 }
+
+
+FLOATS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given whole: 2
+
+
+def _float(number: float | None) -> float | None:
+    """
+    >>> _float(2), _float(10**400), _float(None)
+    (2.0, inf, None)
+    """
+    if number is None:
+        return None
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def chosen_variant(settings: Settings) -> Variant:

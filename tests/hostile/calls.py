@@ -5,8 +5,8 @@ Options and their names come from the commands themselves, so that a new option 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from random import Random
 from typing import Any
@@ -15,6 +15,9 @@ import typer
 
 from attnviz.cli.app import app
 from attnviz.renderers import suffixes
+from attnviz.traces.settings import Settings
+from attnviz.views.ways import WAYS
+from attnviz.wording.commands import option
 from tests.hostile import contents, words
 
 SLOW = (".png", ".pdf", ".svg", ".gif")  # pictures, which are drawn now and then
@@ -28,7 +31,22 @@ SCREENS: tuple[dict[str, str], ...] = (
     {"ATTNVIZ_THEME": "nonsense", "PAGER": "nonsense"},
     {"SOURCE_DATE_EPOCH": "x"},
     {"TERM": "dumb", "NO_COLOR": "1"},
+    {"COLUMNS": "9" * 30, "LINES": "0"},
+    {"COLUMNS": "20", "FORCE_COLOR": "1", "COLORTERM": "truecolor", "ATTNVIZ_THEME": "dark"},
+    {"LANG": "xx_YY.nonsense", "LC_ALL": "C", "HOME": "/nowhere", "MPLBACKEND": "x"},
 )
+TEXTS = ("--file", "--trace")  # what stands in place of a text
+NEEDS = {  # what an option is about, without which it is refused
+    "--item": "--given",
+    "--norm": "--layers",
+    "--activation": "--layers",
+    "--feed-forward": "--layers",
+    "--position-base": "--positions",
+    "--key": "--query",
+}
+MADE = {option(each.name) for each in fields(Settings)}  # how a trace is made: not one of a file
+SEVERAL = ("--show", "--step", "--values")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/self/mem", "/nowhere", ".")
 LEFT_ALONE = (
     "--install-completion",
     "--help-all",
@@ -42,7 +60,7 @@ class Call:
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
-    stdin: bytes = b""
+    stdin: bytes | None = b""  # None is one that is closed
     surroundings: dict[str, str] = field(default_factory=dict)
 
 
@@ -70,6 +88,11 @@ def _names(command: str, option: str) -> tuple[str, ...]:
     return tuple(item.value for item in found.shell_complete(context, ""))
 
 
+def _mostly(usual: Sequence[str], odd: Sequence[str]) -> Callable[[_Inventor], str]:
+    """One of the usual values, or now and then an odd one."""
+    return lambda self: self.random.choice(odd if self.random.random() < 0.06 else usual)
+
+
 def invented(seed: int) -> Call:
     """The call of a seed."""
     return _Inventor(Random(seed)).call()
@@ -88,15 +111,30 @@ class _Inventor:
         command = self.random.choice(rest) if kind == "rest" else kind
         path, made = _commands()[command]
         options = [each for each in made.params if each.opts[0].startswith("-")]
-        chosen = self.random.sample(
-            options, min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
-        )
+        count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
+        chosen = self._fitting(self.random.sample(options, count), options)
         told = [word for each in chosen for word in self._option(command, each)]
-        arguments = (*path, *told, *self._arguments(command))
-        stdin = contents.text(self.random) if self.random.random() < 0.1 else b"typed"
+        arguments = (*path, *told, *self._arguments(command, {each.opts[0] for each in chosen}))
+        stdin = self.random.choice((None, contents.text(self.random), *[b"typed"] * 18))
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
 
-    def _arguments(self, command: str) -> list[str]:
+    def _fitting(self, chosen: list[Any], known: list[Any]) -> list[Any]:
+        """Mostly with the options that others need, and with one thing to read a text from."""
+        if self.random.random() < 0.1:
+            return chosen
+        named = {each.opts[0]: each for each in chosen}
+        known_as = {each.opts[0]: each for each in known}
+        for name, needed in NEEDS.items():
+            if name in named and needed in known_as:
+                named[needed] = known_as[needed]
+        if "--trace" in named:
+            named = {name: each for name, each in named.items() if name not in MADE}
+        return [*named.values()]
+
+    def _arguments(self, command: str, told: set[str]) -> list[str]:
+        instead = told & {*TEXTS} or ("--given" in told and self.random.random() < 0.6)
+        if instead and self.random.random() < 0.95:
+            return []
         if command in ("show", "check"):
             several = self.random.choice((1, 1, 2)) if command == "check" else 1
             return ["--", *(self._lesson(command) for _ in range(several))]
@@ -118,22 +156,29 @@ class _Inventor:
             return []
         if option.is_flag:
             return [name]
-        return (
-            [f"{name}={self._value(command, option)}"]
-            if name.startswith("--")
-            else [name, self._value(command, option)]
-        )
+        value, *more = self._values(command, option)
+        return [f"{name}={value}", *more] if name.startswith("--") else [name, value, *more]
+
+    def _values(self, command: str, option: Any) -> list[str]:
+        """A value, with options that go with it."""
+        if option.opts[0] == "--given" and self.random.random() > 0.03:
+            suffix, content, more = contents.matrices(self.random)
+            return [self._file(("given", suffix), content), *more]
+        if option.opts[0] == "--out" and self.random.random() > 0.03:
+            return [self._output(command)]
+        return [self._value(command, option)]
 
     def _value(self, command: str, option: Any) -> str:
         name = option.opts[0]
-        if self.random.random() < 0.03:
+        if self.random.random() < 0.02:
             return self.random.choice(words.ODD)
         if name in self._special:
             return self._special[name](self)
         known = _names(command, name)
-        if known and self.random.random() < 0.9:
+        if known and self.random.random() < 0.97:
+            most = 3 if name in SEVERAL or self.random.random() < 0.05 else 1
             return ",".join(
-                self.random.sample(known, min(len(known), self.random.choice((1, 1, 1, 2))))
+                self.random.sample(known, min(len(known), self.random.randint(1, most)))
             )
         kinds = {"N": words.number, "X": words.fraction, "P": words.fraction, "S": words.fraction}
         return kinds.get(option.metavar, words.text)(self.random)
@@ -149,7 +194,7 @@ class _Inventor:
         self.files[path] = content
         return path
 
-    def _output(self) -> str:
+    def _output(self, command: str) -> str:
         if self.random.random() < 0.05:
             return self.random.choice(
                 (
@@ -165,7 +210,9 @@ class _Inventor:
             )
         drawn = self.random.random() < 0.15
         among = [each for each in suffixes() if (each in SLOW) == drawn]
-        marks = self.random.choice(("", "", "", "-{step}", "-{page}"))
+        allowed = (*["-{step}"] * (command in ("steps", "show")), *["-{page}"] * drawn)
+        odd = self.random.random() < 0.03
+        marks = self.random.choice(("", "", *(("-{step}", "-{page}") if odd else allowed)))
         return f"out{marks}{self.random.choice(among)}"
 
     def _kinds_of_words(self) -> str:
@@ -175,30 +222,35 @@ class _Inventor:
         ]
         return ",".join(chosen)
 
-    def _given(self) -> str:
-        suffix, content = contents.matrices(self.random)
-        return self._file(("given", suffix), content)
-
     def _embeddings(self) -> str:
         suffix, content = contents.vectors(self.random)
         return self._file(("vectors", suffix), content) + self.random.choice(
             ("", "", "#table", "#x")
         )
 
+    def _text(self) -> str:
+        if self.random.random() < 0.1:
+            return self.random.choice(DEVICES)
+        return self._file(("text", ".txt"), contents.text(self.random))
+
     def _trace(self) -> str:
         suffix, content = contents.saved(self.random)
         return self._file(("trace", suffix), content)
 
     _special: dict[str, Callable[[_Inventor], str]] = {
-        "--out": _output,
-        "--given": _given,
         "--embeddings": _embeddings,
         "--trace": _trace,
-        "--file": lambda self: self._file(("text", ".txt"), contents.text(self.random)),
+        "--file": _text,
         "--size": lambda self: words.size(self.random),
         "--query": lambda self: self.random.choice((words.number, words.text))(self.random),
         "--key": lambda self: self.random.choice((words.number, words.text))(self.random),
         "--values": _kinds_of_words,
         "--reference": _kinds_of_words,
-        "--seed": lambda self: self.random.choice((words.number(self.random), "42,43", "1-5")),
+        "--seed": lambda self: self.random.choice((*[words.number(self.random)] * 9, "42,43")),
+        "--limit": _mostly(("1MB", "5 GB", "20KB"), words.ODD_SIZES_OF_FILES),
+        "--dpi": _mostly(("40", "72", "100"), ("0", "100000")),
+        "--item": _mostly(("1", "2"), ("0", "3")),
+        "--repeats": _mostly(("1", "2", "3", "20"), ("0", "999")),
+        "--as": _mostly((*WAYS,), ("x",)),
+        "--text-size": _mostly(("small", "large", "6", "24"), ("0", "x")),
     }

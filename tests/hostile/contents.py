@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from attnviz import trace
 from attnviz.examples.names import names
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
-from tests.hostile import words
+from tests.hostile import given, lessons, words
 
 Contents = dict[str, Any]  # of a file of matrices, or of a lesson
 LESSONS = ROOT / "attnviz" / "examples"
@@ -83,8 +84,15 @@ def _toml(value: Any) -> str:
 
 def arrays_of(contents: Contents) -> bytes:
     held = io.BytesIO()
-    np.savez(held, **{name: _array(value) for name, value in contents.items()})
+    np.savez(held, **{name: _array(value) for name, value in _flat(contents).items()})
     return held.getvalue()
+
+
+def _flat(contents: Contents) -> Contents:
+    """With a name for the axes of each matrix: arrays have no tables."""
+    axes = contents.get("axes")
+    named = {f"axes.{name}": each for name, each in axes.items()} if isinstance(axes, dict) else {}
+    return {name: each for name, each in contents.items() if not (named and name == "axes")} | named
 
 
 def _array(value: Any) -> Any:
@@ -98,8 +106,12 @@ def _array(value: Any) -> Any:
 
 def tensors_of(contents: Contents) -> bytes:
     """The safetensors format, by hand: a length, a header, numbers."""
-    arrays = {name: _array(value) for name, value in contents.items()}
+    flat = _flat(contents)
+    said = {name: each for name, each in flat.items() if name.startswith("axes")}
+    arrays = {name: _array(value) for name, value in flat.items() if name not in said}
     header: Contents = {}
+    if said:
+        header["__metadata__"] = {name: json.dumps(each) for name, each in said.items()}
     body = b""
     for name, each in arrays.items():
         with np.errstate(over="ignore"):
@@ -121,13 +133,17 @@ WRITERS: dict[str, Callable[[Contents], bytes]] = {
 }
 
 
-def matrices(random: Random) -> tuple[str, bytes]:
-    """The suffix of a file of matrices, and what is in it."""
+def matrices(random: Random) -> tuple[str, bytes, tuple[str, ...]]:
+    """The suffix of a file of matrices, what is in it, and the options that it is meant for."""
     suffix = random.choice([*WRITERS])
+    if random.random() < 0.6:
+        made = given.whole(random)
+        contents = made.contents if random.random() < 0.8 else _changed(made.contents, random)
+        return suffix, WRITERS[suffix](contents), made.options
     contents = dict(random.choice(MATRICES))
     for _ in range(random.choice((0, 0, 1, 1, 2))):
         contents = _changed(contents, random)
-    return suffix, _damaged(WRITERS[suffix](contents), random)
+    return suffix, _damaged(WRITERS[suffix](contents), random), ()
 
 
 def _changed(contents: Contents, random: Random) -> Contents:
@@ -174,8 +190,12 @@ def _lessons() -> tuple[bytes, ...]:
 
 
 def lesson(random: Random) -> bytes:
-    """A worked example with a line that is changed, or bytes that are."""
-    lines = random.choice(_lessons()).decode().splitlines()
+    """A worked example, or a new one, with a line that is changed, or bytes that are."""
+    new = random.random() < 0.6
+    content = lessons.drawn(random) if new else random.choice(_lessons())
+    if random.random() < 0.6:
+        return content
+    lines = content.decode().splitlines()
     for _ in range(random.choice((0, 1, 1, 2))):
         place = random.randrange(len(lines))
         lines[place] = _other_line(lines, place, random)
@@ -189,9 +209,19 @@ def _other_line(lines: list[str], place: int, random: Random) -> str:
     return f"{name} = {_toml(random.choice(ODD_VALUES))}"
 
 
+TRACED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("I am", {"dim": 2}),
+    ("a b c", {"heads": 2, "layers": 2, "dim": 4}),
+    ("a b", {"layers": 1, "dim": 2, "memory": "you are here", "norm": "pre"}),
+    ("a b c", {"heads": 4, "kv_heads": 2, "dim": 8, "positions": "rotary", "dropout": 0.5}),
+    ("a b", {"dim": 2, "scoring": "additive", "positions": "alibi", "soft_cap": 2.0}),
+    ("a a", {"dim": 2, "variant": "causal", "window": 1, "tokenizer": "words"}),
+)
+
+
 @cache
 def _traces() -> tuple[tuple[str, bytes], ...]:
-    made = (trace("I am", dim=2), trace("a b c", heads=2, layers=2, dim=4))
+    made = [trace(text, **settings) for text, settings in TRACED]
     return tuple(
         (suffix, each.view().render(suffix)) for each in made for suffix in (".npz", ".json")
     )
@@ -200,11 +230,32 @@ def _traces() -> tuple[tuple[str, bytes], ...]:
 def saved(random: Random) -> tuple[str, bytes]:
     """A trace that was written, with a value of its document changed, or with its bytes."""
     suffix, content = random.choice(_traces())
-    if suffix == ".json" and random.random() < 0.7:
+    if random.random() < 0.4:
+        return suffix, content
+    if suffix == ".json" and random.random() < 0.8:
         document = json.loads(content)
-        _change_somewhere(document, random)
-        content = json.dumps(document).encode()
+        for _ in range(random.choice((1, 1, 2))):
+            random.choice((_change_somewhere, _exchange))(document, random)
+        return suffix, json.dumps(document).encode()
     return suffix, _damaged(content, random)
+
+
+def _exchange(document: Contents, random: Random) -> None:
+    """Put something of a document where something else of it was, or leave it out."""
+    places = list(_places(document))
+    (here, name), (there, other) = random.sample(places, 2)
+    if random.random() < 0.3:
+        del here[name]
+    else:
+        here[name] = copy.deepcopy(there[other])
+
+
+def _places(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Where something stands in a nested document: in what, and under which name."""
+    for name, below in document.items() if isinstance(document, dict) else enumerate(document):
+        yield document, name
+        if isinstance(below, (dict, list)):
+            yield from _places(below)
 
 
 def _change_somewhere(document: Any, random: Random) -> None:

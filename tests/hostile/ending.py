@@ -142,7 +142,7 @@ def ended(call: Call) -> Ended:
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
         err = stack.enter_context(contextlib.redirect_stderr(_stream()))
         stack.enter_context(mock.patch.dict(os.environ, call.surroundings))
-        stack.enter_context(mock.patch("sys.stdin", _stream(call.stdin)))
+        stack.enter_context(mock.patch("sys.stdin", _typed(call.stdin)))
         stack.enter_context(_inside(folder))
         start = time.monotonic()
         status = _status(call)
@@ -178,6 +178,11 @@ def _written(call: Call, folder: Path) -> dict[str, bytes]:
     found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     held = {name: path.read_bytes() for name, path in found.items()}
     return {name: each for name, each in held.items() if call.files.get(name) != each}
+
+
+def _typed(content: bytes | None) -> io.TextIOWrapper | None:
+    """What a process that has no standard input has in its place."""
+    return None if content is None else _stream(content)
 
 
 def _stream(content: bytes = b"") -> io.TextIOWrapper:

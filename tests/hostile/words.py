@@ -88,11 +88,12 @@ FRACTIONS = ("0.5", "1", "2", "0.1", "0.001", "100", "0.9")
 ODD_FRACTIONS = ("0", "-1", "1e-4", "1e4", "1e-30", "1e30", "1e-400", "1e400", "nan", "inf", "-inf")
 SIZES = ("16:9", "4:3", "square", "640x480", "5x5", "1x1", "2.5x40", "40x2.5")
 ODD_SIZES = ("0x0", "x", "1e9x1", "nanxnan", "-1x4", "99999x99999", "16:0", "3x", "1x1x1")
+ODD_SIZES_OF_FILES = ("100", "0", "-1MB", "1e400MB", "9" * 400, "MB", "5 XB", "nan")
 
 
 def text(random: Random) -> str:
     """A sentence: a usual one, an odd word, both in one, or letters by chance."""
-    return random.choice((_usual, _usual, _usual, _odd, _mixed, _any))(random)
+    return random.choice((*[_usual] * 6, _odd, _mixed, _mixed, _any))(random)
 
 
 def _usual(random: Random) -> str:
@@ -114,12 +115,12 @@ def _any(random: Random) -> str:
 
 
 def number(random: Random) -> str:
-    return random.choice(ODD_NUMBERS if random.random() < 0.1 else NUMBERS)
+    return random.choice(ODD_NUMBERS if random.random() < 0.05 else NUMBERS)
 
 
 def fraction(random: Random) -> str:
-    return random.choice(ODD_FRACTIONS if random.random() < 0.2 else FRACTIONS)
+    return random.choice(ODD_FRACTIONS if random.random() < 0.1 else FRACTIONS)
 
 
 def size(random: Random) -> str:
-    return random.choice(ODD_SIZES if random.random() < 0.2 else SIZES)
+    return random.choice(ODD_SIZES if random.random() < 0.1 else SIZES)

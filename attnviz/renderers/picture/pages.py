@@ -40,6 +40,10 @@ TOO_FULL = (
     "so many steps have no room for their arithmetic on one page: -o steps-{page}.png makes as "
     "many pages as they need"
 )
+TOO_WIDE = (
+    "some tables have no room for their numbers on one page: -o steps-{page}.png makes as many "
+    "pages as they need"
+)
 CROWDED = (
     "so much on one page leaves no room for {lost}: -o heads-{{page}}.png makes as many pages as "
     "they need"
@@ -183,6 +187,7 @@ def _fits(flowing: Flow, room: Box) -> bool:
 def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
     """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
     width, factor = frame.size[0], frame.letters.smallest / SMALLEST
+    cards = _narrow(cards, _room(frame, factor)[2])
     around = HIGHEST - _room(framed(captions, (width, HIGHEST), frame.letters), factor)[3] * factor
     for most, plain in ((SUMS[-2], False), (SUMS[-2], True), (0, True)):
         made = _with(cards, most, plain=plain)
@@ -190,7 +195,16 @@ def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
         if height <= width * UPRIGHT:
             break
     higher = framed(captions, (width, min(height, HIGHEST)), frame.letters)
-    return _filled(made, higher, factor) if height <= HIGHEST else _thinned(cards, [higher])
+    whole = height <= HIGHEST and _have_room(made, higher, factor)
+    return _filled(made, higher, factor) if whole else _thinned(cards, [higher])
+
+
+def _narrow(cards: Sequence[Card], width: float) -> list[Card]:
+    """Colours in place of numbers where those make a card wider than the page."""
+    narrow = [each if flow([each], width, 1.0).width <= width else thin(each) for each in cards]
+    if any(each.fine and not card.fine for each, card in zip(narrow, cards, strict=True)):
+        warnings.warn(Note(TOO_WIDE), stacklevel=2)
+    return narrow
 
 
 def _around(layout: Layout, frame: Frame) -> Layout:

@@ -14,7 +14,8 @@ from attnviz.views.conclusions.course import on_sweep
 from attnviz.views.conclusions.mistakes import on_mistakes
 from attnviz.views.conclusions.rounding import on_rounding
 from attnviz.views.conclusions.scaling import on_scale
-from attnviz.views.conclusions.sharpness import on_sharpness
+from attnviz.views.conclusions.sharpness import on_sharpness, reader
+from attnviz.views.grids.axes import NOTHING
 
 
 def conclusion(
@@ -26,8 +27,16 @@ def conclusion(
         return on_sweep(comparison, sweep)
     if any(each.mistake for each in comparison.alternatives):
         return on_mistakes(comparison, again)
+    if _all_hidden(comparison):
+        return f"There is nothing to compare: {reader(comparison)} reads {NOTHING}."
     if comparison.by in ("dtype", "device"):
         return on_rounding(comparison)
     if comparison.by == "scale":
         return on_scale(comparison, again)
     return on_sharpness(comparison, again)
+
+
+def _all_hidden(comparison: Comparison) -> bool:
+    """Whether nothing that is shown may be read, in any way: every weight is 0, and stays so."""
+    ways = comparison.alternatives
+    return not any(bool(each.visible[..., comparison.rows, :].any()) for each in ways)
