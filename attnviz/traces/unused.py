@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
@@ -12,6 +14,12 @@ from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
 OF_MEMORY = ("memory", "memory_tokens")
+MAKERS = {  # what is given is not made by these
+    "queries": ("w_query", "b_query"),
+    "keys": ("w_key", "b_key"),
+    "values": ("w_value", "b_value"),
+    "scores": ("w_query", "b_query", "w_key", "b_key"),
+}
 
 
 def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim: int) -> None:
@@ -31,6 +39,11 @@ def _refuse_of_attention(matrices: Matrices, variant: Variant) -> None:
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
+    for made, makers in MAKERS.items():
+        if getattr(matrices, made) is not None:
+            _refuse_any_of_first(matrices, makers, f"{made} are given, and need not be made")
+    if matrices.weights is not None:
+        _refuse_any_of_first(matrices, ("kept",), "weights are given, and no dropout changes them")
     if matrices.scores is not None:
         _refuse_additive(matrices, variant)
     if not variant.compared:
@@ -90,6 +103,11 @@ def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
             about="w_score" if matrices.w_score is not None else "scoring",
             file=matrices.source,
         )
+
+
+def _refuse_any_of_first(matrices: Matrices, names: tuple[str, ...], why: str) -> None:
+    """Those of the layer that is given what they would make: others make their own."""
+    _refuse_any(replace(matrices, above=()), names, why, "leave one of them out")
 
 
 def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str) -> None:
