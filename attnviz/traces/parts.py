@@ -81,7 +81,7 @@ def _norm(trace: Trace, layer: Layer) -> Tensor | None:
 
 
 def _masked(trace: Trace, layer: Layer) -> Tensor | None:
-    hides = not bool(layer.visible.all())
+    hides = not bool(layer.visible.all()) or layer.attended.mask is not None
     return layer.attended.logits.masked_fill(~layer.visible, -inf) if hides else None
 
 
