@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,29 @@ def _words(found: Trace) -> str:
     sections = steps(found).sections
     told = [grid.note for each in sections for grid in each.grids]
     return " ".join([*notes, *told, *(each.about for each in sections)])
+
+
+def far_below() -> dict[str, Any]:
+    """As models have it: no cell is hidden, and -1e9 takes the weight of some."""
+    return {"scores": [[1.5, 2.25], [3.125, 0.5]], "mask": [[0, -1e9], [0, 0]]}
+
+
+def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "far.json"
+    path.write_text(json.dumps(far_below()))
+
+    shown = attnviz("run", "--given", str(path), "--show", "masked").out
+
+    assert "masked scores" in shown
+    assert "1 x1       1.50 -1.00e+09" in shown  # each number in as many digits as it needs
+    assert "2 x2       3.12      0.50" in shown
+
+
+def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "far.json"
+    path.write_text(json.dumps(far_below()))
+
+    walked = attnviz("steps", "--given", str(path), "--step", "mask").out
+
+    assert "Nothing more is hidden: the mask has been added to the scores." in walked
+    assert "may read every other" not in walked

@@ -505,3 +505,10 @@ def test_no_step_that_there_is_can_be_refused_before_there_is_a_walk(
         refuse_unknown_step(f"{section.name}-,{section.number}")
     with pytest.raises(AttnvizError, match="there is no step 'skores'"):
         refuse_unknown_step("tokens,skores")
+
+
+def test_turned_numbers_below_zero_have_one_sign_each() -> None:
+    walked = steps_of(3, dim=4, positions="rotary")
+    turned = [each.text for section in walked for each in section.sums if "·cos(" in each.text]
+    assert any("-" in each for each in turned)
+    assert not [each for each in turned if "- -" in each or "+ -" in each]

@@ -85,7 +85,7 @@ def normed(trace: Trace, layer: Layer) -> Tensor | None:
 
 
 def masked_scores(trace: Trace, layer: Layer) -> Tensor | None:
-    hides = not bool(layer.visible.all())
+    hides = not bool(layer.visible.all()) or layer.attended.mask is not None
     return layer.attended.logits.masked_fill(~layer.visible, -inf) if hides else None
 
 

@@ -226,7 +226,7 @@ def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
         "scaled": "nothing scales the scores"
         if trace.layers[0].scale == 1 and not trace.variant.scaled
         else "scaling changes no score",
-        "masked": "nothing is hidden",
+        "masked": "nothing is hidden, and no mask is added",
         "outputs": "outputs are a block's, and there is none (--layers 1)",
     }
     reasons = dict.fromkeys(why[name] for name in show)
@@ -262,7 +262,8 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
 def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
     """Scores at one stage; none where it is not another than the one before."""
     done = _done_to_scores(layer)
-    if part.show in ("scaled", "masked") and part.show not in done:
+    masks = hides(layer) or layer.attended.mask is not None  # which hides, or is added
+    if (part.show == "scaled" and "scaled" not in done) or (part.show == "masked" and not masks):
         return []
     name = part.words
     return scores_grids(name, trace, layer, stage, _about_scores(trace, layer, stage, done))

@@ -225,9 +225,10 @@ def polar(left: str, lengths: Numbers, cosine: float, result: float, style: Styl
 def turned(left: str, pair: Numbers, angle: float, result: Numbers, style: Style) -> Sum:
     """`[0.88·cos 1.00 - 0.92·sin 1.00, 0.88·sin 1.00 + 0.92·cos 1.00] = [-0.30 1.24]`"""
     own, by = style.of(*pair), style.of(angle)
-    even, odd = (own(number) for number in pair)
-    turn = by(angle)
-    right = f"[{even}·cos({turn}) - {odd}·sin({turn}), {even}·sin({turn}) + {odd}·cos({turn})]"
+    even, odd, less = own(pair[0]), own(pair[1]), own(-pair[1])
+    cos, sin = f"·cos({by(angle)})", f"·sin({by(angle)})"
+    first, second = added([even + cos, less + sin], style), added([even + sin, odd + cos], style)
+    right = f"[{first}, {second}]"
     x, y, radians = *(own.printed(number) for number in pair), by.printed(angle)
     values = [
         x * math.cos(radians) - y * math.sin(radians),

@@ -21,8 +21,9 @@ from attnviz.renderers.terminal.ramps import legend
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
 from attnviz.renderers.terminal.table import Form, Table
 from attnviz.views.grids.grid import Grid, same_scale
-from attnviz.views.grids.numbers import cell_format, sign_of_hidden
+from attnviz.views.grids.numbers import cell_format, ordinary_reach, sign_of_hidden
 from attnviz.views.grids.pooling import block_size, pool
+from attnviz.wording.numbers import LARGE
 from attnviz.wording.words import counted
 
 ROWS_AT_ONCE = 40  # of vectors, of which a text of 2,000 tokens has 2,000
@@ -165,7 +166,10 @@ def _number_width(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
     """The widest number, or the widest name of a column, and a space before it."""
     lowest, highest = grid.cells.extent
     extreme = -max(-lowest, highest) if lowest < 0 else highest
-    widest = len(cell_format(grid, screen.decimals, alike)(extreme))
+    write = cell_format(grid, screen.decimals, alike)
+    widest = len(write(extreme))
+    if abs(extreme) >= LARGE:  # a shorter number, with powers of ten
+        widest = max(widest, len(write(-ordinary_reach(grid))))
     heads = [cell_len(head) for head in grid.columns.headings]
     return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnviz.cells import Values
 from attnviz.views.grids.grid import Grid
-from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest, tiny_text
+from attnviz.wording.numbers import LARGE, fixed_text, power_text, share_text, smallest, tiny_text
 
 LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
@@ -73,8 +73,17 @@ def _format_of_values(grid: Grid, digits: int, heads: Sequence[Grid]) -> Write:
     if 0 < largest < (smallest(digits) if asked else SMALL):
         return lambda value: power_text(value, max(digits - 1, 0))
     # Fewer behind 100, none behind 1000, unless somebody said how many.
-    fewer = 0 if asked else max(0, len(str(int(reach))) - 2)
-    return lambda value: fixed_text(value, max(0, digits - fewer))
+    reach = reach if reach < LARGE else ordinary_reach(grid)
+    behind = digits if asked else max(0, digits - max(0, len(str(int(reach))) - 2))
+    return lambda value: (
+        power_text(value, digits) if abs(value) >= LARGE else fixed_text(value, behind)
+    )
+
+
+def ordinary_reach(grid: Grid) -> float:
+    """The furthest from 0 of what is written without powers of ten; a mask may add -1e9."""
+    away = np.abs(grid.values.astype(float))
+    return float(away[np.isfinite(away) & (away < LARGE)].max(initial=0))
 
 
 def _whole(values: Values) -> bool:

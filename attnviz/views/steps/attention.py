@@ -69,6 +69,8 @@ def _about_mask(here: Scene) -> str:
     about = []
     if "visible" in given:
         about.append("What each token may read is given.")
+    elif not here.hides and here.layer.attended.mask is not None:
+        return "Nothing more is hidden: the mask has been added to the scores."
     elif not here.hides:
         return f"{_nothing_hidden(here)}: nothing is hidden."
     elif variant.causal:

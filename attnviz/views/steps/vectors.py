@@ -160,11 +160,14 @@ def _no_matrices(here: Scene) -> str:
 
 def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
+    alone, given = len(made_by) == 1, len(made_by) - len(drawn)
     if not drawn:
-        return "They are given."
-    if len(drawn) < len(made_by):
-        return f"{', '.join(drawn)} drawn from a seed, the others given."
-    return "Here they are drawn from a seed; training would learn them."
+        return "It is given." if alone else "They are given."
+    if given:
+        others = "the other" if given == 1 else "the others"
+        return f"{', '.join(drawn)} drawn from a seed, {others} given."
+    them, are = ("it", "is") if alone else ("they", "are")
+    return f"Here {them} {are} drawn from a seed; training would learn {'it' if alone else 'them'}."
 
 
 def vectors(here: Scene) -> Iterator[Section]:
