@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from attnviz.errors import AttnvizError
 
 UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+LIBRARIES, OF_A_THREAD = 850 * UNITS["MB"], 80 * UNITS["MB"]  # addresses that they take
 UNLIMITED = 2**60  # what the first version of control groups says where there is no limit
 RAN_OUT = re.compile(
     "can('t|not) allocate memory|not enough memory|bad_alloc|out of memory|failed to map segment"
@@ -71,6 +73,24 @@ def refuse_more(needed: int, purpose: str) -> None:
             f"{purpose} takes about {size(needed)}, and there are {size(left)} free",
             "close other programs, or take a machine with more memory",
         )
+
+
+def refuse_to_start() -> None:
+    """Stop where `ulimit -v` leaves the libraries no room: they would end the process, unasked."""
+    left = None if "torch" in sys.modules else _left_of_own_limit()
+    needed = LIBRARIES + OF_A_THREAD * (_threads() - 1)
+    if left is not None and left < needed:
+        raise AttnvizError(
+            f"torch, NumPy and matplotlib take about {size(needed)} of addresses before anything "
+            f"is computed, and ulimit -v leaves {size(left)}",
+            f"raise it: ulimit -v {-(-needed // UNITS['MB']) * 2000}",
+        )
+
+
+def _threads() -> int:
+    """How many a library starts, unless it is told how many."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if re.fullmatch("[1-9][0-9]{0,3}", said) else os.cpu_count() or 1
 
 
 def ran_out(error: BaseException) -> bool:

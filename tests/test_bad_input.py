@@ -111,6 +111,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "try --seed 0",
     ),
     "window": (["a", "--window", "0"], "--window is 0, and must be at least 1", "try --window 1"),
+    "an infinite temperature": (
+        ["a", "--temperature", "inf"],
+        "--temperature is inf, and must be finite",
+        "try --temperature 0.5 (sharper) or --temperature 2 (flatter)",
+    ),
     "temperature": (
         ["a", "--temperature", "nan"],
         "--temperature is nan, and must be above 0",

@@ -35,7 +35,7 @@ def test_calls_by_chance_try_most_things() -> None:
 
     assert {call.arguments[0] for call in calls} >= {"run", "compare", "steps", "example"}
     assert sum(bool(call.files) for call in calls) > 200
-    assert sum(ended(call).status == 0 for call in calls[:100]) > 25
+    assert sum(ended(call).status == 0 for call in calls[:100]) >= 45
 
 
 def test_what_ends_badly_is_seen() -> None:

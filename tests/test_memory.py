@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -311,6 +312,29 @@ def test_this_machine_knows_its_free_memory() -> None:
 def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
     with pytest.raises(AttnvizError, match=r"^it has more than 10 MB, the most that a lesson"):
         files.whole(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
+
+
+@pytest.mark.parametrize(("left", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)])
+def test_where_libraries_have_no_addresses_nothing_is_loaded(
+    left: int, threads: str, starts: bool, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+) -> None:
+    monkeypatch.setattr(memory, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(memory, "_left_of_own_limit", lambda: left)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+
+    result = attnviz("run", "a", "-t", "words")
+
+    assert (result.status == 0) == starts
+    assert ("take about 1.4 GB of addresses before" in result.err) != starts
+
+
+def test_seeds_of_so_many_scores_that_nobody_waits_are_refused_beyond_the_usual_number() -> None:
+    many = compare("a " * 400, by="scale", tokenizer="words")
+
+    with pytest.raises(AttnvizError, match="32,000,000,000 scores to draw") as refused:
+        many.view(repeats=100_000)
+
+    assert refused.value.hint == "try --repeats 31250"
 
 
 # In a process of its own, whose addresses end: each run has the room that is counted for it.

@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 
 import typer
 
+from attnviz import memory
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll
 from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
@@ -48,6 +49,7 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
         asks = "typed" in inspect.signature(command).parameters
 
         def call(context: typer.Context, **given: Any) -> None:
+            memory.refuse_to_start()
             found = [
                 group(**{each.name: given[each.name] for each in fields(group)}) for group in groups
             ]

@@ -140,14 +140,19 @@ class _Inventor:
             return ["--", *(self._lesson(command) for _ in range(several))]
         if command in ("run", "steps", "compare"):
             count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
-            return ["--", *(words.text(self.random) for _ in range(count))] if count else []
-        return [words.text(self.random)] if self.random.random() < 0.3 else []
+            return ["--", *self._texts(count)] if count else []
+        return [words.text(self.random)] if self.random.random() < 0.1 else []
+
+    def _texts(self, count: int) -> list[str]:
+        """Sentences; of two the second mostly has as many words as the first."""
+        first, *others = (words.text(self.random) for _ in range(count))
+        turned = " ".join(reversed(first.split()))
+        return [first, *(turned if self.random.random() < 0.7 else each for each in others)]
 
     def _lesson(self, command: str) -> str:
-        if self.random.random() < 0.2:
-            return self.random.choice(
-                (*_names(command, "name" if command == "show" else "names"), *words.ODD)
-            )
+        if self.random.random() < 0.15:
+            known = _names(command, "name" if command == "show" else "names")
+            return self.random.choice(words.ODD if self.random.random() < 0.1 else known)
         return self._file(("lesson", ".toml"), contents.lesson(self.random))
 
     def _option(self, command: str, option: Any) -> list[str]:
@@ -208,7 +213,7 @@ class _Inventor:
                     "in0.json/b.txt",
                 )
             )
-        drawn = self.random.random() < 0.15
+        drawn = self.random.random() < 0.12
         among = [each for each in suffixes() if (each in SLOW) == drawn]
         allowed = (*["-{step}"] * (command in ("steps", "show")), *["-{page}"] * drawn)
         odd = self.random.random() < 0.03
@@ -228,6 +233,11 @@ class _Inventor:
             ("", "", "#table", "#x")
         )
 
+    def _token(self) -> str:
+        """One of a sentence, by its number; or whatever word."""
+        usual = self.random.random() < 0.8
+        return self.random.choice(("1", "1", "2")) if usual else words.text(self.random)
+
     def _text(self) -> str:
         if self.random.random() < 0.1:
             return self.random.choice(DEVICES)
@@ -242,8 +252,13 @@ class _Inventor:
         "--trace": _trace,
         "--file": _text,
         "--size": lambda self: words.size(self.random),
-        "--query": lambda self: self.random.choice((words.number, words.text))(self.random),
-        "--key": lambda self: self.random.choice((words.number, words.text))(self.random),
+        "--query": lambda self: self._token(),
+        "--key": lambda self: self._token(),
+        "--layer": _mostly(("0", "0", "1"), ("-1", "9" * 20, "x")),
+        "--head": _mostly(("0", "0", "1"), ("-1", "9" * 20, "x")),
+        "--kv-heads": _mostly(("1", "1", "2"), ("0", "3", "x")),
+        "--dropout": _mostly(("0.5", "0.1", "0"), words.ODD_FRACTIONS),
+        "--position-base": _mostly(("10", "10000", "1e6"), words.ODD_FRACTIONS),
         "--values": _kinds_of_words,
         "--reference": _kinds_of_words,
         "--seed": lambda self: self.random.choice((*[words.number(self.random)] * 9, "42,43")),

@@ -79,6 +79,7 @@ COMPARISONS = (
     Call(("compare", "tired I", "--by=tokenizer", "--values=spaces,bytes", "-o", "b.svg")),
 )
 WORDS = (
+    Call(("compare", "a " * 300, "-t=words", "--by=dim", "--repeats=100000")),
     Call(("steps", "I am", "--size=2.5x40", "-o", "b.gif")),
     Call(("run", "a b", "--window=99999999999999999999")),
     Call(("run", "a b", f"--query={DIGITS}")),
@@ -144,5 +145,18 @@ LESSONS = (
     ),
     _lesson(f"source = 'a\\ufeff\\u001b[31m'\n[given]\n{SQUARE}", "-o", "z.pdf", command="show"),
     Call(("example", "check", "d.toml"), {"d.toml": _nested(900).encode()}),
+    *(
+        _lesson(f"[settings]\n{name} = 1{'0' * 400}\n[given]\n{SQUARE}", command="show")
+        for name in ("temperature", "soft_cap", "dropout", "position_base")
+    ),
+    _lesson(f"[settings]\nsoft_cap = 2\n[given]\n{SQUARE}", command="show"),
+    _lesson(
+        "[recipe]\ndraws = [{ name = 'embeddings', randn = [6, 16] }, "
+        "{ name = 'w_value', randn = [16, 28] }]\n[given]\ntokens = ['a', 'b', 'c', 'd', 'e', 'f']",
+        "--digits=5",
+        "--no-footnote",
+        "--out=out.svg",
+        command="show",
+    ),
 )
 FOUND = (*COMPARISONS, *WORDS, *GIVEN, *LESSONS)
