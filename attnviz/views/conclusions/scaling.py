@@ -226,6 +226,11 @@ def _times(ratio: float) -> str:
 NOTHING = "Scaling changes nothing here"
 FINDINGS: tuple[Finding[Scaling], ...] = (
     Finding(
+        "nothing is seen",
+        lambda facts: not bool(facts.seen.any()),
+        lambda facts: f"{NOTHING}: {facts.who} sees no token, and reads nothing.",
+    ),
+    Finding(
         "a query sees one token",
         lambda facts: bool((facts.seen.sum(-1) == 1).all()),
         lambda facts: f"{NOTHING}: {facts.who} sees one token, and reads it whole.",
