@@ -32,6 +32,12 @@ MADE_BY = {
     "joined_width": "w_out",
 }
 
+MAKERS = {  # what is given is not made by these
+    "queries": ("w_query", "b_query"),
+    "keys": ("w_key", "b_key"),
+    "values": ("w_value", "b_value"),
+    "scores": ("w_query", "b_query", "w_key", "b_key"),
+}
 FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 
@@ -261,6 +267,11 @@ def _refuse_unused(matrices: Matrices, variant: Variant) -> None:
             f"'{variant.name}' projects nothing",
             "try --variant scaled, with --no-scale if need be",
         )
+    for made, makers in MAKERS.items():
+        if getattr(matrices, made) is not None:
+            _refuse_any_of_first(matrices, makers, f"{made} are given, and need not be made")
+    if matrices.weights is not None:
+        _refuse_any_of_first(matrices, ("kept",), "weights are given, and no dropout changes them")
     if matrices.scores is not None:
         _refuse_additive(matrices, variant)
     if not variant.compared:
@@ -318,6 +329,11 @@ def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
             about="w_score" if matrices.w_score is not None else "scoring",
             file=matrices.source,
         )
+
+
+def _refuse_any_of_first(matrices: Matrices, names: tuple[str, ...], why: str) -> None:
+    """Those of the layer that is given what they would make: others make their own."""
+    _refuse_any(replace(matrices, above=()), names, why, "leave one of them out")
 
 
 def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str) -> None:

@@ -21,6 +21,7 @@ from attnviz.traces.trace import Trace
 from attnviz.vectors import loaded
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import Command, chosen
+from attnviz.wording.words import counted
 
 Vectors = Float[Tensor, "*seed token dim"]
 
@@ -99,9 +100,14 @@ def _memory(source: Source) -> Tokens | None:
             return named(given.memory_tokens)
         return None if count is None else numbered(count)
     if given.memory_tokens is not None or count not in (None, len(found)):
-        gives = "memory_tokens" if given.memory_tokens is not None else f"{count} vectors of it"
+        gives = (
+            "memory_tokens"
+            if given.memory_tokens is not None
+            else f"{counted(count or 0, 'vector')} of it"
+        )
         raise AttnvizError(
-            f"--memory is a text of {len(found)} tokens, and '{given.source}' gives {gives}",
+            f"--memory is a text of {counted(len(found), 'token')}, and '{given.source}' gives "
+            f"{gives}",
             "leave one of them out",
             about="memory",
             file=given.source,
@@ -130,7 +136,7 @@ def tokens_of(source: Source) -> Tokens:
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
         raise AttnvizError(
-            f"the text has {len(tokens)} tokens ({source.settings.tokenizer}), and "
+            f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), and "
             f"'{given.source}' is for {count}",
             "leave the text out, or cut it with another --tokenizer",
             file=given.source,
