@@ -377,7 +377,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "two memories": (
         {"memory": EIGHT},
         {"memory": "you"},
-        "--memory is a text of 1 tokens",
+        "--memory is a text of 1 token",
         "leave one of them out",
     ),
     "no queries": (
