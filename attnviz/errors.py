@@ -40,5 +40,5 @@ def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> A
     names = list(known)
     nearest = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    hint = f"{question}known: {', '.join(names)}"
+    hint = f"{question}known: {', '.join(names)}" if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)

@@ -58,25 +58,29 @@ class Said:
 
     def seen(self, way: Alternative) -> np.ndarray[Any, np.dtype[np.bool_]]:
         visible: np.ndarray[Any, np.dtype[np.bool_]] = way.visible.numpy()
-        return visible[self.comparison.rows]
+        return visible[..., self.comparison.rows, :]
 
     def readers(self, way: Alternative) -> Array:
         """The rows of weights of those that read anything: of the others nothing is measured."""
-        weights = self.weights(way)
-        blind = (weights.sum(-1) == 0) & ~self.seen(way).any(-1)
-        found: Array = weights[~blind]
+        found: Array = self.weights(way)[~np.isnan(self.bits(way))]
         return found
 
     def reads(self, way: Alternative) -> float:
-        rows = self.readers(way)
-        return float((2 ** entropies(rows)).mean()) if len(rows) else np.nan
+        return float(np.nanmean(2 ** self.bits(way)))
+
+    def bits(self, way: Alternative) -> Array:
+        """Of each row that reads anything, or that could."""
+        weights, found = self.weights(way), entropies(self.weights(way))
+        blind = ~self.seen(way).any(-1) & (weights.sum(-1) == 0)
+        found[blind] = np.nan
+        return found
 
     def share(self, way: Alternative) -> float:
         """Of the largest entropy, of the queries that see more than one token."""
-        visible = self.seen(way).sum(-1)
+        visible = (self.seen(way) | (self.weights(way) > 1e-9)).sum(-1)
         rows = np.broadcast_to(visible, self.weights(way).shape[:-1])
-        bits = entropies(self.weights(way))[rows > 1]
-        return float((bits / np.log2(rows[rows > 1])).mean()) if bits.size else np.nan
+        bits = self.bits(way)[rows > 1]
+        return float(np.nanmean(bits / np.log2(rows[rows > 1]))) if bits.size else np.nan
 
     def over_seeds(self, name: str, measure: str) -> Array:
         assert self.repeats is not None
@@ -88,6 +92,14 @@ def entropies(weights: Array) -> Array:
     rows = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
     bits: Array = -(np.where(rows > 0, rows, 0) * np.log2(np.where(rows > 0, rows, 1))).sum(-1)
     return bits
+
+
+def row_errors(said: Said, way: Alternative) -> Array:
+    """How far each row is from a sum of 1; or from 0, where there is nothing to read."""
+    sums = said.weights(way).sum(-1)
+    blind = np.broadcast_to(~said.seen(way).any(-1), sums.shape)
+    found: Array = np.where(blind, np.minimum(np.abs(sums), np.abs(sums - 1)), np.abs(sums - 1))
+    return found
 
 
 def gradients(weights: Array) -> Array:
@@ -401,6 +413,13 @@ def all_hidden(said: Said, match: re.Match[str]) -> None:
         true(not said.seen(way).any() and not said.weights(way).any(), match[0])
 
 
+@claim("There is nothing to compare: a query that sees no token reads nothing, and one .* whole\\.")
+def nothing_seen_to_compare(said: Said, match: re.Match[str]) -> None:
+    counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
+    true(any((each == 0).any() for each in counts), match[0])
+    true(sum(bool((each <= 1).all()) for each in counts) >= len(counts) - 1, match[0])
+
+
 @claim("There is nothing to compare: a query that sees one token reads it whole\\.")
 def nothing_to_compare(said: Said, match: re.Match[str]) -> None:
     counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
@@ -548,7 +567,7 @@ def is_a_mistake(said: Said, match: re.Match[str]) -> None:
 
 def effect_shows(said: Said, way: Alternative, match: re.Match[str]) -> None:
     weights, effect = said.weights(way), MISTAKES[match[1]].effect
-    off = np.abs(weights.sum(-1) - 1).max()
+    off = row_errors(said, way).max()
     if "future keeps" in effect or "revives" in effect:
         true((weights * ~said.seen(way)).max() > 0, match[0])
     if "no longer sum to 1" in effect or "sums to 1, not the rows" in effect or "columns" in effect:
@@ -557,7 +576,8 @@ def effect_shows(said: Said, way: Alternative, match: re.Match[str]) -> None:
     if "the matrix sums to 1" in effect:
         true(np.abs(way.weights.double().numpy().sum((-1, -2)) - 1).max() < close, match[0])
     if "columns sum to 1" in effect:
-        true(np.abs(way.weights.double().numpy().sum(-2) - 1).max() < close, match[0])
+        read = np.broadcast_to(way.visible.numpy().any(-2), way.weights.sum(-2).shape)
+        true(np.abs(way.weights.double().numpy().sum(-2) - read).max() < close, match[0])
     if "flat" in effect:
         should = softmax(logits(way), way.visible.numpy())[:, said.comparison.rows]
         true(entropies(weights).mean() > entropies(should).mean(), match[0])
@@ -565,9 +585,14 @@ def effect_shows(said: Said, way: Alternative, match: re.Match[str]) -> None:
 
 def logits(way: Alternative) -> Array:
     assert way.layer is not None
-    found: Array = way.layer.attended.scores.double().numpy() * way.layer.scale
-    bias = way.layer.attended.bias
-    return found if bias is None else found + bias.double().numpy()
+    attended = way.layer.attended
+    found: Array = attended.scores.double().numpy() * way.layer.scale
+    cap = None if way.trace is None else way.trace.variant.soft_cap
+    if cap is not None:
+        found = cap * np.tanh(found / cap)
+    for added in (attended.bias, attended.mask):
+        found = found if added is None else found + added.double().numpy()
+    return found
 
 
 @claim(
@@ -618,8 +643,7 @@ def flaws(said: Said, way: Alternative, *, over_seeds: bool) -> tuple[Array, Arr
         return found[0], found[1], found[2]
     weights = said.weights(way)
     should = softmax(logits(way), way.visible.numpy())[:, said.comparison.rows]
-    hidden, rows = (weights * ~said.seen(way)).sum(-1), said.readers(way)
-    off = np.abs(rows.sum(-1) - 1) if len(rows) else np.zeros(1)  # 0 is right where nothing is read
+    hidden, off = (weights * ~said.seen(way)).sum(-1), row_errors(said, way)
     return (
         np.array([hidden.mean()]),
         np.array([off.mean()]),

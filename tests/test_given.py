@@ -249,7 +249,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         ".toml",
         "scores = [[1, 2]]\nvalues = [[1]]",
         "line 1: 'scores' in '{}' is 1 × 2, and 1 × 1 is wanted",
-        "by 'values' there are 1 keys",
+        "by 'values' there is 1 key",
     ),
     "dim": (
         ".toml",
@@ -273,7 +273,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         ".toml",
         "tokens = ['a']\nscores = [[1], [2]]",
         "line 2: 'scores' in '{}' is 2 × 1, and 1 × any is wanted",
-        "by 'tokens' there are 1 tokens",
+        "by 'tokens' there is 1 token",
     ),
     "no tokens": (
         ".toml",

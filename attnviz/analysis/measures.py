@@ -28,7 +28,7 @@ class Measures:
     peak: Rows  # the largest weight
     gradient: Rows  # the size of the softmax's gradient; near 0 it has saturated
     row_sum: Rows
-    row_error: Rows  # how far that is from 1; 0 where a row has read nothing, and may not
+    row_error: Rows  # how far that is from 1; a row that has nothing to read may be 0, too
     hidden: Rows  # weight on tokens that should not be seen
     divergence: Rows  # from the reference, in bits
 
@@ -52,12 +52,18 @@ def measure(
         peak=weights.amax(-1).masked_fill(blind, torch.nan),
         gradient=gradient(rows).masked_fill(blind, torch.nan),
         row_sum=weights.sum(-1),
-        row_error=(weights.sum(-1) - 1).abs().masked_fill(blind, 0),
+        row_error=_row_error(weights.sum(-1), visible.any(-1)),
         hidden=weights.masked_fill(visible, 0).sum(-1),
         divergence=torch.full_like(bits, torch.nan)
         if reference is None
         else divergence(rows, normalized(reference.double())).masked_fill(blind, torch.nan),
     )
+
+
+def _row_error(sums: Rows, reads: Bool[Tensor, "*head query"]) -> Rows:
+    """Weight that a mistake gives to a row without anything to read is found in `hidden`."""
+    off = (sums - 1).abs()
+    return torch.where(reads, off, torch.minimum(off, sums.abs()))
 
 
 def normalized(weights: Weights) -> Weights:

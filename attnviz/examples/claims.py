@@ -18,7 +18,8 @@ ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
 
 
 def _rows_sum(layer: Layer, items: Items) -> tuple[bool, str]:
-    error = (layer.attended.weights.double().sum(-1) - 1).abs().max().item()
+    """Of the weights that are shown: what dropout leaves, or those by hand, where there are any."""
+    error = (layer.attended.mixing.double().sum(-1) - 1).abs().max().item()
     return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
 
 
@@ -28,7 +29,7 @@ def _rows_do_not_sum(layer: Layer, items: Items) -> tuple[bool, str]:
 
 
 def _hidden_weight(layer: Layer) -> float:
-    return layer.attended.weights.masked_fill(layer.visible, 0).sum(-1).max().item()
+    return layer.attended.mixing.masked_fill(layer.visible, 0).abs().sum(-1).max().item()
 
 
 def _hidden_get(layer: Layer, items: Items) -> tuple[bool, str]:

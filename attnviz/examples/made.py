@@ -223,7 +223,8 @@ def _leaves(value: Any) -> list[Any]:
 
 def _misfit(why: str, first: Shape, second: Shape, hint: str) -> AttnvizError:
     told = [shape_text(shape) if shape else "1" for shape in (first, second)]
-    return AttnvizError(f"{' and '.join(told)} numbers {why}", hint)
+    numbers = "number" if told[-1] == "1" else "numbers"
+    return AttnvizError(f"{' and '.join(told)} {numbers} {why}", hint)
 
 
 COLUMNS = '{ columns = ["c_attn", 2, 3] }'  # the second of three equal parts

@@ -44,4 +44,5 @@ def _tokens_listed(tokens: Tokens, wanted: str) -> str:
     first = enumerate(tokens.labels[:LISTED], start=1)
     listed = ", ".join(f"{number} {label}" for number, label in first)
     rest = f", … {len(tokens)} in all" if len(tokens) > LISTED else ""
-    return f"{question}the tokens are: {listed}{rest}"
+    only = "the only token is" if len(tokens) == 1 else "the tokens are"
+    return f"{question}{only}: {listed}{rest}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.words import shape_text
+from attnviz.wording.words import counted, shape_text
 
 if TYPE_CHECKING:  # a lesson is read without torch
     from torch import Tensor
@@ -57,9 +57,16 @@ def refuse_misfits(
         for side, size in zip(own, tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
-                why = f"by '{by}' there are {wanted} {WORDS[side]}"
+                why = f"by '{by}' there {_so_many(wanted, WORDS[side])}"
                 raise _misfit(name, tensor, sides[name], known, why, source)
     _refuse_other_widths(tensors, sides, known, source)
+
+
+def _so_many(count: int, words: str) -> str:
+    """`are 2 heads of keys and values`, `is 1 head of keys and values`"""
+    noun, *rest = words.split()
+    told = " ".join([counted(count, noun.removesuffix("s")), *rest])
+    return f"{'is' if count == 1 else 'are'} {told}"
 
 
 def sides_of(sides: str, tensor: Tensor) -> list[str]:

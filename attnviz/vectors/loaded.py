@@ -14,6 +14,7 @@ from attnviz import files
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
+from attnviz.wording.words import counted
 
 Matrix = Shaped[np.ndarray, "row dim"]
 Vectors = Float64[np.ndarray, "token dim"]
@@ -41,7 +42,7 @@ def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
         if number >= len(matrix):
             raise AttnvizError(
                 f"'{path}' has no vector for '{label}': its id is {number}, and the file has "
-                f"{len(matrix)} rows",
+                f"{counted(len(matrix), 'row')}",
                 "use the --tokenizer that the vectors were made for",
             )
     return np.asarray(matrix[np.asarray(tokens.ids)], dtype=np.float64)
@@ -81,7 +82,8 @@ def _lines(path: Path, tokens: Tokens) -> Vectors:
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise AttnvizError(
-                f"'{path}' gives '{word}' {len(vector)} numbers and '{words[0]}' {len(vectors[0])}",
+                f"'{path}' gives '{word}' {counted(len(vector), 'number')} and '{words[0]}' "
+                f"{len(vectors[0])}",
                 "every word needs as many numbers as the others",
             )
     return np.asarray(vectors, dtype=np.float64)

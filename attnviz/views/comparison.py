@@ -31,6 +31,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command
+from attnviz.wording.numbers import exact_text
 
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
@@ -220,7 +221,7 @@ def _before_what(trace: Trace) -> str:
         return "weights of the softmax, before the given ones"
     if mixed_by == "mistake" or not (dropout or "kept" in trace.layers[0].given):
         return ""
-    return f"weights before dropout {dropout:g}" if dropout else "weights before dropout"
+    return f"weights before dropout {exact_text(dropout)}" if dropout else "weights before dropout"
 
 
 def _weights(comparison: Comparison, alternative: Alternative, head: int | None) -> Grid:

@@ -55,7 +55,7 @@ def exact_text(value: float) -> str:
     ('0.5', '51', '1.0000001')
     """
     short = f"{value:g}"
-    return short if float(short) == value else repr(value)
+    return short if float(short) == value else repr(float(value))
 
 
 def percent_text(share: float, digits: int) -> str:

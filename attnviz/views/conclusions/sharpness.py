@@ -60,6 +60,13 @@ class Sharpness:
         return {place: mean for place, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
+    def blind(self) -> bool:
+        """Whether any query sees nothing."""
+        rows = self.comparison.rows
+        ways = self.comparison.alternatives
+        return not all(bool(each.visible[..., rows, :].any(-1).all()) for each in ways)
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The least and the most."""
         return min(self.found.values()), max(self.found.values())
@@ -203,6 +210,14 @@ def _places(facts: Sharpness, end: float) -> list[int]:
 
 
 FINDINGS: tuple[Finding[Sharpness], ...] = (
+    Finding(
+        "nothing is seen",
+        lambda facts: len(facts.found) < 2 and facts.blind,
+        lambda _: (
+            "There is nothing to compare: a query that sees no token reads nothing, and one that "
+            "sees one token reads it whole."
+        ),
+    ),
     Finding(
         "nothing to compare",
         lambda facts: len(facts.found) < 2,

@@ -12,6 +12,7 @@ from jaxtyping import Shaped
 from attnviz.cells import EVERYTHING, Cells, Hidden, Patch, Values, Whole, unmasked
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.scales import Scale, colorless, widest
+from attnviz.wording.numbers import exact_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class Curves:
         values = np.stack([line.middle for line in measured], axis=1)
         return Grid(
             f"{self.title} by {self.across}",
-            plain_axis("value", [f"{place:g}" for place in self.places]),
+            plain_axis("value", [exact_text(place) for place in self.places]),
             plain_axis("line", [line.name for line in measured]),
             unmasked(values),
             colorless(self.title),

@@ -92,7 +92,8 @@ def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
     if ends:
         within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
         if not within:
-            raise AttnvizError(f"there are no steps {wanted}", f"there are {_listed(sections)}")
+            problem = f"there are no steps {wanted}"
+            raise AttnvizError(problem, f"the steps are: {_listed(sections)}")
         return within
     if not exact:
         raise _missing(sections, wanted)
@@ -103,7 +104,7 @@ def _missing(sections: Sequence[Section], wanted: str) -> AttnvizError:
     if wanted in NEEDS:
         return AttnvizError(f"there is no step '{wanted}' here", f"it needs {NEEDS[wanted]}")
     if re.fullmatch(r"\d+[a-z]?", wanted):
-        return AttnvizError(f"there is no step {wanted}", f"there are {_listed(sections)}")
+        return AttnvizError(f"there is no step {wanted}", f"the steps are: {_listed(sections)}")
     return unknown("step", wanted, [each.name for each in sections])
 
 

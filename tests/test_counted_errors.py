@@ -1,0 +1,80 @@
+"""Errors count what they speak of, and name what there is: also where that is one, or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import trace
+from attnviz.errors import AttnvizError, unknown
+from attnviz.examples.claims import CLAIMS
+from attnviz.tokens.finding import find_query
+from attnviz.traces.matrices import matrices
+from attnviz.wording.numbers import exact_text
+
+ROWS = [[1.0, 0.0], [0.5, -2.0]]
+EYE = [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_one_token_is_no_plural() -> None:
+    with pytest.raises(AttnvizError) as caught:
+        find_query(trace("I").tokens, "you")
+
+    assert caught.value.hint == "the only token is: 1 I"
+
+
+def test_of_no_names_none_is_listed() -> None:
+    assert unknown("tensor", "x", []).hint == "there is none to choose"
+
+
+def test_a_text_of_one_token_is_counted_so() -> None:
+    with pytest.raises(AttnvizError, match=r"the text has 1 token \(gpt2\), and 'm' is for 2"):
+        trace("I", given=matrices({"embeddings": ROWS}, "m"))
+
+
+def test_one_key_is_one() -> None:
+    with pytest.raises(AttnvizError) as caught:
+        matrices({"queries": ROWS, "keys": ROWS[:1], "values": ROWS}, "m")
+
+    assert "by 'keys' there is 1 key" in caught.value.hint
+
+
+def test_values_that_differ_in_the_seventh_digit_have_rows_of_their_own() -> None:
+    assert [exact_text(each) for each in np.array([1.0, 1.0000001])] == ["1", "1.0000001"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "unused"),
+    [
+        ({"queries": ROWS, "w_query": EYE}, "queries are given, and need not be made"),
+        ({"keys": ROWS, "b_key": [1.0, 2.0]}, "keys are given, and need not be made"),
+        ({"values": ROWS, "w_value": EYE}, "values are given, and need not be made"),
+        ({"scores": EYE, "w_key": EYE}, "scores are given, and need not be made"),
+        ({"weights": EYE, "kept": EYE}, "weights are given, and no dropout changes them"),
+    ],
+)
+def test_what_nothing_uses_is_refused(contents: dict[str, Any], unused: str) -> None:
+    name = [*contents][1]
+
+    with pytest.raises(AttnvizError, match=f"{unused}, and 'm' gives '{name}'"):
+        trace(None, given=matrices({"embeddings": ROWS, **contents}, "m"))
+
+
+def test_what_another_layer_makes_of_such_a_matrix_is_its_own() -> None:
+    given = {"embeddings": ROWS, "queries": ROWS, "layers.1.w_query": EYE}
+
+    made = trace(None, given=matrices(given, "m"), layers=2)
+
+    assert made.layers[1].projections is not None
+    assert made.layers[1].projections.w_query is not None
+    assert torch.equal(made.layers[1].projections.w_query, torch.tensor(EYE))
+
+
+def test_rows_that_sum_to_1_are_those_that_are_shown() -> None:
+    layer = trace("I am learning this", dropout=0.5).layers[0]
+
+    assert not CLAIMS["rows sum to 1"](layer, [layer])[0]
+    assert CLAIMS["rows do not sum to 1"](layer, [layer])[0]
