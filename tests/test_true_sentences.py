@@ -280,6 +280,12 @@ def softmax_sums(said: Said, match: re.Match[str]) -> bool:
     return bool(((said.layer.attended.weights.double().sum(-1) - 1).abs() < HALF).all())
 
 
+@claims(r"A row with anything to read sums to 1")
+def softmax_sums_of_readers(said: Said, match: re.Match[str]) -> bool:
+    sums, reads = said.layer.attended.weights.double().sum(-1), said.layer.visible.any(-1)
+    return not reads.all() and bool(((sums - reads.double()).abs() < HALF).all())
+
+
 @claims(r"the others are divided by 1 - ([\d.e-]+)")
 def after_dropout(said: Said, match: re.Match[str]) -> bool:
     weights, mixing = said.layer.attended.weights, said.layer.attended.mixing

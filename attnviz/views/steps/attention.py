@@ -19,10 +19,7 @@ from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
 
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
-SHARES = (
-    "Each row of scores becomes shares: exp of each over the sum of all in the row. A row sums to "
-    "1."
-)
+SHARES = "Each row of scores becomes shares: exp of each over the sum of all in the row."
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
@@ -288,7 +285,9 @@ def softmax(here: Scene) -> Iterator[Section]:
 
 
 def _about_shares(here: Scene) -> str:
-    return " ".join([SHARES, *_about_blind(here, "has nothing to share out: its row is 0.")])
+    whole = bool(here.layer.visible.any(-1).all())
+    sums = f"{'A row' if whole else 'A row with anything to read'} sums to 1."
+    return " ".join([SHARES, sums, *_about_blind(here, "has nothing to share out: its row is 0.")])
 
 
 def mixing(here: Scene) -> Iterator[Section]:
