@@ -84,10 +84,10 @@ def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> No
 def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
     for contents in (D2L, D2L | {"visible": lengths(2, 6, keys=10)[:, None]}):
         with pytest.raises(AttnvizError) as refused:
-            matrices(contents, "d2l.npz")
+            matrices(contents, "d2l.json")
 
         assert str(refused.value) == (
-            "'queries' in 'd2l.npz' is 2 × 1 × 2, which may be 2 items × 1 token × width 2 or "
+            "'queries' in 'd2l.json' is 2 × 1 × 2, which may be 2 items × 1 token × width 2 or "
             "2 heads × 1 token × width 2"
         )
         assert refused.value.hint == (
@@ -427,3 +427,16 @@ def test_every_order_of_two_masks_is_one_reading() -> None:
         found = matrices({name: contents[name] for name in names})
         shapes.add(tuple((name, *each.shape) for name, each in found.tensors.items()))
     assert len(shapes) == 1
+
+
+def test_a_file_of_arrays_is_told_how_it_holds_words(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "batch.npz"
+    arrays: dict[str, Any] = {name: random(2, 1, 2) for name in ENDS}
+    np.savez(path, **arrays)
+    result = attnviz("run", "--given", str(path))
+    hint = "say which in the file, as an array of words of that name: axes.queries = "
+    assert hint in result.err
+
+    arrays["axes.queries"] = np.array(["item", "token", "width"])
+    np.savez(path, **arrays)
+    assert attnviz("run", "--given", str(path)).status == 0

@@ -188,10 +188,15 @@ def _ambiguous(arrays: Sequence[Sided], found: Sequence[Readings], source: str) 
     names = " or ".join(f"axes.{each.name} = {_listed(axes)}" for axes in readings[:MOST_TOLD])
     return AttnvizError(
         f"'{each.name}'{in_file(source)} is {shape_text(each.shape)}, which may be {told}",
-        f"say which in the file: {names}{_shorter(found, each)}",
+        f"say which in the file{_in_arrays(source)}: {names}{_shorter(found, each)}",
         about=each.name,
         file=source,
     )
+
+
+def _in_arrays(source: str) -> str:
+    """How a file of arrays holds words: where nobody would think of it."""
+    return ", as an array of words of that name" if source.endswith(".npz") else ""
 
 
 def _essences(each: Sided, found: Iterable[Readings]) -> dict[Axes, Axes]:
