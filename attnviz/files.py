@@ -16,13 +16,14 @@ from attnviz.errors import AttnvizError, Note
 
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
-Kind = Literal["text", "lesson", "file of matrices", "file of arrays", "trace"]
-LARGEST: dict[Kind, int] = {  # bytes, of what is read whole
+Kind = Literal["text", "lesson", "file of matrices", "file of arrays", "trace", "file of vectors"]
+LARGEST: dict[Kind, int] = {  # bytes; all is read whole, but for vectors, of which some are kept
     "text": 10 * 10**6,
     "lesson": 10 * 10**6,
     "file of matrices": 20 * 10**6,
     "file of arrays": 2 * 10**9,
     "trace": 2 * 10**9,
+    "file of vectors": 10 * 10**9,
 }
 _ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
 

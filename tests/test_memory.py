@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -356,14 +357,16 @@ def limited(room):
 
 for options in (
     [], ["-H", "4"], ["--dropout", "0.5"], ["--positions", "alibi"], ["--dtype", "bfloat16"],
-    ["--layers", "2"],
+    ["--layers", "2"], ["--soft_cap", "20"], ["--scoring", "additive"],
+    ["-H", "4", "--kv_heads", "2"],
 ):
+    as_typed = [each.replace("_", "-") for each in options]
     names = {"-v": "variant", "-H": "heads"}
     made = {names.get(name, name.strip("-")): value for name, value in zip(*[iter(options)] * 2)}
-    read = {"heads": int, "layers": int, "dropout": float}
+    read = {"heads": int, "kv_heads": int, "layers": int, "dropout": float, "soft_cap": float}
     settings = Settings(tokenizer="spaces", **{n: read.get(n, str)(v) for n, v in made.items()})
     limited(needed_for(source_of(text, settings))[0].whole + SLACK)
-    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *options]), file=sys.stderr)
+    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *as_typed]), file=sys.stderr)
     limited(10**10)
 limited(20_000_000)
 print(main(["run", text, "-t", "spaces", "-q"]), file=sys.stderr)
@@ -379,7 +382,34 @@ def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) ->
     )
 
     lines = done.stderr.splitlines()
-    assert lines[:6] == ["0"] * 6
-    assert lines[6].startswith("error: 1,500 tokens make 2,250,000 weights; all steps of them take")
-    assert lines[8:11] == ["2", f"error: {NO_MEMORY[0]}", f" hint: {NO_MEMORY[1]}"]
-    assert lines[11:] == ["2"]
+    assert lines[:9] == ["0"] * 9
+    assert lines[9].startswith("error: 1,500 tokens make 2,250,000 weights; all steps of them take")
+    assert lines[11:14] == ["2", f"error: {NO_MEMORY[0]}", f" hint: {NO_MEMORY[1]}"]
+    assert lines[14:] == ["2"]
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "vectors.txt"])
+def test_a_file_of_vectors_has_a_largest_size_too(
+    attnviz: Attnviz, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.touch()
+    os.truncate(path, 20 * 10**9)  # of which nothing is on the disk
+
+    refused = attnviz("run", "I am", "--embeddings", str(path))
+
+    assert refused.err == (
+        f"error: '{path}' has more than 10.0 GB, the most that a file of vectors may have\n"
+        " hint: give less, or allow more with: --limit 20000MB\n"
+    )
+
+
+def test_a_line_of_vectors_without_an_end_is_not_read_to_it(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("I 1 2\nam" + " 3" * 3_000_000, encoding="utf-8")
+
+    refused = attnviz("run", "I am", "-t", "words", "--embeddings", str(path))
+
+    assert refused.err.startswith(f"error: line 2 of '{path}' is not a word and its numbers\n")

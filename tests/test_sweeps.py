@@ -176,6 +176,21 @@ def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
     assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
 
 
+def test_repeats_that_would_take_hours_are_refused(attnviz: Attnviz) -> None:
+    long = " ".join(f"w{number}" for number in range(300))
+
+    refused = attnviz("compare", long, "-t", "spaces", "--by", "dim", "--repeats", "100000")
+
+    assert refused.status == 2
+    assert refused.err == (
+        "error: --repeats 100000 takes as long as drawing 976,384,000,000 numbers, and at most "
+        "100,000,000,000 are drawn\n"
+        " hint: try --repeats 10241, fewer --values, or a shorter text\n"
+    )
+    work = sum(dim * (300 + 2 * dim) + 20 * 300**2 for dim in (2, 8, 32, 128, 512))
+    assert work * 10241 <= 10**11 < work * 10242
+
+
 def test_curves_hold_medians_bands_and_the_root() -> None:
     spread, *others = curves_of(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
 

@@ -20,10 +20,11 @@ from attnviz.traces.settings import refuse_odd_rotary
 from attnviz.traces.source import Source, embed
 from attnviz.vectors.drawn import Seeds
 
-NUMBERS_AT_ONCE = 2**24  # of one projection; seeds are worked through in groups of so many
+NUMBERS_AT_ONCE = 2**20  # of one projection: memory that is used again and not asked for anew
 CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
 MOST_REPEATS = 100_000
-MOST_SCORES = 10**10  # of all seeds: some ten minutes on one core
+MOST_NUMBERS = 10**11  # that are worked out for a comparison: half an hour of one core
+MEASURING = 20  # numbers are drawn in the time in which one score is measured
 BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
 
 REPEATS = 20
@@ -46,16 +47,6 @@ def refuse_odd_repeats(repeats: int) -> None:
         raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
 
 
-def _refuse_endless(scores: int, repeats: int) -> None:
-    """More seeds than usual, of so many scores each that nobody would wait for them."""
-    most = max(MOST_SCORES // scores, REPEATS)
-    if repeats > most:
-        raise AttnvizError(
-            f"--repeats {repeats} are {repeats * scores:,} scores to draw: too many to wait for",
-            f"try --repeats {most}",
-        )
-
-
 def quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
     """The band that 8 of 10 seeds lie in, and their median between its ends."""
     low, middle, high = np.quantile(numbers.double().numpy(), [BAND[0], 0.5, BAND[1]]).tolist()
@@ -70,8 +61,7 @@ def plan_of(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
 
 def groups_of_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[Step]:
     """Groups of seeds, as many together as keep projections and scores in bounds."""
-    pairs = zip(plans, tokens, strict=True)
-    _refuse_endless(sum(plan.variant.heads * count**2 for plan, count in pairs), repeats)
+    _refuse_endless(sum(map(_work, plans, tokens)), repeats)
     steps = []
     for place, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
         first, last = plan.settings.seed, plan.settings.seed + repeats
@@ -81,6 +71,26 @@ def groups_of_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) 
         for start in range(first, last, together):
             steps.append(Step(place, range(start, min(start + together, last))))
     return steps
+
+
+def _work(plan: Plan, tokens: int) -> int:
+    """How many numbers are drawn for one seed; scores count as what is drawn meanwhile."""
+    width, heads = plan.settings.width, plan.variant.heads
+    drawn = width * (tokens + 2 * heads * (plan.width or 1))
+    return drawn + MEASURING * heads * tokens**2
+
+
+def _refuse_endless(work: int, repeats: int) -> None:
+    """Stop before hours are spent."""
+    if work * repeats > MOST_NUMBERS:
+        fitting = MOST_NUMBERS // work
+        raise AttnvizError(
+            f"--repeats {repeats} takes as long as drawing {work * repeats:,} numbers, and at "
+            f"most {MOST_NUMBERS:,} are drawn",
+            f"try --repeats {fitting}, fewer --values, or a shorter text"
+            if fitting
+            else "try fewer --values, or a shorter text",
+        )
 
 
 def scored(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, Scored]:

@@ -13,6 +13,7 @@ import torch
 
 from attnviz import memory
 from attnviz.attention import devices
+from attnviz.attention.arithmetic import NUMBERS_AT_ONCE
 from attnviz.errors import AttnvizError
 from attnviz.traces.plan import Plan
 from attnviz.wording.words import counted
@@ -66,6 +67,7 @@ def need_of(plan: Plan, counts: Counts, dtype: torch.dtype) -> Need:
     return Need(
         kept=layers * (numbers * (dtype.itemsize + exported) + cells * (1 + heads * SHOWN)),
         meanwhile=cells * (heads * of_a_cell + SHOWING)
+        + _added(plan, counts) * dtype.itemsize
         + 2 * DRAWN * max([*matrices, counts.tokens * counts.dim]),
     )
 
@@ -127,8 +129,17 @@ def longest(needed: Callable[[int], int], free: int) -> int:
 
 def _steps(plan: Plan) -> int:
     """How many numbers are kept of each cell of a head."""
-    mixed = plan.variant.dropout > 0 or plan.matrices.weights is not None
-    return STEPS + mixed + (plan.settings.positions == "alibi")
+    capped, given = plan.variant.soft_cap is not None, plan.matrices
+    mixed = plan.variant.dropout > 0 or given.weights is not None
+    return STEPS + mixed + capped + (given.mask is not None) + (plan.settings.positions == "alibi")
+
+
+def _added(plan: Plan, counts: Counts) -> int:
+    """How many numbers additive scores need at once, before they are added up: sums and tanh."""
+    if not plan.variant.additive:
+        return 0
+    of_a_query = plan.variant.heads * counts.keys * (plan.width or 1)
+    return 2 * max(NUMBERS_AT_ONCE, of_a_query) + plan.variant.heads * counts.tokens * counts.keys
 
 
 def _matrices(plan: Plan, dim: int) -> list[int]:

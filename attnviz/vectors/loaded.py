@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from attnviz.wording.words import counted
 Matrix = Shaped[np.ndarray, "row dim"]
 Vectors = Float64[np.ndarray, "token dim"]
 
+LONGEST_LINE = 2**22  # letters: more than 65,536 numbers of 17 digits need
 MATRICES = (".npy", ".npz", ".safetensors")
 
 
@@ -29,6 +31,7 @@ def from_file(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
     """
     path, tensor = files.file_and_name(name)
     files.refuse_missing(path, "take embeddings from")
+    files.refuse_larger(path.stat().st_size, f"'{path}'", "file of vectors")
     if path.suffix in MATRICES:
         found = _rows(_matrix(path, tensor), tokens, str(path))
     else:
@@ -94,7 +97,9 @@ def _wanted(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
     number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(iter(partial(lines.readline, LONGEST_LINE), ""), 1):
+                if len(line) == LONGEST_LINE:
+                    raise ValueError
                 parts = line.split()
                 if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
                     width = int(parts[1])
