@@ -380,7 +380,7 @@ def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:
 
 BAD = {
     "step": (["--step", "scroes"], "there is no step 'scroes'", "did you mean 'scores'?"),
-    "step number": (["--step", "14"], "there is no step 14", "the steps are: 1 tokens, 2 embeddings"),
+    "step number": (["--step", "14"], "there is no step 14", "the steps are: 1 tokens, 2"),
     "range": (["--step", "12-14"], "there are no steps 12-14", "the steps are: 1 tokens"),
     "no step": (["--step", ","], "--step names no step", "try --step scores"),
     "rotary": (["--step", "rotary"], "there is no step 'rotary' here", "it needs --positions"),

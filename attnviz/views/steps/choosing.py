@@ -92,7 +92,9 @@ def _found(sections: Sequence[Section], wanted: str) -> list[Section]:
     if ends:
         within = [each for each in sections if ends[0] <= _order(each.number) <= ends[1]]
         if not within:
-            raise AttnvizError(f"there are no steps {wanted}", f"the steps are: {_listed(sections)}")
+            raise AttnvizError(
+                f"there are no steps {wanted}", f"the steps are: {_listed(sections)}"
+            )
         return within
     if not exact:
         raise _missing(sections, wanted)
