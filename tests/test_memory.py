@@ -329,15 +329,6 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
     assert ("take about 1.4 GB of addresses before" in result.err) != starts
 
 
-def test_seeds_of_so_many_scores_that_nobody_waits_are_refused_beyond_the_usual_number() -> None:
-    many = compare("a " * 400, by="scale", tokenizer="words")
-
-    with pytest.raises(AttnvizError, match="32,000,000,000 scores to draw") as refused:
-        many.view(repeats=100_000)
-
-    assert refused.value.hint == "try --repeats 31250"
-
-
 # In a process of its own, whose addresses end: each run has the room that is counted for it.
 LIMITED = """
 import resource, sys
