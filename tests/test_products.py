@@ -30,6 +30,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "dropout": {"dropout": 0.5, "variant": "causal"},
     "two sentences": {"memory": "you are here"},
     "layers": {"layers": 2},
+    "shared keys and values": {"heads": 4, "kv_heads": 2},
 }
 
 

@@ -53,16 +53,25 @@ def with_products(
     for part, shown in grids.items():
         product = next((each for each in products if each.parts[0] == part), None)
         if product and _complete(product, grids):
-            for head in zip(*(left.pop(each) for each in product.parts), strict=True):
+            for head in _by_head(*(left.pop(each) for each in product.parts)):
                 yield Group(f"{part} {name}", _equation(product, head), kind="product")
         elif shown and part in left:
             yield Group(f"{part} {name}", tuple(shown))
 
 
 def _complete(product: Product, grids: Mapping[str, Sequence[Grid]]) -> bool:
-    """Whether each head has all three."""
-    counts = {len(grids.get(part, ())) for part in product.parts}
-    return len(counts) == 1 and 0 not in counts
+    """Whether each head has all three; several may share keys, or values."""
+    reading, read, made = (len(grids.get(part, ())) for part in product.parts)
+    return reading == made > 0 and read > 0 and reading % read == 0
+
+
+def _by_head(
+    reading: Sequence[Grid], read: Sequence[Grid], made: Sequence[Grid]
+) -> Iterator[tuple[Grid, Grid, Grid]]:
+    """The three of each head."""
+    sharing = len(reading) // len(read)
+    for head, (first, last) in enumerate(zip(reading, made, strict=True)):
+        yield first, read[head // sharing], last
 
 
 def _equation(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
