@@ -18,6 +18,7 @@ from torch import Tensor
 from attnviz import Trace
 from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, split_heads
+from attnviz.traces import parts
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
@@ -277,10 +278,10 @@ def chance_after(said: Said, match: re.Match[str]) -> bool:
     return not moves(said.trace, of="weights" if "before it" in said.text else "mixing")
 
 
-@claims(r"^(?:.* )?([\w, ]+) drawn from a seed, the others given")
+@claims(r"([wb]_[\w, ]+) drawn from a seed, the (others?) given")
 def some_drawn(said: Said, match: re.Match[str]) -> bool:
-    drawn = set(match[1].split(" ")[-1].split(", ")) | set(re.findall(r"[wb]_\w+", match[1]))
-    return not drawn & said.layer.given
+    made, given = _matrices(said), _matrices(said) & said.layer.given
+    return {*match[1].split(", ")} == made - given and (match[2] == "other") == (len(given) == 1)
 
 
 @claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both are given")
@@ -290,9 +291,21 @@ def of_block_drawn(said: Said, match: re.Match[str]) -> bool:
     return match[1] in said.layer.given and match[2] not in said.layer.given
 
 
-@claims(r"Here they are drawn from a seed")
+@claims(r"Here (they are|it is) drawn from a seed; training would learn (them|it)")
 def all_drawn(said: Said, match: re.Match[str]) -> bool:
-    return not {"w_query", "w_key", "w_value", "w_score"} & said.layer.given
+    made, alone = _matrices(said), match.groups() == ("it is", "it")
+    return not made & said.layer.given and alone == (len(made) == 1)
+
+
+def _matrices(said: Said) -> set[str]:
+    """Those that make queries, keys, values and scores."""
+    learned = parts.learned(said.trace, said.layer)
+    return {name for name in learned if not name.endswith("_out")}
+
+
+@claims(r"Nothing more is hidden: the mask has been added to the scores")
+def hidden_by_numbers(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.attended.mask is not None and bool(said.layer.visible.all())
 
 
 @claims(r"all tokens visible|nothing is hidden")

@@ -390,7 +390,7 @@ def test_a_file_of_vectors_has_a_largest_size_too(
     refused = attnviz("run", "I am", "--embeddings", str(path))
 
     assert refused.err == (
-        f"error: '{path}' has more than 10.0 GB, the most that a file of vectors may have\n"
+        f"error: '{path}' has more than 10 GB, the most that a file of vectors may have\n"
         " hint: give less, or allow more with: --limit 20000MB\n"
     )
 

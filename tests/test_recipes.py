@@ -307,7 +307,7 @@ REFUSED = {
     "ids": ("embeddings = { rows = ['table', [0, 4]] }", "there is no row 4 in a table of 4"),
     "words": ("embeddings = { rows = ['table', ['I']] }", "a number is none"),
     "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is no id"),
-    "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 numbers are no table and ids"),
+    "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 number are no table and ids"),
     "one of two": ("embeddings = { rows = ['table'] }", "'rows' is made of 2, here of 1"),
     "product": ("embeddings = { product = ['table', 'table'] }", "4 × 3 and 4 × 3 numbers have no"),
     "sum": ("embeddings = { sum = ['table', 'ids'] }", "4 × 3 and 2 numbers do not fit each other"),

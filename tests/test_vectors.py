@@ -79,7 +79,7 @@ def test_a_word_that_is_missing_is_named(tmp_path: Path) -> None:
             "the 1 2\ncat 3 nan\n",
             "'g.txt' has a number that is not finite (NaN or infinity) for 'cat'",
         ),
-        ("the 1 2\ncat 3\n", "'g.txt' gives 'cat' 1 numbers and 'the' 2"),
+        ("the 1 2\ncat 3\n", "'g.txt' gives 'cat' 1 number and 'the' 2"),
         ("the 1 2\ncat 3 x\n", "line 2 of 'g.txt' is not a word and its numbers"),
         ("the\ncat\n", "'g.txt' has vectors of width 0"),
     ],
