@@ -21,7 +21,7 @@ from attnviz.analysis.checks import verify
 from attnviz.analysis.measures import measure
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import matrices
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
@@ -270,3 +270,19 @@ def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Pa
 
     assert "Nothing more is hidden: the mask has been added to the scores." in walked
     assert "may read every other" not in walked
+
+
+def test_rows_that_read_nothing_are_looked_for_once_in_each_attention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+    found = Layer.blind_rows
+
+    def counted(layer: Layer, head: int) -> list[int]:
+        looked.append(layer.name)
+        return found(layer, head)
+
+    monkeypatch.setattr(Layer, "blind_rows", counted)
+    trace("I am", layers=12).view(show=["weights"])
+
+    assert sorted(looked) == sorted(f"L{layer}" for layer in range(12))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -196,10 +197,20 @@ class Trace(Showable):
         """How many there are in the batch that it is one of."""
         return 1 if isinstance(self.origin, Drawn) else self.origin.matrices.items
 
-    @property
+    @cached_property
     def attentions(self) -> tuple[Layer, ...]:
         """Every attention of every layer, in the order they happened."""
         return tuple(each for layer in self.layers for each in layer.attentions)
+
+    @cached_property
+    def blind(self) -> tuple[tuple[Layer, int, int], ...]:
+        """Attention, head and row of what reads nothing; head 0 where all have one mask."""
+        return tuple(
+            (layer, head, row)
+            for layer in self.attentions
+            for head in range(layer.heads if layer.visible.ndim == 3 else 1)
+            for row in layer.blind_rows(head)
+        )
 
     def keys_of(self, layer: Layer) -> Tokens:
         """The tokens that a layer's attention reads."""

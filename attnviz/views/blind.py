@@ -28,18 +28,18 @@ def note_on_rows(trace: Trace, mixed_by: MixedBy, whole: bool) -> str:
 
 def note_on_blind(trace: Trace) -> str:
     """Which rows read nothing, if any do."""
-    blind = list(_blind(trace))
-    if not blind:
+    count = len(trace.blind)
+    if not count:
         return ""
-    named = listed(blind) if len(blind) <= MOST_NAMED else f"{len(blind):,} rows"
-    return f"{named} {'reads' if len(blind) == 1 else 'read'} {NOTHING}"
+    few = count <= MOST_NAMED
+    named = listed([*_names(trace)]) if few else f"{count:,} rows"
+    return f"{named} {'reads' if count == 1 else 'read'} {NOTHING}"
 
 
-def _blind(trace: Trace) -> Iterator[str]:
+def _names(trace: Trace) -> Iterator[str]:
     """`row 2`; of which head or layer, where they are not alike."""
-    for layer in trace.attentions:
-        by_head = layer.visible.ndim == 3
+    for layer, head, row in trace.blind:
         of_layer = "" if alone(trace) else f" of {layer.name}"
-        for head in range(layer.heads if by_head else 1):
-            of = f" of {name_of_head(trace, layer, head)}" if by_head else of_layer
-            yield from (f"row {row + 1}{of}" for row in layer.blind_rows(head))
+        by_head = layer.visible.ndim == 3
+        of = f" of {name_of_head(trace, layer, head)}" if by_head else of_layer
+        yield f"row {row + 1}{of}"
