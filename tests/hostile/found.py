@@ -91,6 +91,7 @@ WORDS = (
     Call(("run", "a\ufffeb\uffff", "-o", "x.svg")),
     Call(("steps", "--heads=3", "--", "../../etc/passwd")),
     Call(("run", "--json", "--", "a\u202egnp.exe \uffff")),
+    Call(("steps", "日本", "--query=1", "--title=日本語", "-o", "out-{page}.svg")),
 )
 GIVEN = (
     _given("tokens = ['a', '']\nembeddings = [[1, 2], [3, 4]]"),

@@ -11,7 +11,12 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import Captions, framed
-from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
+from attnviz.renderers.picture.glyphs import (
+    captions_with_glyphs,
+    groups_with_glyphs,
+    hermetic,
+    with_glyphs,
+)
 from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.layout import filled, labels_shown
 from attnviz.renderers.picture.lettering import SLIDE, lettering
@@ -45,14 +50,21 @@ def _sections_divided(sections: Sequence[Section], view: View, look: Look) -> It
     size, together = look.size or SLIDE, list[Section]()
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
+        around = captions_with_glyphs(captions)
         for section in sections:
             longer = [*together, replace(section, moments=())]
-            if together and not can_be_read(longer, size, look, captions):
-                yield from _parts(together, look, captions)
+            if together and not can_be_read(_as_drawn(longer), size, look, around):
+                yield from _parts(together, look, around)
                 together = longer[-1:]
             else:
                 together = longer
-        yield from _parts(together, look, captions)
+        yield from _parts(together, look, around)
+
+
+def _as_drawn(sections: Sequence[Section]) -> list[Section]:
+    """In characters that can be drawn, and so measured."""
+    drawn = map(with_glyphs, sections)
+    return [each for each in drawn if isinstance(each, Section)]
 
 
 def _parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[Group]:
@@ -62,7 +74,8 @@ def _parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[
         return
     (section,) = sections
     left = section.sums
-    most = max(sums_at_once(section, replace(look, size=look.size or SLIDE), captions), 1)
+    (drawn,) = _as_drawn(sections)
+    most = max(sums_at_once(drawn, replace(look, size=look.size or SLIDE), captions), 1)
     for start in range(0, max(len(left), 1), most):
         yield Group("steps", (replace(section, sums=left[start : start + most]),))
 
