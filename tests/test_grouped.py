@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Layer
 from attnviz.views.steps.walk import steps
+from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
@@ -201,12 +203,23 @@ def test_the_written_arithmetic_holds(positions: str) -> None:
     walked.view()
 
 
-def test_every_picture_of_shared_keys_can_be_drawn(tmp_path: Path) -> None:
+def test_every_picture_of_shared_keys_names_the_heads_that_share_them() -> None:
     found = trace(TEXT, heads=4, kv_heads=2, layers=1, memory="it rains")
 
-    found.view(show=["queries", "keys", "scores"]).save(tmp_path / "parts.svg")
-    steps(found, query="am").view().save(tmp_path / "steps.svg")
-    steps(found, query="am", key="I", step="scores").view().save(tmp_path / "pair.svg")
+    parts = words_of(trace(TEXT, heads=4, kv_heads=2).view(show=["keys", "values"]))
+    walked = words_of(steps(found, query="am").view())
+    pair = words_of(steps(found, query="am", key="I", step="scores").view())
+
+    for heads in ("0–1", "2–3"):
+        assert {f"keys · heads {heads}", f"values · heads {heads}"} <= {*parts} & {*walked}
+        assert sum(each.startswith(f"key H{heads}(I), length") for each in pair) == 2
+
+
+def words_of(view: View) -> list[str]:
+    """The texts of a picture."""
+    drawn = ElementTree.fromstring(view.render(".svg"))
+    texts = drawn.iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(each.itertext()) for each in texts]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])

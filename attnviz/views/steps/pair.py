@@ -80,8 +80,13 @@ def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:
     return layer.queries[head, here.followed].tolist(), keys[head, key].tolist()
 
 
-def _names(here: Scene, key: int, head: str = "") -> tuple[str, str]:
-    return f"query{head}({here.query_name})", f"key{head}({here.name(here.keys, key)})"
+def _names(here: Scene, key: int, head: int | None = None) -> tuple[str, str]:
+    """What both are called; of one head with its number, and a key with all that share it."""
+    of_query, of_key = "", ""
+    if head is not None:
+        (sharing,) = here.groups(here.layer.kv_heads, [head]).values()
+        of_query, of_key = here.of_head(head), here.of_group(sharing)
+    return f"query{of_query}({here.query_name})", f"key{of_key}({here.name(here.keys, key)})"
 
 
 def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Grid:
@@ -93,7 +98,7 @@ def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Gri
 
 
 def _plane(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Plane:
-    names, cosine = _names(here, place, here.of_head(head)), cosine_of(query, key)
+    names, cosine = _names(here, place, head), cosine_of(query, key)
     first, second = (
         Arrow(name, length := length_of(vector), here.style.of(length)(length))
         for name, vector in zip(names, (query, key), strict=True)
@@ -146,9 +151,7 @@ def _sums(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Ite
     left = f"score{of_head}({here.query_name}, {here.name(here.keys, place)})"
     yield sums.dot(left, query, key, row[place], style, style.of(*row))
     lengths = [length_of(query), length_of(key)]
-    for name, vector, length in zip(
-        _names(here, place, of_head), (query, key), lengths, strict=True
-    ):
+    for name, vector, length in zip(_names(here, place, head), (query, key), lengths, strict=True):
         yield sums.length(f"|{name}|", vector, length, style)
     cosine = cosine_of(query, key)
     if cosine is not None:
