@@ -115,7 +115,8 @@ def close(one: Tensor, other: Tensor) -> bool:
 
 
 @claims(r"^(scaled|unscaled)( plain)? attention")
-def scale_of_title(said: Said, match: re.Match[str]) -> bool:
+@claims(r" · (not scaled|scaled)(?= ·)")
+def scaled(said: Said, match: re.Match[str]) -> bool:
     times = said.layer.scale * said.trace.variant.temperature
     root = said.layer.head_dim**-0.5 if match[1] == "scaled" else 1.0
     return abs(times / root - 1) < 1e-6
@@ -206,13 +207,6 @@ def mixed_by_matrix(said: Said, match: re.Match[str]) -> bool:
 @claims(r" · cpu (\w+)$")
 def dtype(said: Said, match: re.Match[str]) -> bool:
     return str(said.layer.values.dtype) == f"torch.{match[1]}"
-
-
-@claims(r" · (not scaled|scaled)(?= ·)")
-def scaled(said: Said, match: re.Match[str]) -> bool:
-    times = said.layer.scale * said.trace.variant.temperature
-    root = said.layer.head_dim**-0.5 if match[1] == "scaled" else 1.0
-    return abs(times / root - 1) < 1e-6
 
 
 @claims(r"causal, and a mask given")

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from attnviz import files
 from attnviz.errors import AttnvizError, unknown
 
 VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
@@ -80,7 +81,7 @@ def install(shell: str | None = None) -> Path:
         path: Path = written(shell=_named(shell), prog_name="attnviz", complete_var=VARIABLE)[1]
     except OSError as error:
         raise AttnvizError(
-            f"'{error.filename}' cannot be written: {(error.strerror or str(error)).lower()}",
+            f"'{error.filename}' cannot be written: {files.reason(error)}",
             "attnviz --show-completion prints the lines, to be put elsewhere",
         ) from None
     return path
