@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from attnviz.renderers import leaving
+from attnviz.machine import leaving
 
 # Imports make hundreds of thousands of objects, and no garbage: looking for some after every 700
 # would take a tenth of a second.

@@ -434,15 +434,17 @@ def positions_added(said: Said, match: re.Match[str]) -> bool:
 def activated(said: Said, match: re.Match[str]) -> bool:
     block = said.layer.block
     assert block is not None
-    made = block.parameters
+    made = block.feeding.parameters
     name = (match[1] or match[2]).replace("_", "-")
     bent: dict[str, Callable[[Tensor], Tensor]] = {
         "relu": torch.relu,
         "gelu": torch.nn.functional.gelu,
         "gelu-tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
     }
-    hidden = bent[name](block.feed_forward.sublayer_inputs.double() @ made.w_1.double() + made.b_1)
-    return made.activation == name and close(hidden.to(block.hidden), block.hidden)
+    hidden = bent[name](
+        block.feeding.residual.sublayer_inputs.double() @ made.w_1.double() + made.b_1
+    )
+    return made.activation == name and close(hidden.to(block.feeding.hidden), block.feeding.hidden)
 
 
 @claims(r"^outputs = (LayerNorm\(x \+ f\(x\)\)|x \+ f\(LayerNorm\(x\)\)|x \+ f\(x\))$")
@@ -848,7 +850,7 @@ def no_such_variance(said: Said, match: re.Match[str]) -> bool:
 @claims(r"a matrix (widens|narrows) its vector to (\d+)|makes another vector of it, as wide")
 def other_width(said: Said, match: re.Match[str]) -> bool:
     assert said.layer.block is not None
-    width, hidden = said.layer.block.parameters.w_1.shape
+    width, hidden = said.layer.block.feeding.parameters.w_1.shape
     if match[1] is None:
         return bool(width == hidden)
     return hidden == int(match[2]) and (hidden > width) == (match[1] == "widens")
@@ -875,7 +877,7 @@ def all_learned(said: Said, match: re.Match[str]) -> bool:
     assert layer.block is not None
     made = [each.projections for each in layer.attentions]
     tensors = [value for each in made if each is not None for value in vars(each).values()]
-    tensors += list(vars(layer.block.parameters).values())
+    tensors += list(vars(layer.block.feeding.parameters).values())
     norms = [each.norm for each in layer.block.residuals.values()]
     tensors += [value for each in norms if each is not None for value in vars(each).values()]
     count = sum(each.numel() for each in tensors if isinstance(each, Tensor))

@@ -48,7 +48,7 @@ def feed_forward_into(
     theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, layer: Layer
 ) -> None:
     assert layer.block is not None
-    ours = layer.block.parameters
+    ours = layer.block.feeding.parameters
     theirs.linear1.weight.copy_(ours.w_1.T)
     theirs.linear1.bias.copy_(ours.b_1)
     theirs.linear2.weight.copy_(ours.w_2.T)

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from attnviz import files
 from attnviz.errors import AttnvizError
-from attnviz.renderers import leaving, writing
+from attnviz.machine import files, leaving, writing
 from tests.conftest import Attnviz
 
 

@@ -193,10 +193,10 @@ def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Att
     for layer, weights in zip(made.layers, (one, two), strict=True):
         assert layer.block is not None
         assert layer.projections is not None
-        assert_close(layer.block.parameters.w_1, weights["w_1"])
+        assert_close(layer.block.feeding.parameters.w_1, weights["w_1"])
         assert_close(layer.projections.b_key, weights["b_key"])
-        assert layer.block.feed_forward.norm is not None
-        assert_close(layer.block.feed_forward.norm.gain, weights["feed_forward_gain"])
+        assert layer.block.feeding.residual.norm is not None
+        assert_close(layer.block.feeding.residual.norm.gain, weights["feed_forward_gain"])
     assert "(what it hands on). They are given." in " ".join(walk.out.split())
     assert "brings it back. Both are given." in " ".join(walk.out.split())
 
@@ -254,7 +254,7 @@ def test_one_half_of_feed_forward_may_be_given_and_the_other_is_as_wide(attnviz:
     section = next(each for each in walk(made) if each.name == "feed-forward")
 
     assert made.layers[0].block is not None
-    assert made.layers[0].block.parameters.w_1.shape == (8, 5)
+    assert made.layers[0].block.feeding.parameters.w_1.shape == (8, 5)
     assert section.about.endswith("brings it back. w_2 is given, w_1 drawn from a seed.")
 
 

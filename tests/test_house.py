@@ -18,12 +18,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers"}
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
-GROUND = ("version", "errors", "files", "memory", "cells", "wording")
+GROUND = ("version", "errors", "machine", "cells", "wording")
 PATH = (
     GROUND,
     ("tokens",),
     ("attention", "vectors"),
     ("traces",),
+    ("learning",),
     ("analysis", "examples"),
     ("views",),
     ("renderers",),

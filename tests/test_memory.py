@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz import compare, files, memory, steps, trace
+from attnviz import compare, steps, trace
 from attnviz.cli.app import NO_MEMORY, main
 from attnviz.errors import AttnvizError
+from attnviz.machine import files, memory
 from attnviz.traces.from_text import counts_of, needed_for
 from attnviz.traces.need import Counts, longest, need_of
 from attnviz.traces.plan import planned
@@ -332,7 +333,8 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
 # In a process of its own, whose addresses end: each run has the room that is counted for it.
 LIMITED = """
 import resource, sys
-from attnviz import memory, trace
+from attnviz import trace
+from attnviz.machine import memory
 from attnviz.cli.app import main
 from attnviz.traces.from_text import needed_for
 from attnviz.traces.settings import Settings

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional, init
 
-from attnviz import memory
 from attnviz.errors import AttnvizError
 from attnviz.examples import example as examples
 from attnviz.examples.draws import KINDS, SKIPPED_AT_ONCE, Draw, Recipe, drawn
 from attnviz.examples.made import WAYS, made, shape_of
 from attnviz.examples.reading import read
+from attnviz.machine import memory
 from tests.conftest import Attnviz
 
 SEEDS = st.integers(0, 2**63 - 1)

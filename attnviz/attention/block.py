@@ -55,15 +55,34 @@ class Residual:
 
 
 @dataclass(frozen=True, eq=False)
+class Fed:
+    """What feed-forward makes of each token."""
+
+    residual: Residual
+    hidden: Hidden  # between the two matrices
+    parameters: FeedForward
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """What surrounds a layer's attention."""
 
     place: Place
     attention: Residual
     cross: Residual | None
-    feed_forward: Residual
-    hidden: Hidden  # between the two matrices
-    parameters: FeedForward
+    fed: Fed | None  # None: attention is all there is to it
+
+    @property
+    def feeding(self) -> Fed:
+        """Its feed-forward, where there is one."""
+        assert self.fed is not None
+        return self.fed
+
+    @property
+    def outputs(self) -> Vectors:
+        """What leaves the block."""
+        last = self.cross or self.attention
+        return last.outputs if self.fed is None else self.fed.residual.outputs
 
     @property
     def residuals(self) -> dict[str, Residual]:
@@ -71,7 +90,7 @@ class Block:
         named = {
             "attention": self.attention,
             "cross": self.cross,
-            "feed_forward": self.feed_forward,
+            "feed_forward": None if self.fed is None else self.fed.residual,
         }
         return {name: residual for name, residual in named.items() if residual is not None}
 

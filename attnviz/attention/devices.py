@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from attnviz import memory
 from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 
 
 def choose(name: str, dtype: str) -> torch.device:

@@ -15,13 +15,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from attnviz import memory
 from attnviz.cli import completion, guesses
 from attnviz.cli.help import SectionedCommand, write_sections
 from attnviz.cli.parsing import Parsing
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, Note, unknown
-from attnviz.renderers.surroundings import without
+from attnviz.machine import memory
+from attnviz.machine.surroundings import without
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TextIO
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.renderers import leaving
+from attnviz.machine import leaving
 from attnviz.renderers.colors import THEMES
 
 VARIABLE = "ATTNVIZ_THEME"

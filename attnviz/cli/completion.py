@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
-from attnviz import files
 from attnviz.errors import AttnvizError, unknown
+from attnviz.machine import files
 
 VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
 SHELLS = ("bash", "zsh", "fish")

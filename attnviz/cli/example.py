@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz import files
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.options import accepts, command_line
@@ -19,6 +18,7 @@ from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
 from attnviz.examples.names import names as all_names
 from attnviz.examples.names import path_of, titles
+from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query
 from attnviz.traces import texts

@@ -13,11 +13,11 @@ from typing import Any, get_type_hints
 
 import typer
 
-from attnviz import memory
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll
 from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz import files
 from attnviz.cli import background
 from attnviz.cli.looks import look_of, screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, unknown
+from attnviz.machine import files
+from attnviz.machine.writing import refuse_paths
 from attnviz.renderers import FORMATS, PAGE, Look
-from attnviz.renderers.writing import refuse_paths
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnviz import files
 from attnviz.cli import output, source
 from attnviz.cli.making import (
     AttentionOptions,
@@ -21,6 +20,7 @@ from attnviz.cli.options import Typed, accepts, command_line, refuse_both, setti
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import foreseen
 from attnviz.views.ways import refuse_odd_way

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from attnviz import files, memory
 from attnviz.cli.help import in_section
+from attnviz.machine import files, memory
 from attnviz.renderers import suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import TEXT_SIZES

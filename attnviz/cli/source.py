@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz import files
 from attnviz.cli.making import TextOptions
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.wording.words import listed
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.errors import Note
+from attnviz.machine.writing import AllOrNothing, refuse_paths
 from attnviz.renderers import PAGE, STEP, Look, chunks, pages
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
-from attnviz.renderers.writing import AllOrNothing, refuse_paths
 from attnviz.views.view import View
 from attnviz.wording.commands import chosen
 

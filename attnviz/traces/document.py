@@ -79,7 +79,7 @@ def _block(trace: Trace, layer: Layer, block: Block) -> Contents:
     return {
         "norm": block.place,
         **residuals,
-        "activation": block.parameters.activation,
+        "activation": None if block.fed is None else block.fed.parameters.activation,
         **_arrays(found),
     }
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz import files, memory
 from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
+from attnviz.machine import files, memory
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens

@@ -95,18 +95,18 @@ def placed(vectors: Vectors, plan: Plan) -> Vectors:
 
 
 def _first(
-    count: int, given: Float[Tensor, "position dim"], source: str
-) -> Float[Tensor, "token dim"]:
+    count: int, given: Float[Tensor, "*batch position dim"], source: str
+) -> Float[Tensor, "*batch token dim"]:
     """Of the vectors for positions those that there are tokens at; a model's has more."""
-    if len(given) < count:
+    if given.shape[-2] < count:
         raise AttnvizError(
-            f"'{source}' gives vectors for {counted(len(given), 'position')}, and there are "
+            f"'{source}' gives vectors for {counted(given.shape[-2], 'position')}, and there are "
             f"{count} tokens",
             "give a row of 'positions' for each token",
             about="positions",
             file=source,
         )
-    return given[:count]
+    return given[..., :count, :]
 
 
 def _start(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.attention import arithmetic, block
 from attnviz.attention.arithmetic import Attended, Visible
-from attnviz.attention.block import Block, FeedForward, Norm, Residual
+from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
@@ -75,7 +75,7 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     attended = _attended(plan, stream, inputs, scored, values)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
-        _refuse_overflow(context, "context vectors")
+        _refuse_overflow(plan, context, "context vectors")
     return Layer(
         layer=number,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
@@ -110,7 +110,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
     )
-    _refuse_overflow(attended.scaled_scores, "scores")
+    _refuse_overflow(plan, attended.scaled_scores, "scores")
     return attended
 
 
@@ -207,15 +207,22 @@ def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     first = block.residual(inputs, normed, own.context, norm, place)
     cross, crossed = _crossed(plan, number, first.outputs, memory)
     outputs = first.outputs if crossed is None else crossed.outputs
+    fed = None if plan.settings.attention_only else _fed(plan, number, outputs)
+    made = Block(place, first, crossed, fed)
+    if plan.blunder is None:
+        _refuse_overflow(plan, made.outputs, "outputs of a block")
+    return replace(own, cross=cross, block=made)
+
+
+def _fed(plan: Plan, number: int, inputs: Vectors) -> Fed:
+    """Feed-forward in its residual."""
+    place, given = plan.settings.norm, plan.matrices
     parameters = _feed_forward(plan, _stream(number, True), inputs)
     norm = _norm(plan, inputs, given.feed_forward_gain, given.feed_forward_shift)
-    normed = block.normed_before(outputs, norm, place)
+    normed = block.normed_before(inputs, norm, place)
     hidden = block.hidden(normed, parameters)
     fed = block.feed_forward(hidden, parameters)
-    last = block.residual(outputs, normed, fed, norm, place)
-    if plan.blunder is None:
-        _refuse_overflow(last.outputs, "outputs of a block")
-    return replace(own, cross=cross, block=Block(place, first, crossed, last, hidden, parameters))
+    return Fed(block.residual(inputs, normed, fed, norm, place), hidden, parameters)
 
 
 def _crossed(
@@ -338,9 +345,9 @@ def _joined(
     return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
-def _refuse_overflow(numbers: Tensor, name: str) -> None:
+def _refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
-    if not numbers.isfinite().all():
+    if not plan.training and not numbers.isfinite().all():
         dtype = str(numbers.dtype).removeprefix("torch.")
         raise AttnvizError(
             f"the {name} are too large for {dtype}, whose largest number is "

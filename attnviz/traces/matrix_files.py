@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.traces import texts
 from attnviz.traces.axes import NAME as AXES
 from attnviz.traces.matrices import Matrices, matrices

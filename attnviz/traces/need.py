@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from attnviz import memory
 from attnviz.attention import devices
 from attnviz.attention.arithmetic import NUMBERS_AT_ONCE
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.traces.plan import Plan
 from attnviz.wording.words import counted
 
@@ -148,7 +148,7 @@ def _matrices(plan: Plan, dim: int) -> list[int]:
     made = heads * (2 * (plan.width or 0) + plan.value_width) if plan.variant.projected else 0
     joined = heads * plan.value_width if plan.variant.joined else 0
     attentions = 2 if settings.memory is not None else 1
-    wide = plan.hidden_width(dim) if settings.blocks else 0
+    wide = plan.hidden_width(dim) if settings.feeds else 0
     return [dim * made, dim * joined] * attentions + [dim * wide] * 2
 
 
@@ -159,6 +159,6 @@ def _vectors(plan: Plan, counts: Counts) -> int:
     of_a_query = width + heads * plan.value_width + 2 * dim
     of_a_key = width + heads * plan.value_width + dim
     sublayers = (3 if settings.memory is not None else 2) if settings.blocks else 0
-    wide = plan.hidden_width(dim) if settings.blocks else 0
+    wide = plan.hidden_width(dim) if settings.feeds else 0
     read = counts.keys + counts.memory
     return counts.tokens * (of_a_query + 5 * sublayers * dim + 2 * wide) + read * of_a_key

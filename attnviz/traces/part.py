@@ -126,7 +126,7 @@ def of_feed_forward(name: str, sides: str, words: str) -> Part:
     """A matrix or a bias of feed-forward, which has one name everywhere."""
 
     def found(block: Block) -> Tensor | None:
-        return getattr(block.parameters, name, None)
+        return None if block.fed is None else getattr(block.fed.parameters, name, None)
 
     return of_block(words, sides, found, data=name, given=name, learned=True)
 

@@ -52,6 +52,7 @@ class Plan:
     feed_forward: int | None  # how wide it is inside; None: as wide as ever
     key_inputs: Float[Tensor, "key dim"] | None = None  # what keys are made of, if not of inputs
     mistake: str = ""
+    training: bool = False  # who trains looks after numbers that are too large
 
     def drawn(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
         """A matrix of this name, on the device and in the dtype of `like`."""

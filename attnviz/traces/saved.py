@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz import files, memory
 from attnviz.attention.arithmetic import MIXED_BY, Attended
-from attnviz.attention.block import Block, FeedForward, Norm, Residual
+from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
 from attnviz.attention.choices import ACTIVATIONS, NORMS
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
+from attnviz.machine import files, memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import texts
 from attnviz.traces.by_layer import LAYERS
@@ -209,16 +209,21 @@ class _Reader:
         )
 
     def _block(self, stored: Contents) -> Block:
-        found = self._fitting(OF_BLOCK, stored)
-        matrices = {name: found[name] for name in ("w_1", "b_1", "w_2", "b_2")}
-        activation = _one_of(ACTIVATIONS, stored["activation"])
         return Block(
             place=_one_of(NORMS, stored["norm"]),
             attention=self._residual(stored["attention"]),
             cross=self._residual(stored["cross"]) if stored.get("cross") else None,
-            feed_forward=self._residual(stored["feed_forward"]),
-            hidden=found["hidden"],
-            parameters=FeedForward(**matrices, activation=activation),
+            fed=self._fed(stored) if stored.get("feed_forward") else None,
+        )
+
+    def _fed(self, stored: Contents) -> Fed:
+        found = self._fitting(OF_BLOCK, stored)
+        matrices = {name: found[name] for name in ("w_1", "b_1", "w_2", "b_2")}
+        activation = _one_of(ACTIVATIONS, stored["activation"])
+        return Fed(
+            self._residual(stored["feed_forward"]),
+            found["hidden"],
+            FeedForward(**matrices, activation=activation),
         )
 
     def _fitting(self, parts: Sequence[Part | ResidualPart], stored: Contents) -> dict[str, Tensor]:

@@ -57,6 +57,7 @@ class Settings:
     norm: Place = "post"
     activation: Activation = "relu"
     feed_forward: int | None = None  # how wide it is inside
+    attention_only: bool = False  # no feed-forward at all
     memory: str | None = None  # a second sentence, that the first reads, too
     seed: int = 42
     device: str = "auto"
@@ -85,6 +86,11 @@ class Settings:
     def blocks(self) -> bool:
         """Whether attention stands in transformer blocks."""
         return self.layers is not None or self.memory is not None
+
+    @property
+    def feeds(self) -> bool:
+        """Whether feed-forward follows it in them."""
+        return self.blocks and not self.attention_only
 
     @property
     def width(self) -> int:
@@ -139,7 +145,7 @@ class Settings:
                 "give a file of matrices",
                 about="item",
             )
-        for name in ("norm", "activation", "feed_forward"):
+        for name in ("norm", "activation", "feed_forward", "attention_only"):
             if not self.blocks and getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(
                     f"{option(name)} belongs to a transformer block, and there is none",

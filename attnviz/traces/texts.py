@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 
 
 def read(path: Path, kind: files.Kind) -> str:

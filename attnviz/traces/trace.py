@@ -141,7 +141,7 @@ class Layer:
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
         """What the next layer reads."""
-        return self.context if self.block is None else self.block.feed_forward.outputs
+        return self.context if self.block is None else self.block.outputs
 
     @property
     def attentions(self) -> tuple[Layer, ...]:

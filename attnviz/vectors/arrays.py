@@ -13,8 +13,8 @@ from typing import IO
 import numpy as np
 from jaxtyping import Shaped
 
-from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 
 AnyArray = Shaped[np.ndarray, "..."]
 

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
-from attnviz import files
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays
 from attnviz.wording.words import counted

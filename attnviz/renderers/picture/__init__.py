@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers import leaving
+from attnviz.machine import leaving
 
 FOLDER = "MPLCONFIGDIR"  # where it keeps a list of fonts; one for a while, if there is no other
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import matplotlib
 
+from attnviz.machine.surroundings import without
 from attnviz.renderers.picture import fonts
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.typesetting import typeset, with_names
-from attnviz.renderers.surroundings import without
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attnviz.attention.block import Block, Norm, Residual
+from attnviz.attention.block import Block, Fed, Norm, Residual
 from attnviz.attention.choices import Activation, Place
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
@@ -62,10 +62,12 @@ def after_attention(here: Scene) -> Iterator[Section]:
         asked = replace(here.asked, key=None)
         yield from _crossed(replace(here, layer=here.layer.cross, asked=asked))
         yield _added(here, block, block.cross, "cross-attention")
+    if block.fed is None:
+        return
     if block.place == "pre":
-        yield _norm(here, block.feed_forward, "", "feed-forward-norm")
-    yield _feed_forward(here, block)
-    last = _added(here, block, block.feed_forward, "feed-forward")
+        yield _norm(here, block.fed.residual, "", "feed-forward-norm")
+    yield _feed_forward(here, block, block.fed)
+    last = _added(here, block, block.fed.residual, "feed-forward")
     yield replace(last, remarks=(*last.remarks, _all_to_learn(here, block)))
 
 
@@ -151,12 +153,12 @@ def _gain_and_shift(residual: Residual) -> str:
     return f"gain and shift: 2 × {width} = {2 * width:,} numbers to learn"
 
 
-def _feed_forward(here: Scene, block: Block) -> Section:
-    rows, activation = token_axis("token", here.trace.tokens), block.parameters.activation
-    fed = block.feed_forward
+def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
+    rows, activation = token_axis("token", here.trace.tokens), fed.parameters.activation
+    made = fed.residual
     function = activation.replace("-", "_")  # or it would read as a difference
-    sizes = [here.size(each) for each in (fed.sublayer_inputs, block.hidden, fed.sublayer_outputs)]
-    widths = fed.sublayer_inputs.shape[1], block.hidden.shape[1]
+    sizes = [here.size(each) for each in (made.sublayer_inputs, fed.hidden, made.sublayer_outputs)]
+    widths = made.sublayer_inputs.shape[1], fed.hidden.shape[1]
     return Section(
         number="",
         name="feed-forward",
@@ -167,8 +169,8 @@ def _feed_forward(here: Scene, block: Block) -> Section:
         formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
-            here.grid("hidden", block.hidden, rows, followed=True),
-            here.grid("made", fed.sublayer_outputs, rows, followed=True),
+            here.grid("hidden", fed.hidden, rows, followed=True),
+            here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
         remarks=(count_of(parts.learned_in_block(here.trace, here.layer)),),

@@ -317,9 +317,9 @@ def _normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[
 @_followed
 def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
     """Through the first matrix, the activation, and the second matrix."""
-    row, parameters, style = here.followed, block.parameters, here.style
-    name = here.query_name
-    read, hidden = block.feed_forward.sublayer_inputs[row].tolist(), block.hidden[row].tolist()
+    fed, row, style = block.feeding, here.followed, here.style
+    parameters, name, residual = fed.parameters, here.query_name, fed.residual
+    read, hidden = residual.sublayer_inputs[row].tolist(), fed.hidden[row].tolist()
     yield sums.activated(
         f"hidden({name})",
         parameters.activation,
@@ -333,7 +333,7 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
         f"fed forward({name})",
         hidden,
         Rows(parameters.w_2),
-        block.feed_forward.sublayer_outputs[row].tolist(),
+        residual.sublayer_outputs[row].tolist(),
         style,
         bias=_unless_zero(parameters.b_2),
     )

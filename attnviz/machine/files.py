@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from attnviz import memory
 from attnviz.errors import AttnvizError, Note
+from attnviz.machine import memory
 
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 

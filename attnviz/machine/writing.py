@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import BinaryIO
 
 from attnviz.errors import AttnvizError
-from attnviz.files import refuse_folder, refuse_unwritable, unwritable
-from attnviz.renderers import leaving
+from attnviz.machine import leaving
+from attnviz.machine.files import refuse_folder, refuse_unwritable, unwritable
 
 try:
     import fcntl

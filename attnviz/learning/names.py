@@ -1,0 +1,40 @@
+"""The tasks that come with attnviz, in the order of a course; named, not imported."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attnviz.errors import unknown
+
+if TYPE_CHECKING:
+    from attnviz.learning.task import Task
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task: what is learned, what is to be seen, and where it is."""
+
+    about: str
+    teaches: str
+    path: str
+    seconds: float  # about, on two cores
+
+
+TASKS = {
+    "reverse": Row(
+        "eight letters, backwards",
+        "every place reads the one opposite: the heatmap is an anti-diagonal",
+        "attnviz.learning.tasks.reverse:task",
+        1,
+    ),
+}
+
+
+def task_of(name: str) -> Task:
+    """The task of this name, imported only now that it is wanted."""
+    if name not in TASKS:
+        raise unknown("task", name, TASKS, about="task")
+    found: Task = pkgutil.resolve_name(TASKS[name].path)
+    return found

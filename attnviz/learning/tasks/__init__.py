@@ -1,0 +1,1 @@
+"""What can be learned: a file for each task, with its words and its data."""

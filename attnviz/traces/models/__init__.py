@@ -1,0 +1,1 @@
+"""Models: weights that mean something, learned or written by hand, and the words they know."""

@@ -1,0 +1,59 @@
+"""The words that a model reads, and those that it answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokenizers import tokenize
+from attnviz.tokens.tokens import Tokens
+
+# What a place of a sentence is asked for: what follows it, or what belongs there.
+Predicts = Literal["next", "here"]
+MOST_NAMED = 60  # words that an error lists
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """Words, with a number each; several spellings may be one word to the model."""
+
+    tokenizer: str  # how a text is cut up: "words", "chars", …
+    words: tuple[str, ...]  # that it reads; the place of each is its id
+    answers: tuple[str, ...] = ()  # that it answers with; none: it predicts nothing
+    predicts: Predicts = "next"
+    spelled: Mapping[str, str] = field(default_factory=dict)  # other spellings: {"are": "?"}
+    asks: str = ""  # a word that is put behind a text in which nothing is asked for
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The number of each word, and of every other way to spell it."""
+        own = {word: number for number, word in enumerate(self.words)}
+        return own | {spelled: own[word] for spelled, word in self.spelled.items()}
+
+    def cut(self, text: str) -> Tokens:
+        """A text in the model's words, with their ids; what it asks for stands in the end."""
+        tokens = self._numbered(tokenize(text, self.tokenizer))
+        if not self.asks or self.ids[self.asks] in tokens.ids:
+            return tokens
+        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
+
+    def _numbered(self, tokens: Tokens) -> Tokens:
+        found = [self._id(label) for label in tokens.labels]
+        unknown = [
+            label for label, number in zip(tokens.labels, found, strict=True) if number is None
+        ]
+        if unknown:
+            raise self._refused(unknown[0])
+        return replace(tokens, ids=tuple(number for number in found if number is not None))
+
+    def _id(self, label: str) -> int | None:
+        """The number of a word, however large its first letter is."""
+        return self.ids.get(label, self.ids.get(label.lower()))
+
+    def _refused(self, word: str) -> AttnvizError:
+        named = " ".join(list(self.ids)[:MOST_NAMED])
+        more = " …" if len(self.ids) > MOST_NAMED else ""
+        return AttnvizError(f"the model has never seen '{word}'", f"it knows: {named}{more}")
