@@ -38,6 +38,7 @@ UP = {
 }
 TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/__init__.py",
+    "attnviz/learning/names.py",
     "attnviz/tokens/tokenizers.py",
     "attnviz/views/view.py",
     "attnviz/renderers/__init__.py",

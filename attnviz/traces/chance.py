@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from attnviz.traces.origin import Drawn, FromExample
+from attnviz.traces.origin import Drawn, FromExample, FromModel
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
@@ -77,7 +77,7 @@ def depends_on_seed(trace: Trace) -> bool:
 
 
 def _positions_drawn(trace: Trace) -> bool:
-    return trace.positions == "learned"
+    return trace.positions == "learned" and not isinstance(trace.origin, FromModel)
 
 
 def _projections_drawn(layer: Layer) -> bool:
@@ -99,7 +99,7 @@ def _draws(layer: Layer, *names: str) -> bool:
 def embeddings_drawn(trace: Trace) -> bool:
     """Whether the vectors of the tokens are nobody's own."""
     origin = trace.origin
-    if isinstance(origin, FromExample) or origin.vectors is not None:
+    if isinstance(origin, FromExample | FromModel) or origin.vectors is not None:
         return False
     return isinstance(origin, Drawn) or origin.matrices.embeddings is None
 
@@ -126,7 +126,7 @@ def _of(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
         yield VECTORS
     if trace.variant.projected and f"w_{name}" not in layer.given:
         yield PROJECTIONS
-    if trace.positions == "learned":
+    if _positions_drawn(trace):
         yield POSITIONS
 
 

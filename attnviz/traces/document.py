@@ -12,7 +12,7 @@ from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
-from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
@@ -22,7 +22,12 @@ from attnviz.wording.commands import PATHS, without_folders
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and contents again
 
 FORMAT = 1  # of what is said about a Trace beside its arrays
-KINDS: dict[type, str] = {Drawn: "drawn", Given: "given", FromExample: "example"}
+KINDS: dict[type, str] = {
+    Drawn: "drawn",
+    Given: "given",
+    FromExample: "example",
+    FromModel: "model",
+}
 
 
 def contents(trace: Trace) -> Contents:

@@ -17,6 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.prediction import predicted
 from attnviz.traces.need import Counts, Need, need_of, refuse_too_much
 from attnviz.traces.plan import Plan, planned
 from attnviz.traces.settings import Settings, refuse_odd_rotary
@@ -25,8 +26,8 @@ from attnviz.traces.source import (
     Source,
     Vectors,
     embed,
-    matrices_of,
     sentence_of,
+    source_of_text,
     vocabulary_of,
     width_of,
     with_vectors,
@@ -54,7 +55,7 @@ def trace(
     those of the file that the settings name. A `mistake` is one to be looked at.
     """
     chosen = replace(settings or Settings(), **changes)
-    source = Source(text, chosen, given or matrices_of(chosen), vectors)
+    source = source_of_text(text, chosen, given, vectors)
     return trace_of(source, mistake=mistake, command=command)
 
 
@@ -71,12 +72,15 @@ def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -
         tokens=sentence.tokens,
         keys=sentence.keys,
         memory=sentence.memory,
-        tokenizer=GIVEN if source.text is None else source.settings.tokenizer,
+        tokenizer=GIVEN if source.text is None else source.tokenizer,
         vocabulary=vocabulary_of(source),
         variant=plan.variant,
         positions=plan.settings.positions,
         embeddings=embeddings,
         layers=done,
+        prediction=None
+        if source.model is None
+        else predicted(done[-1].outputs, source.model.like(embeddings)),
         origin=source.origin,
         provenance=_provenance(plan, done[0], command, given=source.text is None),
     )
@@ -113,7 +117,7 @@ def _start(
     source: Source, sentence: Sentence, mistake: str
 ) -> tuple[Plan, Float[Tensor, "token dim"]]:
     """What is planned, once it is sure to fit; and the embeddings, where they are computed with."""
-    settings = source.settings
+    settings = source.decided
     device = devices.choose(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
     plan = planned(settings, source.matrices, width_of(source), mistake=mistake)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 
 
@@ -38,4 +39,14 @@ class FromExample:
     mistake: str = ""
 
 
-Origin = Drawn | Given | FromExample
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromModel:
+    """A model: what it learned, or what somebody wrote by hand."""
+
+    settings: Settings  # as they were asked for; all else is the model's own
+    matrices: Matrices
+    model: Model
+    vectors: Float[Tensor, "token dim"] | None = None
+
+
+Origin = Drawn | Given | FromExample | FromModel

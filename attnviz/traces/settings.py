@@ -51,6 +51,7 @@ class Settings:
     positions: Positions = "none"
     position_base: float = 10_000.0  # of their angles
     embeddings: str | None = None
+    model: str | None = None  # one that comes with attnviz, or a folder
     given: str | None = None  # a file of matrices,
     item: int | None = None  # and which of a batch in it, from 1
     layers: int | None = None  # of transformer blocks; None: attention alone

@@ -15,7 +15,9 @@ from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.foreseen import memory_of
 from attnviz.traces.matrices import Matrices, held
-from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.models.model import Model
+from attnviz.traces.models.shipped import model_of
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.vectors import loaded
@@ -35,6 +37,17 @@ class Source:
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None  # those of the file that the settings name
     of_an_example: bool = False
+    model: Model | None = None
+
+    @property
+    def decided(self) -> Settings:
+        """The settings, with all that a model has decided already."""
+        return self.settings if self.model is None else self.model.chosen(self.settings)
+
+    @property
+    def tokenizer(self) -> str:
+        """What cuts a text up."""
+        return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     @property
     def seeds(self) -> Seeds:
@@ -47,6 +60,13 @@ class Source:
 
     @property
     def origin(self) -> Origin:
+        if self.model is not None:
+            return FromModel(
+                settings=self.settings,
+                matrices=self.matrices,
+                model=self.model,
+                vectors=self.vectors,
+            )
         if self.settings.given is None and not self.matrices.anything:
             return Drawn(settings=self.settings, vectors=self.vectors)
         return Given(settings=self.settings, matrices=self.matrices, vectors=self.vectors)
@@ -65,7 +85,7 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
     """What a text, or a Trace that is there already, would be traced from."""
     if not isinstance(text, Trace):
         wanted = replace(settings or Settings(), **changes)
-        return Source(text, wanted, matrices_of(wanted))
+        return source_of_text(text, wanted)
     origin = text.origin
     return Source(
         text.text,
@@ -73,7 +93,21 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         of_an_example=isinstance(origin, FromExample),
+        model=origin.model if isinstance(origin, FromModel) else None,
     )
+
+
+def source_of_text(
+    text: str | None,
+    settings: Settings,
+    given: Matrices | None = None,
+    vectors: Float[Tensor, "token dim"] | None = None,
+) -> Source:
+    """What a text would be traced from: a model, matrices of one's own, or a seed."""
+    if settings.model is None:
+        return Source(text, settings, given or matrices_of(settings), vectors)
+    model = model_of(settings.model)
+    return Source(text, settings, model.matrices, vectors, model=model)
 
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
@@ -133,6 +167,8 @@ def tokens_of(source: Source) -> Tokens:
             "leave one of them out",
             file=given.source,
         )
+    if source.model is not None:
+        return source.model.vocabulary.cut(source.text)
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
         raise AttnvizError(
@@ -176,7 +212,9 @@ def width_of(source: Source) -> int:
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """With the vectors of the file that the settings name, if they name one."""
+    """With the vectors of the model, or of the file that the settings name, if they name one."""
+    if source.model is not None:
+        return replace(source, vectors=source.model.embeddings[list(tokens.ids)])
     if source.settings.embeddings is None:
         return source
     if source.matrices.embeddings is not None:

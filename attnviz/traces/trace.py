@@ -15,6 +15,7 @@ from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.origin import Drawn, Origin
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
@@ -184,6 +185,7 @@ class Trace(Showable):
     positions: Positions = "none"
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
+    prediction: Prediction | None = None  # of a model that answers
     origin: Origin
     provenance: Provenance
 

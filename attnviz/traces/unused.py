@@ -27,7 +27,8 @@ def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim:
     _refuse_of_attention(matrices, variant)
     _refuse_of_block(matrices, settings)
     _refuse_layers(matrices, settings)
-    _refuse_two_positions(matrices, settings)
+    if settings.model is None:  # whose positions it has learned
+        _refuse_two_positions(matrices, settings)
     _refuse_last_matrix(matrices, variant, dim)
 
 

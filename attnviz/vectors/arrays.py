@@ -116,14 +116,9 @@ def safetensors_words(path: Path) -> Mapping[str, str]:
 
 
 def _safetensors(path: Path, *, words: bool = False) -> tuple[dict[str, AnyArray], dict[str, str]]:
-    try:
-        import torch
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise AttnvizError(
-            "reading .safetensors needs the package safetensors",
-            "pip install 'attnviz[models]'",
-        ) from None
+    import torch  # which most of what is read here needs not
+    from safetensors import SafetensorError, safe_open
+
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
     found: dict[str, AnyArray] = {}
     name = ""

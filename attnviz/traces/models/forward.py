@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from attnviz.attention import block
 from attnviz.traces.from_text import placed
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.models.model import Model, Unembedding
+from attnviz.traces.models.model import Model
+from attnviz.traces.models.prediction import normed, scores_of_answers
 from attnviz.traces.plan import Plan, planned
 from attnviz.traces.trace import Layer
 
@@ -38,7 +38,8 @@ def through(model: Model, plan: Plan, ids: Int[Tensor, "*batch token"]) -> Passe
     assert model.unembedding is not None
     embeddings = embedded(model, ids)
     done = tuple(layers(plan, placed(embeddings, plan)))
-    return Passed(embeddings, done, scores_of_answers(done[-1].outputs, model.unembedding))
+    vectors = normed(done[-1].outputs, model.unembedding)
+    return Passed(embeddings, done, scores_of_answers(vectors, model.unembedding))
 
 
 def embedded(
@@ -50,12 +51,3 @@ def embedded(
         return functional.embedding(ids, table)
     of_model = torch.arange(len(table))[:, None, None]
     return table[of_model, 0, ids]
-
-
-def scores_of_answers(
-    outputs: Float[Tensor, "*batch token dim"], last: Unembedding
-) -> Float[Tensor, "*batch token answer"]:
-    """The last vectors, normalised in a pre-norm stack, against the vector of each answer."""
-    vectors = outputs if last.norm is None else block.layer_norm(outputs, last.norm)
-    scores = vectors @ last.w_answers
-    return scores if last.b_answers is None else scores + last.b_answers

@@ -15,6 +15,17 @@ from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
 ABOVE = "layers."
+CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
+    "scale",
+    "causal",
+    "window",
+    "temperature",
+    "soft_cap",
+    "dropout",
+    "seed",
+    "device",
+    "dtype",
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,10 +73,16 @@ class Model:
             }
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
+    def chosen(self, asked: Settings) -> Settings:
+        """The model's settings, with what is asked for that a model can do without learning it."""
+        changes = {name: getattr(asked, name) for name in CAN_BE_ASKED}
+        own = {name: each for name, each in changes.items() if each != getattr(Settings, name)}
+        return replace(self.settings, model=asked.model, **own)
+
     def with_parameters(self, named: Mapping[str, Tensor]) -> Model:
         """The same model with other numbers."""
         above = [
-            replace(each, **_of_layer(named, number))
+            replace(each, **of_layer(named, number))
             for number, each in enumerate(self.matrices.above, start=1)
         ]
         matrices: dict[str, Any] = {name: named[name] for name in self.matrices.tensors}
@@ -76,8 +93,15 @@ class Model:
             unembedding=None if self.unembedding is None else unembedding_of(named),
         )
 
+    def like(self, other: Tensor) -> Model:
+        """The same with every tensor on another's device and in its dtype."""
+        return self.with_parameters(
+            {name: each.to(other) for name, each in self.parameters.items()}
+        )
 
-def _of_layer(named: Mapping[str, Tensor], number: int) -> dict[str, Any]:
+
+def of_layer(named: Mapping[str, Tensor], number: int) -> dict[str, Any]:
+    """Those of one layer above the first, by their own names."""
     start = f"{ABOVE}{number}."
     return {
         name.removeprefix(start): each for name, each in named.items() if name.startswith(start)

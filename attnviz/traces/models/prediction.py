@@ -1,0 +1,63 @@
+"""What a model answers: the last vectors against the vector of each answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.attention import block
+from attnviz.attention.block import Norm
+from attnviz.traces.models.model import Model, Unembedding
+from attnviz.traces.models.vocabulary import Predicts
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prediction:
+    """The way from the last vectors to answers, in the order it happens."""
+
+    answers: tuple[str, ...]
+    predicts: Predicts
+    norm: Norm | None
+    inputs: Float[Tensor, "token dim"]  # what the last layer made
+    vectors: Float[Tensor, "token dim"]  # the same, normalised if there is a norm
+    w_answers: Float[Tensor, "dim answer"]
+    b_answers: Float[Tensor, "answer"] | None
+    logits: Float[Tensor, "token answer"]
+    probabilities: Float[Tensor, "token answer"]
+
+
+def predicted(outputs: Float[Tensor, "token dim"], model: Model) -> Prediction | None:
+    """What a model answers at each token; None of one that predicts nothing."""
+    last = model.unembedding
+    if last is None:
+        return None
+    vectors = normed(outputs, last)
+    logits = scores_of_answers(vectors, last)
+    return Prediction(
+        answers=model.vocabulary.answers,
+        predicts=model.vocabulary.predicts,
+        norm=last.norm,
+        inputs=outputs,
+        vectors=vectors,
+        w_answers=last.w_answers,
+        b_answers=last.b_answers,
+        logits=logits,
+        probabilities=logits.softmax(-1),
+    )
+
+
+def normed(
+    outputs: Float[Tensor, "*batch token dim"], last: Unembedding
+) -> Float[Tensor, "*batch token dim"]:
+    """The last vectors; of a pre-norm stack they are normalised once more."""
+    return outputs if last.norm is None else block.layer_norm(outputs, last.norm)
+
+
+def scores_of_answers(
+    vectors: Float[Tensor, "*batch token dim"], last: Unembedding
+) -> Float[Tensor, "*batch token answer"]:
+    """Each vector against the vector of each answer."""
+    scores = vectors @ last.w_answers
+    return scores if last.b_answers is None else scores + last.b_answers
