@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.learning.batches import Batches
+from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
@@ -28,16 +29,6 @@ LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
 # What ended it: the accuracy that was wanted, the last step, Ctrl-C, or a loss that is no number.
 Ended = Literal["accuracy", "steps", "interrupted", "nan"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What a person may choose about training; None leaves it to the task."""
-
-    steps: int | None = None
-    until: float | None = None
-    batch: int | None = None
-    rate: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,6 +99,10 @@ class Training:
                     self.ended = "accuracy"
                     return
         self.ended = "steps"
+
+    def is_last(self, moment: Moment) -> bool:
+        """Whether nothing follows this moment."""
+        return moment.step == self.choices.steps or moment.accuracy >= (self.choices.until or 0)
 
     def learned(self) -> Learned:
         """What was learned so far."""
