@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnviz.attention.block import Norm
+from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import Learner
 from attnviz.learning.names import TASKS, task_of
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
-from attnviz.learning.training import Training, optimizer_of
+from attnviz.learning.training import Training
 from attnviz.traces.models.model import Model
 from attnviz.traces.plan import Plan
 
@@ -84,49 +86,49 @@ def _run(task: Task, seed: int) -> Run:
 
 def beside_torch(task: Task, steps: int) -> str:
     """A line on a step's time, over that of the same model in plain torch with the same numbers."""
-    training = Training(task)
-    examples = examples_of(task, 0, training.choices.batch or 1)
-    ours, theirs = _ours(training, examples), _theirs(training, examples)
-    times = [(_milliseconds(ours), _milliseconds(theirs)) for _ in range(steps + 10)][10:]
+    rate, batch = task.rate, task.batch
+    examples = examples_of(task, 0, batch)
+    ours = Learner(fresh(task, task.settings), rate)
+    plain = Plain(ours.model, ours.plan)
+    theirs = torch.optim.AdamW(plain.parameters(), lr=rate, fused=True)
+    refuse_another(task, ours.losses(examples).item(), loss_of(plain, examples).item())
+    times = [
+        (
+            milliseconds(lambda: ours.learn(examples)),
+            milliseconds(lambda: learn(plain, theirs, examples)),
+        )
+        for _ in range(steps + 10)
+    ][10:]
     mine, other = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(one / two for one, two in times)
     verdict = "" if ratio <= BOUND else "  too slow"
     return f"{task.name:12}{mine:9.2f}{other:9.2f}{ratio:7.2f}{BOUND:7.2f}{verdict}"
 
 
-def _milliseconds(step: Callable[[], float]) -> float:
+def milliseconds(step: Callable[[], Tensor]) -> float:
     start = time.thread_time()
-    step()
+    step().item()
     return (time.thread_time() - start) * 1000
 
 
-def _ours(training: Training, examples: Examples) -> Callable[[], float]:
-    return lambda: training.learn_from(examples)
+def refuse_another(task: Task, ours: float, theirs: float) -> None:
+    """The same numbers in the same model come to the same loss."""
+    if abs(ours - theirs) > 1e-4 * ours:
+        raise SystemExit(f"{task.name}: not the same model, {ours} and {theirs}")
 
 
-def _theirs(training: Training, examples: Examples) -> Callable[[], float]:
-    """A step of the same model in torch's own layers, which has to come to the same loss."""
-    model = Plain(training.model, training.plan)
-    optimizer = optimizer_of([*model.parameters()], training.choices.rate or 0)
-    own = training.loss_of(examples).item()
+def learn(plain: Plain, optimizer: torch.optim.Optimizer, examples: Examples) -> Tensor:
+    """A step of training, as everybody writes it."""
+    loss = loss_of(plain, examples)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return loss.detach()
 
-    def loss() -> Tensor:
-        logits = model(examples.ids)
-        return functional.cross_entropy(
-            logits.flatten(0, 1), examples.answers.flatten(), ignore_index=NOTHING
-        )
 
-    def step() -> float:
-        found = loss()
-        optimizer.zero_grad()
-        found.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        return found.item()
-
-    other = loss().item()
-    if abs(own - other) > 1e-4 * own:
-        raise SystemExit(f"{training.task.name}: not the same model, {own} and {other}")
-    return step
+def loss_of(plain: Plain, examples: Examples) -> Tensor:
+    logits, answers = plain(examples.ids), examples.answers
+    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=NOTHING)
 
 
 class Plain(nn.Module):

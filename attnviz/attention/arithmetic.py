@@ -191,7 +191,7 @@ def attention_weights(
 
     A row from which everything is hidden reads nothing, and is 0 throughout.
     """
-    return shares(scores.masked_fill(~visible, -inf), -1)
+    return shares(scores if visible.all() else scores.masked_fill(~visible, -inf), -1)
 
 
 def shares(numbers: Float[Tensor, "*any"], side: int) -> Float[Tensor, "*any"]:

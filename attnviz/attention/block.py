@@ -97,7 +97,13 @@ class Block:
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
-    """Each vector with mean 0 and variance 1, then stretched and shifted."""
+    """Each vector with mean 0 and variance 1, then stretched and shifted.
+
+    Of several models side by side each has a gain and a shift of its own.
+    """
+    if norm.gain.ndim > 1:
+        normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=EPSILON)
+        return normed * norm.gain + norm.shift
     return functional.layer_norm(vectors, vectors.shape[-1:], norm.gain, norm.shift, EPSILON)
 
 

@@ -24,7 +24,7 @@ class Learner:
         self.model = model
         self.plan = plan_of(model, training=True)
         parameters = [each.requires_grad_() for each in model.parameters.values()]
-        self.optimizer = torch.optim.AdamW(parameters, lr=rate)
+        self.optimizer = torch.optim.AdamW(parameters, lr=rate, fused=True)
 
     def through(self, ids: Int[Tensor, "*batch token"]) -> Passed:
         """What the model makes of sentences."""

@@ -23,7 +23,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 
-HELD_OUT = 256  # sentences that the accuracy is measured on
+HELD_OUT = 128  # sentences that the accuracy is measured on
 BETWEEN_LOOKS = 10  # steps, once there have been many
 LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
