@@ -15,7 +15,13 @@ import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll
-from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.cli.making import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    TextOptions,
+    WithoutOptions,
+)
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import Settings
@@ -100,7 +106,7 @@ def _default(declared: Field[Any]) -> Any:
 
 
 def settings_of(
-    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions
+    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions | WithoutOptions
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:

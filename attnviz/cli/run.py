@@ -15,6 +15,7 @@ from attnviz.cli.making import (
     MatrixOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
 from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     ShowOptions,
     OutputOptions,
     PictureOptions,
@@ -46,6 +48,7 @@ def run(
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     shown: ShowOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
@@ -62,10 +65,10 @@ def run(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
+    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks, without))
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
-    settings = settings_of(text, attention, matrices, blocks)
+    settings = settings_of(text, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)

@@ -14,6 +14,7 @@ from attnviz.cli.making import (
     MatrixOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
 from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
 from attnviz.cli.run import traced
@@ -113,6 +114,7 @@ class StepOptions:
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     OutputOptions,
     PictureOptions,
 )
@@ -123,6 +125,7 @@ def steps(
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -140,8 +143,8 @@ def steps(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
-    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
-    settings = settings_of(text, attention, matrices, blocks)
+    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks, without))
+    settings = settings_of(text, attention, matrices, blocks, without)
     refuse_missing_steps(walking, saved, settings)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 

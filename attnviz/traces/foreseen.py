@@ -21,6 +21,7 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     refuse_uneven_heads,
 )
+from attnviz.traces.without import refuse_missing_heads
 from attnviz.wording.words import counted
 
 BEGINNING = 2**20  # letters of a long text, by which it is judged
@@ -91,6 +92,7 @@ def refuse_settings(settings: Settings) -> None:
         variant = chosen_variant(settings)
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
+        refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
 
 
 def memory_of(settings: Settings) -> Tokens | None:

@@ -22,6 +22,7 @@ CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
     "temperature",
     "soft_cap",
     "dropout",
+    "without",
     "seed",
     "device",
     "dtype",
