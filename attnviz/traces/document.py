@@ -12,8 +12,9 @@ from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
+from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
-from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
+from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array
@@ -43,7 +44,16 @@ def contents(trace: Trace) -> Contents:
         named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
     if trace.memory is not None:
         named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
+    if trace.prediction is not None:
+        named["prediction"] = _prediction(trace, trace.prediction)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
+
+
+def _prediction(trace: Trace, prediction: Prediction) -> Contents:
+    """What is answered, in the order of the answers; and at which places anything is asked."""
+    found = {part.data: part.find(trace, trace.layers[-1]) for part in OF_PREDICTION}
+    asked = [place + 1 for place in prediction.asked]
+    return {"answers": list(prediction.answers), "asked": asked, **_arrays(found)}
 
 
 def _tokens(tokens: Tokens) -> Contents:
@@ -121,6 +131,7 @@ def _facts(trace: Trace) -> Contents:
         "tokens": _facts_of_tokens(trace.tokens),
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
+        "predicts": None if trace.prediction is None else trace.prediction.predicts,
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
