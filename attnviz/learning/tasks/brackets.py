@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-import random
+
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -12,6 +12,7 @@ OPENING = tuple("([{<")
 CLOSING = tuple(")]}>")
 LONGEST = 16
 FEWEST = 2
+
 
 def draw(seed, count, held_out):
     g = torch.Generator().manual_seed(2 * seed + held_out)
@@ -22,7 +23,8 @@ def draw(seed, count, held_out):
     answers = torch.full_like(ids, NOTHING)
     reads = torch.full_like(ids, NOTHING)
     opening_at = torch.zeros(count, LONGEST + 1, dtype=torch.long)  # of each depth
-    depth = torch.zeros(count, dtype=torch.long); opened = depth.clone()
+    depth = torch.zeros(count, dtype=torch.long)
+    opened = depth.clone()
     rows = torch.arange(count)
     for t in range(LONGEST):
         there = t < 2 * pairs
@@ -46,11 +48,26 @@ def draw(seed, count, held_out):
 
 
 task = Task(
-    name="brackets", about="", teaches="", asked="closing bracket",
-    vocabulary=Vocabulary(tokenizer="words", words=(*OPENING, ")"), answers=CLOSING, predicts="here", spelled={each: ")" for each in CLOSING[1:]}),
+    name="brackets",
+    about="",
+    teaches="",
+    asked="closing bracket",
+    vocabulary=Vocabulary(
+        tokenizer="words",
+        words=(*OPENING, ")"),
+        answers=CLOSING,
+        predicts="here",
+        spelled=dict.fromkeys(CLOSING[1:], ")"),
+    ),
     draw=draw,
     readings=(Reading("its opening", "reads its opening bracket"),),
     watch="( [ ] { < > } )",
-    settings=Settings(variant="multi-head", heads=2, dim=32, layers=2, norm="pre", positions="learned"),
-    longest=LONGEST, steps=3000, batch=64, rate=0.003, seconds=20,
+    settings=Settings(
+        variant="multi-head", heads=2, dim=32, layers=2, norm="pre", positions="learned"
+    ),
+    longest=LONGEST,
+    steps=3000,
+    batch=64,
+    rate=0.003,
+    seconds=20,
 )

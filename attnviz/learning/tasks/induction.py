@@ -29,12 +29,29 @@ def draw(seed, count, held_out):
 
 
 task = Task(
-    name="induction", about="", teaches="", asked="letter",
+    name="induction",
+    about="",
+    teaches="",
+    asked="letter",
     vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="next"),
     draw=draw,
-    readings=(Reading("previous token", "reads the token before it"),
-    Reading("what followed", "reads what followed the same letter before"),),
+    readings=(
+        Reading("previous token", "reads the token before it"),
+        Reading("what followed", "reads what followed the same letter before"),
+    ),
     watch="k d w a p k d w a p",
-    settings=Settings(variant="multi-head", heads=4, dim=64, layers=2, norm="pre", attention_only=True, positions="learned"),
-    longest=LONGEST, steps=3000, batch=64, rate=0.003, seconds=20,
+    settings=Settings(
+        variant="multi-head",
+        heads=4,
+        dim=64,
+        layers=2,
+        norm="pre",
+        attention_only=True,
+        positions="learned",
+    ),
+    longest=LONGEST,
+    steps=3000,
+    batch=64,
+    rate=0.003,
+    seconds=20,
 )

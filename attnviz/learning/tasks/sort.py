@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -40,11 +39,20 @@ def draw(seed, count, held_out):
 
 
 task = Task(
-    name="sort", about="", teaches="", asked="number",
-    vocabulary=Vocabulary(tokenizer="words", words=(*NUMBERS, ARROW), answers=NUMBERS, predicts="next", asks=ARROW),
+    name="sort",
+    about="",
+    teaches="",
+    asked="number",
+    vocabulary=Vocabulary(
+        tokenizer="words", words=(*NUMBERS, ARROW), answers=NUMBERS, predicts="next", asks=ARROW
+    ),
     draw=draw,
     readings=(Reading("next larger", "reads the next larger number"),),
     watch="5 2 8 1 → 1 2 5 8",
     settings=Settings(variant="causal", dim=32, layers=1, norm="pre", attention_only=True),
-    longest=LONGEST, steps=1000, batch=64, rate=0.01, seconds=5,
+    longest=LONGEST,
+    steps=1000,
+    batch=64,
+    rate=0.01,
+    seconds=5,
 )
