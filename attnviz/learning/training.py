@@ -59,7 +59,7 @@ class Training:
     ) -> None:
         self.task = task
         self.settings = settings or task.settings
-        self.choices = _decided(task, choices or Choices())
+        self.choices = decided(task, choices or Choices())
         self.watched = task.vocabulary.cut(watch or task.watch)
         self.model = fresh(task, self.settings) if since is None else since.model
         self._learner = Learner(self.model, self.choices.rate or 0)
@@ -183,7 +183,7 @@ def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> n
     return found
 
 
-def _decided(task: Task, choices: Choices) -> Choices:
+def decided(task: Task, choices: Choices) -> Choices:
     """With the task's own where nobody chose."""
     named = {name: getattr(choices, name) for name in ("steps", "until", "batch", "rate")}
     return Choices(
