@@ -42,6 +42,8 @@ class Card:
     longest: int | None = None  # how many tokens it has positions for; None: any number
     dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, where somebody said it
     heads: Mapping[str, str] = field(default_factory=dict)  # "L0H1": what it looks for
+    asks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of its queries and keys,
+    hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and of its values
     facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
 
     def chosen(self, asked: Settings) -> Settings:

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
+from attnviz.traces.models.sight import Sights
 
 ABOVE = "layers."
 
@@ -35,6 +36,7 @@ class Model(Card):
     embeddings: Float[Tensor, "*batch word dim"]
     matrices: Matrices  # of all layers; and the vectors of its positions, if it learned them
     unembedding: Unembedding | None  # None: it predicts nothing
+    sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
 
     @property
     def parameters(self) -> dict[str, Tensor]:
