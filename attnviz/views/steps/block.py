@@ -17,6 +17,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, scoring, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
+from attnviz.views.whose import are_given, to_learn
 
 ACTIVATIONS: dict[Activation, str] = {
     "relu": "what is below 0 becomes 0",
@@ -122,7 +123,7 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
-        remarks=(_gain_and_shift(residual),) if post else (),
+        remarks=(_gain_and_shift(here, residual),) if post else (),
     )
 
 
@@ -141,7 +142,7 @@ def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
         tex=tex + (r" \, \gamma + \beta" if own else ""),
         grids=(here.grid("normed", residual.sublayer_inputs, rows, followed=True),),
         sums=sums.normed(here, residual),
-        remarks=(_gain_and_shift(residual),),
+        remarks=(_gain_and_shift(here, residual),),
     )
 
 
@@ -154,9 +155,9 @@ def _about_norm(made: Tensor, norm: Norm) -> str:
     return f"{about}{own}."
 
 
-def _gain_and_shift(residual: Residual) -> str:
+def _gain_and_shift(here: Scene, residual: Residual) -> str:
     width = residual.inputs.shape[1]
-    return f"gain and shift: 2 × {width} = {2 * width:,} numbers to learn"
+    return f"gain and shift: 2 × {width} = {2 * width:,} numbers {to_learn(here.trace)}"
 
 
 def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
@@ -179,7 +180,7 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
             here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
-        remarks=(count_of(parts.learned_in_block(here.trace, here.layer)),),
+        remarks=(count_of(here, parts.learned_in_block(here.trace, here.layer)),),
     )
 
 
@@ -188,7 +189,7 @@ def _given(here: Scene) -> str:
     both = ("w_1", "w_2")
     given = [name for name in both if name in here.layer.given]
     if len(given) == len(both):
-        return " Both are given."
+        return f" Both {are_given(here.trace)}."
     drawn = [name for name in both if name not in given]
     return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
 
@@ -213,4 +214,5 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     matrices += parts.learned_in_block(here.trace, here.layer).values()
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
-    return f"in all this layer has {sum(each.numel() for each in matrices):,} numbers to learn"
+    count = sum(each.numel() for each in matrices)
+    return f"in all this layer has {count:,} numbers {to_learn(here.trace)}"
