@@ -207,5 +207,6 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
         "given": settings.given and Path(settings.given).name,
+        "model": settings.model and Path(settings.model).name,
         "device": str(layer.inputs.device),
     }

@@ -260,6 +260,8 @@ def matrices_of(settings: Settings) -> Matrices:
 
 def vocabulary_of(source: Source) -> int | None:
     """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    if source.model is not None:
+        return len(source.model.vocabulary.words)
     own = source.settings.embeddings is not None or source.matrices.anything
     found = source.matrices.vocabulary
     return found or (None if own else vocabulary(source.settings.tokenizer))

@@ -35,6 +35,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
+from attnviz.views.whose import model_of, what_heads_do
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
@@ -92,6 +93,7 @@ def view(
         closing=(
             *_whole_beside(trace, screen, place, way),
             *note_on_heads(trace),
+            *what_heads_do(trace),
             *answered(trace, place),
         ),
         sentences=() if way == "heatmap" else asked,
@@ -106,8 +108,7 @@ def _shown(
     trace: Trace, show: Sequence[str] | None, query: int | None, way: str
 ) -> tuple[Page, Page]:
     """What is on the screen, and what in a picture."""
-    blocks = OF_A_BLOCK if trace.layers[0].block else ()
-    names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
+    names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), equations(trace, drawn)
     elif show and way == "heatmap":
@@ -128,6 +129,17 @@ def _shown(
 
 def _with(page: Page, group: Group, trace: Trace) -> Page:
     return page_of([*page.groups, group], settings_line(trace), page.caveat)
+
+
+def _usual(trace: Trace) -> tuple[str, ...]:
+    """What is on the screen where nobody says what to show.
+
+    The vectors of a model that learned are wide, and their numbers mean nothing one by one.
+    """
+    model = model_of(trace)
+    if model is not None and not model.by_hand:
+        return IN_A_PICTURE
+    return (*ON_SCREEN, *(OF_A_BLOCK if trace.layers[0].block else ()))
 
 
 def _excerpt(screen: Page) -> Excerpt | None:

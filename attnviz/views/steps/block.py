@@ -17,6 +17,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, scoring, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
+from attnviz.views.whose import are_given, to_learn
 
 ACTIVATIONS: dict[Activation, str] = {
     "relu": "what is below 0 becomes 0",
@@ -122,7 +123,7 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
-        remarks=(_gain_and_shift(residual.inputs),) if post else (),
+        remarks=(_gain_and_shift(here, residual.inputs),) if post else (),
     )
 
 
@@ -149,7 +150,7 @@ def normed(
         tex=tex + (r" \, \gamma + \beta" if own else ""),
         grids=(here.grid("normed", after, rows, followed=True),),
         sums=sums.normed(here, before, after, norm),
-        remarks=(_gain_and_shift(before),),
+        remarks=(_gain_and_shift(here, before),),
     )
 
 
@@ -162,9 +163,9 @@ def _about_norm(made: Tensor, norm: Norm) -> str:
     return f"{about}{own}."
 
 
-def _gain_and_shift(vectors: Tensor) -> str:
+def _gain_and_shift(here: Scene, vectors: Tensor) -> str:
     width = vectors.shape[1]
-    return f"gain and shift: 2 × {width} = {2 * width:,} numbers to learn"
+    return f"gain and shift: 2 × {width} = {2 * width:,} numbers {to_learn(here.trace)}"
 
 
 def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
@@ -187,7 +188,7 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
             here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
-        remarks=(count_of(parts.learned_in_block(here.trace, here.layer)),),
+        remarks=(count_of(here, parts.learned_in_block(here.trace, here.layer)),),
     )
 
 
@@ -196,7 +197,7 @@ def _given(here: Scene) -> str:
     both = ("w_1", "w_2")
     given = [name for name in both if name in here.layer.given]
     if len(given) == len(both):
-        return " Both are given."
+        return f" Both {are_given(here.trace)}."
     drawn = [name for name in both if name not in given]
     return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
 
@@ -221,4 +222,5 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     matrices += parts.learned_in_block(here.trace, here.layer).values()
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
-    return f"in all this layer has {sum(each.numel() for each in matrices):,} numbers to learn"
+    count = sum(each.numel() for each in matrices)
+    return f"in all this layer has {count:,} numbers {to_learn(here.trace)}"

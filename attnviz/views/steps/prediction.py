@@ -59,7 +59,7 @@ def _scores(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
             _of_tokens(here, "scores", made.logits, made, order),
         ),
         sums=sums.scores_of_answers(here, made, _written(here, order)),
-        remarks=(count_of(count), *_left_out(here, order)),
+        remarks=(count_of(here, count), *_left_out(here, order)),
     )
 
 

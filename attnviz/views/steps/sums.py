@@ -15,6 +15,7 @@ from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
 from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
@@ -118,7 +119,7 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     for name, row, before, after in kinds:
         assert after is not None
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
-        width, settings = layer.head_dim, here.trace.origin.settings
+        width, settings = layer.head_dim, decided(here.trace.origin)
         angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
         for group, heads in here.groups(len(before), here.written_heads).items():
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
