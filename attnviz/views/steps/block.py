@@ -123,26 +123,34 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
-        remarks=(_gain_and_shift(here, residual),) if post else (),
+        remarks=(_gain_and_shift(here, residual.inputs),) if post else (),
     )
 
 
 def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
     """LayerNorm of what a sub-layer reads, in a pre-norm block."""
     assert residual.norm is not None
-    rows, own = token_axis("token", here.trace.tokens), learned(residual.norm)
+    return normed(here, (residual.inputs, residual.sublayer_inputs), residual.norm, number, name)
+
+
+def normed(
+    here: Scene, vectors: tuple[Tensor, Tensor], norm: Norm, number: str, name: str
+) -> Section:
+    """LayerNorm of vectors: as they were, and as they are then."""
+    before, after = vectors
+    rows, own = token_axis("token", here.trace.tokens), learned(norm)
     tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}"
     return Section(
         number=number,
         name=name,
         title="LayerNorm",
-        about=_about_norm(residual.sublayer_inputs, residual.norm),
-        shapes=f"normed {here.size(residual.sublayer_inputs)}",
+        about=_about_norm(after, norm),
+        shapes=f"normed {here.size(after)}",
         formula=f"normed = (x - mean) / √(variance + 1e-05){' · gain + shift' if own else ''}",
         tex=tex + (r" \, \gamma + \beta" if own else ""),
-        grids=(here.grid("normed", residual.sublayer_inputs, rows, followed=True),),
-        sums=sums.normed(here, residual),
-        remarks=(_gain_and_shift(here, residual),),
+        grids=(here.grid("normed", after, rows, followed=True),),
+        sums=sums.normed(here, before, after, norm),
+        remarks=(_gain_and_shift(here, before),),
     )
 
 
@@ -155,8 +163,8 @@ def _about_norm(made: Tensor, norm: Norm) -> str:
     return f"{about}{own}."
 
 
-def _gain_and_shift(here: Scene, residual: Residual) -> str:
-    width = residual.inputs.shape[1]
+def _gain_and_shift(here: Scene, vectors: Tensor) -> str:
+    width = vectors.shape[1]
     return f"gain and shift: 2 × {width} = {2 * width:,} numbers {to_learn(here.trace)}"
 
 

@@ -14,6 +14,7 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
+from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
@@ -302,9 +303,8 @@ def added(here: Scene, residual: Residual) -> Iterator[Sum]:
 
 
 @_followed
-def normed(here: Scene, residual: Residual) -> Iterator[Sum]:
-    assert residual.norm is not None
-    yield from _normed(here, residual.inputs, residual.sublayer_inputs, residual.norm)
+def normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
+    yield from _normed(here, before, after, norm)
 
 
 def _normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
@@ -342,6 +342,28 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
         style,
         bias=_unless_zero(parameters.b_2),
     )
+
+
+@_followed
+def scores_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+    row, style = here.followed, here.style
+    vector, ends = made.vectors[row].tolist(), style.of(*made.logits[row].tolist())
+    for each in answers:
+        left = f"score({here.query_name}, {made.answers[each]})"
+        column, result = made.w_answers[:, each].tolist(), made.logits[row, each].item()
+        more = None if made.b_answers is None else made.b_answers[each].item()
+        yield sums.dot(left, vector, column, result, style, ends, more)
+
+
+@_followed
+def shares_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+    row, scores = here.followed, made.logits[here.followed].tolist()
+    order = [*answers, *(place for place in range(len(scores)) if place not in answers)]
+    ordered = [scores[place] for place in order]
+    for place, each in enumerate(answers):
+        left = f"probability({here.query_name}, {made.answers[each]})"
+        result = made.probabilities[row, each].item()
+        yield sums.softmax(left, ordered, place, result, here.style)
 
 
 def _unless_zero(bias: Tensor) -> list[float] | None:
