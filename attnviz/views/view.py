@@ -24,6 +24,7 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
     "Comparison": "attnviz.views.comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
+    "Ranking": "attnviz.views.heads:view",
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
