@@ -52,7 +52,11 @@ class Source:
 
     def reading(self, count: int) -> Matrices:
         """The matrices for so many tokens: each head of a model may see others of them."""
-        return self.matrices if self.model is None else sighted(self.matrices, self.model.sights, count)
+        return (
+            self.matrices
+            if self.model is None
+            else sighted(self.matrices, self.model.sights, count)
+        )
 
     @property
     def seeds(self) -> Seeds:

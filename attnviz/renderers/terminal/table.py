@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -33,9 +33,13 @@ class Form:
 
     cells: Literal["numbers", "blocks", "halves"]
     width: int
-    heading: Literal["across", "down", "numbers"] = "numbers"
+    heading: Literal["across", "stacked", "down", "numbers"] = "numbers"
     pairs: bool = False
     widths: tuple[int, ...] = ()  # of columns that are as wide as their words
+
+    def part(self, columns: slice) -> Form:
+        """The same for some of the columns."""
+        return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
         return self.widths[column] if self.widths else self.width
@@ -91,8 +95,9 @@ class Table:
     @cached_property
     def _headings(self) -> list[str]:
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
-        if self.form.heading == "across":
-            return headings.across(columns, [*map(self.form.width_of, range(len(columns)))])
+        if self.form.heading in ("across", "stacked"):
+            write = headings.across if self.form.heading == "across" else headings.stacked
+            return write(columns, [*map(self.form.width_of, range(len(columns)))])
         if self.form.heading == "down":
             return headings.down(columns, width, numbers=numbers)
         return (headings.numbered if numbers else headings.ruler)(columns, width)

@@ -186,7 +186,9 @@ def weighted(here: Scene) -> Iterator[Section]:
         shapes=f"values {values} → weighted {here.size(here.weighted)}",
         formula=f"weighted = weights of {name} · V",
         tex=r"w_{ij} \, v_j",
-        grids=here.heads("weighted values", here.weighted, keys, scale="weighted"),
+        grids=here.heads(
+            "weighted values", here.weighted, keys, side="head_value", scale="weighted"
+        ),
         sums=sums.weighted(here, here.layer) if asked else (),
     )
 
@@ -198,12 +200,16 @@ def context(here: Scene) -> Iterator[Section]:
     about = "The weighted values are added up: the context vector, all that a token has read."
     blind = _told(here, here.layer.blind_rows, "has read nothing: its vector is 0.")
     about = " ".join([about, *blind])
-    grids = here.heads("context vectors", contexts, rows, followed=True)
+    grids = here.heads("context vectors", contexts, rows, side="head_value", followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
         about += " The heads' vectors then stand side by side"
         about += "." if _last_matrix(here) else ", and no matrix mixes them."
-        grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
+        grids += (
+            here.grid(
+                "joined heads", join_heads(contexts), rows, side="joined_width", followed=True
+            ),
+        )
     last = _last_matrix(here)
     if last:
         about += " A last matrix mixes what stands in them."
@@ -234,7 +240,9 @@ def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     weights = here.weights("mixing", here.layer.attended.mixed_by)
     return (
         *weights,
-        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+        *here.heads(
+            "values", here.layer.values_of_heads, token_axis("key", here.keys), side="head_value"
+        ),
     )
 
 

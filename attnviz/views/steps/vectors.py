@@ -227,7 +227,8 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
     rows = token_axis(name.rstrip("s"), here.trace.tokens if queries else here.keys)
-    return here.heads(name, vectors, rows, followed=queries)
+    side = "head_value" if name == "values" else "width"
+    return here.heads(name, vectors, rows, side=side, followed=queries)
 
 
 def _about_vectors(names: list[str]) -> str:
@@ -295,8 +296,8 @@ def rotary(here: Scene) -> Iterator[Section]:
         formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
         tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
-            *here.heads("queries", layer.queries, queries, followed=True),
-            *here.heads("keys", layer.keys, token_axis("key", here.keys)),
+            *here.heads("queries", layer.queries, queries, side="width", followed=True),
+            *here.heads("keys", layer.keys, token_axis("key", here.keys), side="width"),
         ),
         sums=sums.turned(here, layer),
         remarks=_pairs_left_out(here),
