@@ -50,9 +50,10 @@ def _side_by_side(of_heads: Mapping[str, Sequence[str]], layer: Layer) -> Sequen
     ]
 
 
-def names_heads(trace: Trace, layer: Layer) -> bool:
-    """Whether the numbers of its heads have names."""
-    return bool(names_of(trace, layer, "width"))
+def by_hand(trace: Trace) -> bool:
+    """Whether somebody wrote its numbers, and said what they mean."""
+    model = model_of(trace)
+    return model is not None and bool(model.dimensions)
 
 
 def model_of(trace: Trace) -> Model | None:

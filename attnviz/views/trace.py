@@ -20,6 +20,7 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.blind import note_on_blind, note_on_rows
+from attnviz.views.by_hand import sentences_of_heads, titled_by_sentences
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.dimensions import axis_of
@@ -79,7 +80,11 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=(*_whole_beside(trace, screen, place, way), *note_on_heads(trace)),
+        closing=(
+            *_whole_beside(trace, screen, place, way),
+            *sentences_of_heads(trace),
+            *note_on_heads(trace),
+        ),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -95,7 +100,7 @@ def _shown(
     blocks = OF_A_BLOCK if trace.layers[0].block else ()
     names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
     if query is None:
-        screen, picture = groups(trace, names), equations(trace, drawn)
+        screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
     elif show and way == "heatmap":
         screen = picture = groups(trace, show, query)
     else:

@@ -20,13 +20,17 @@ def across(axis: Axis, widths: Sequence[int]) -> list[str]:
     return ["".join(_on_the_right(isolated(label), width) for label, width in words)]
 
 
-def stacked(axis: Axis, widths: Sequence[int]) -> list[str]:
-    """Names of several words over numbers, each broken between its words."""
+def stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
+    """Names of several words over numbers, each broken between its words, in so many lines."""
     names = [isolated(label).split() for label in axis.labels]
-    height = max(map(len, names), default=0)
     ends = [[""] * (height - len(words)) + words for words in names]
     lines = zip(*ends, strict=True)
     return ["".join(map(_on_the_right, line, widths)) for line in lines]
+
+
+def tallest_stack(axis: Axis) -> int:
+    """How many lines such names take."""
+    return max((len(label.split()) for label in axis.labels), default=0)
 
 
 def widths_of_words(axis: Axis) -> list[int]:

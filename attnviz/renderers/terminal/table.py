@@ -33,9 +33,10 @@ class Form:
 
     cells: Literal["numbers", "blocks", "halves"]
     width: int
-    heading: Literal["across", "stacked", "down", "numbers"] = "numbers"
+    heading: Literal["across", "down", "numbers"] = "numbers"
     pairs: bool = False
     widths: tuple[int, ...] = ()  # of columns that are as wide as their words
+    stacked: int = 0  # lines of names that are broken between their words
 
     def part(self, columns: slice) -> Form:
         """The same for some of the columns."""
@@ -95,9 +96,14 @@ class Table:
     @cached_property
     def _headings(self) -> list[str]:
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
-        if self.form.heading in ("across", "stacked"):
-            write = headings.across if self.form.heading == "across" else headings.stacked
-            return write(columns, [*map(self.form.width_of, range(len(columns)))])
+        if self.form.heading == "across":
+            widths = [*map(self.form.width_of, range(len(columns)))]
+            stacks = self.form.stacked
+            return (
+                headings.stacked(columns, widths, stacks)
+                if stacks
+                else headings.across(columns, widths)
+            )
         if self.form.heading == "down":
             return headings.down(columns, width, numbers=numbers)
         return (headings.numbered if numbers else headings.ruler)(columns, width)

@@ -16,7 +16,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.cells import EVERYTHING
-from attnviz.renderers.terminal.headings import tallest_word, widest_word, widths_of_words
+from attnviz.renderers.terminal.headings import (
+    tallest_stack,
+    tallest_word,
+    widest_word,
+    widths_of_words,
+)
 from attnviz.renderers.terminal.ramps import legend
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
 from attnviz.renderers.terminal.table import Form, Table
@@ -155,7 +160,8 @@ def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
     form = Form("numbers", _number_width(grid, alike, screen))
     room = screen.room - Table(shown, screen, form, write).label_width
     if grid.columns.named:
-        form = _form_of_names(grid, _widest_number(grid, alike, screen), room)
+        lines = max(tallest_stack(each.columns) for each in alike)
+        form = _form_of_names(grid, _widest_number(grid, alike, screen), room, lines)
     parts = list(_parts(form, len(grid.columns), room))
     return [
         Table(shown.part(EVERYTHING, part), screen, form.part(part), write)
@@ -163,11 +169,12 @@ def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
     ]
 
 
-def _form_of_names(grid: Grid, number: int, room: int) -> Form:
+def _form_of_names(grid: Grid, number: int, room: int, lines: int) -> Form:
     """Names of dimensions over their numbers; downwards, where that shows more of them."""
-    words = [width + 1 for width in widths_of_words(grid.columns)]
-    across = Form("numbers", number, "stacked", widths=tuple(max(number, each) for each in words))
-    return across if sum(across.widths) <= room else Form("numbers", number, "down")
+    widths = tuple(max(number, width + 1) for width in widths_of_words(grid.columns))
+    if sum(widths) > room:
+        return Form("numbers", number, "down")
+    return Form("numbers", number, "across", widths=widths, stacked=lines)
 
 
 def _parts(form: Form, count: int, room: int) -> Iterator[slice]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.views.by_hand import told_of_sights
 from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
@@ -68,6 +69,9 @@ def _about_mistake(here: Scene) -> str:
 def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     about = []
+    written = told_of_sights(here.trace, here.layer, here.shown_heads)
+    if written and not variant.causal and not variant.window:
+        return " ".join([*written, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
     if "visible" in given:
         about.append("What each token may read is given.")
     elif not here.hides and here.layer.attended.mask is not None:

@@ -231,6 +231,14 @@ class Scene:
             rows = replace(axis_of(self.trace, self.layer, each, len(matrix)), title="")
         return self.grid(name, matrix if above else matrix[None], rows, side=side)
 
+    def matrix_of_head(self, name: str, matrix: Tensor, head: int) -> Grid:
+        """The columns that make the vectors of one head."""
+        side = "head_value" if name == "w_value" else "width"
+        rows = axis_of(self.trace, self.layer, "dim", len(matrix))
+        return self.grid(
+            self.titled(name, head), matrix, replace(rows, title=""), side=side, head=head
+        )
+
     def heads(
         self,
         name: str,

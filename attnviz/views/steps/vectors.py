@@ -9,6 +9,7 @@ from torch import Tensor
 from attnviz.traces import parts
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Layer, Projections
+from attnviz.views.dimensions import by_hand, names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
@@ -77,6 +78,8 @@ def _embeddings(here: Scene) -> Section:
     if "embeddings" in here.layer.given:
         about = "Each token has a row of numbers, its embedding. They are given."
     given = "positions" in here.layer.given
+    if by_hand(trace):
+        about += " It was written by hand: what each number means stands over it."
     placed = given or trace.positions in ADDED
     if placed:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
@@ -135,9 +138,20 @@ def projections(here: Scene) -> Iterator[Section]:
         title="projections",
         about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
-        grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
+        grids=tuple(grid for name, each in made_by.items() for grid in _of_heads(here, name, each)),
         remarks=(count_of(made_by),),
     )
+
+
+def _of_heads(here: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
+    """A matrix; of one whose columns have names those of each head, which are read one by one."""
+    named = names_of(here.trace, here.layer, "width")
+    if not named or here.layer.heads == 1:
+        yield here.matrix(name, matrix)
+        return
+    width = matrix.shape[-1] // here.layer.heads
+    for head in here.shown_heads:
+        yield here.matrix_of_head(name, matrix[..., head * width : (head + 1) * width], head)
 
 
 def matrices_of(here: Scene) -> dict[str, Tensor]:
@@ -161,6 +175,8 @@ def _no_matrices(here: Scene) -> str:
 def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
     alone, given = len(made_by) == 1, len(made_by) - len(drawn)
+    if by_hand(here.trace):
+        return "They were written by hand: each number says what has how much of what."
     if not drawn:
         return "It is given." if alone else "They are given."
     if given:
