@@ -7,7 +7,7 @@ command a TextOptions and an AttentionOptions.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, get_type_hints
 
@@ -15,9 +15,17 @@ import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll
-from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.cli.making import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    TextOptions,
+    WithoutOptions,
+)
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 
@@ -38,12 +46,17 @@ class Typed:
         }
 
 
-def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def accepts(
+    *groups: type, without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups.
 
-    A command that must know what was typed takes it after them, as `typed`.
+    `without` are those that mean nothing to it, and stay as they are by default. A command that
+    must know what was typed takes it after them, as `typed`.
     """
-    parameters = [each for group in groups for each in _parameters(group)]
+    parameters = [
+        each for group in groups for each in _parameters(group) if each.name not in without
+    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         asks = "typed" in inspect.signature(command).parameters
@@ -51,7 +64,10 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
         def call(context: typer.Context, **given: Any) -> None:
             memory.refuse_to_start()
             found = [
-                group(**{each.name: given[each.name] for each in fields(group)}) for group in groups
+                group(
+                    **{each.name: given[each.name] for each in fields(group) if each.name in given}
+                )
+                for group in groups
             ]
             command(*found, **({"typed": _typed(context)} if asks else {}))
 
@@ -63,6 +79,11 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
         return call
 
     return decorate
+
+
+def _filled(group: type, given: Mapping[str, Any]) -> Any:
+    """The group as one value, with its defaults where the command has no such option."""
+    return group(**{each.name: given[each.name] for each in fields(group) if each.name in given})
 
 
 _CONTEXT = inspect.Parameter(
@@ -100,7 +121,8 @@ def _default(declared: Field[Any]) -> Any:
 
 
 def settings_of(
-    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions
+    text: TextOptions,
+    *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions | WithoutOptions,
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:
@@ -130,6 +152,15 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
             f"--trace reads a trace that is made, and {option(name)} is about making one",
             f"leave {option(name)} out, or --trace",
         )
+
+
+def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
+    """A model has decided already what some options are about, also by their usual values."""
+    if model is not None:
+        about = {
+            name: each for name, each in options.items() if name in Settings.__dataclass_fields__
+        }
+        card_of(model).refuse_others(about)
 
 
 def command_line(name: str, *groups: Any) -> str:

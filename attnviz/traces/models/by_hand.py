@@ -21,7 +21,7 @@ from attnviz.traces.facts import fits
 from attnviz.traces.lined import LinedFile, in_keys
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.sight import SEES, Sees, Sight
+from attnviz.traces.models.sight import SEES, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.models.written import Part, Rows
 from attnviz.traces.settings import Settings
@@ -220,9 +220,7 @@ def _vocabulary(whole: Part) -> Vocabulary:
     for word, meant in spelled.table.items():
         spelled.refuse_unless(isinstance(meant, str), word, "a word in quotes")
         spelled.refuse_unknown("word", meant, words.table, word)
-    return Vocabulary(
-        tokenizer=tokenizer, words=tuple(words.table), spelled=dict(spelled.table)
-    )
+    return Vocabulary(tokenizer=tokenizer, words=tuple(words.table), spelled=dict(spelled.table))
 
 
 def _refuse_pieces(part: Part, word: str, tokenizer: str) -> None:
