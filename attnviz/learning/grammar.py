@@ -1,14 +1,14 @@
-"""A grammar: words, patterns of sentences, and what is asked of them; drawn many at once."""
+"""A grammar: words, the ways to put them together, and what is asked; drawn many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count as from_
+from itertools import accumulate
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
@@ -17,20 +17,22 @@ from attnviz.learning.task import NOTHING, Examples
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.vectors.drawn import uniform
 
-List = tuple[str, str]  # a class of words and one of its kinds; or "", and a word given
+List = tuple[str, str]  # a class of words and one of its kinds; or "", and a word that is given
 Word = tuple[str, ...]  # its tokens
+Ids = Int[Tensor, "sentence slot"]
 
-PREVIOUS = "previous"  # what can be read beside a place that has a name
-ASKS = "?"  # stands for a word that is asked for
+PREVIOUS = "previous"  # what a place can read that has no name
+ASKS = "?"  # stands for a word whose form is asked for
 ONE_OF = 5  # combinations of words is held out
+MOST_WORDS = 100_000  # in a list
 PATIENCE = 1000  # times that words are drawn again
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """What a head may come to do: which place reads which."""
+    """What a head may come to do: a place of this name reads the nearest of that before it."""
 
-    place: str  # empty: every token
+    of: str  # empty: every token
     reads: str
 
 
@@ -40,166 +42,225 @@ class Grammar:
 
     lists: Mapping[List, tuple[Word, ...]]
     ways: tuple[Way, ...]
-    shares: tuple[float, ...]  # how often each comes
-    asks: str  # the place that is filled in
-    answers: str  # the place whose word is the answer; itself: then its word is hidden
+    learned: tuple[float, ...]  # how often each of them comes where it is learned from,
+    measured: tuple[float, ...]  # and where it is held out
+    asks: str  # the places that are asked about
+    answers: str  # the places whose words are answers; the same: then their forms are hidden
     readings: Mapping[str, Reads]
-    apart: tuple[str, ...]  # places, whose words come together in what is held out or elsewhere
+    held_out: tuple[str, ...]  # whose words come together either there or in what is learned from
 
     @property
     def hides(self) -> bool:
-        """Whether the model may not see which form of a word stands where it is asked."""
+        """Whether the model does not see in which form a word stands that is asked about."""
         return self.asks == self.answers
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Every word; those that are asked for are one word in all their forms."""
+        """Every word; one that is asked about is one word in all its forms."""
         spelled = self._spelled
         every = [token for words in self.lists.values() for word in words for token in word]
         return Vocabulary(
             tokenizer="words",
             words=tuple(dict.fromkeys(spelled.get(token, token) for token in every)),
-            answers=tuple(dict.fromkeys(word[-1] for each in self._asked for word in each)),
+            answers=tuple(dict.fromkeys(word[-1] for words in self.answering for word in words)),
             predicts="here",
             spelled=spelled,
             asks=ASKS if self.hides else "",
         )
 
-    @property
-    def _asked(self) -> list[tuple[Word, ...]]:
+    @cached_property
+    def answering(self) -> list[tuple[Word, ...]]:
         """The lists of words that are answers."""
-        keys = dict.fromkeys((f.words, f.kind) for w in self.ways for f in w if f.name == self.answers)
-        return [self.lists[key] for key in keys]
+        filled = (each for way in self.ways for each in way if each.name == self.answers)
+        return [self.lists[key] for key in dict.fromkeys((each.words, each.kind) for each in filled)]
 
     @property
     def _spelled(self) -> dict[str, str]:
-        """What the model reads in place of each form of a word that is asked for: its first."""
+        """What the model reads in place of each form of a word whose form is asked for."""
         if not self.hides:
             return {}
-        first, *others = self._asked
-        forms = zip(first, *others, strict=True)
-        spelled = {form[-1]: one[-1] for one, *rest in forms for form in rest}
-        return {ASKS: first[0][-1]} | {form: one for form, one in spelled.items() if form != one}
+        first, *others = self.answering
+        forms = {
+            form[-1]: word[-1]
+            for word, *forms in zip(first, *others, strict=True)
+            for form in forms
+            if form != word
+        }
+        return {ASKS: first[0][-1], **forms}
 
     @cached_property
     def longest(self) -> int:
         """The most tokens of a sentence."""
-        return max(map(self._length, self.ways))
+        return max(sum(self.tokens_of(each) for each in way) for way in self.ways)
 
-    def _length(self, way: Way) -> int:
-        return sum(self._tokens(each) for each in way)
-
-    def _tokens(self, filled: Filled) -> int:
+    def tokens_of(self, filled: Filled) -> int:
+        """How many tokens every word has that can stand there."""
         return len(self.lists[filled.words, filled.kind][0])
 
     @cached_property
-    def _tables(self) -> _Tables:
+    def tables(self) -> Tables:
+        """The same as numbers, made once."""
         return tables_of(self)
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Sentences of a seed. A combination of words is held out, or learned from; never both."""
-        return self._tables.draw(seed, count, held_out)
+        """Sentences of a seed; what is held out has other combinations of words."""
+        return self.tables.draw(seed, count, held_out)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Tables:
-    """A grammar as tables, so that thousands of sentences are drawn at once."""
+class Tables:
+    """A grammar as tables of numbers, so that thousands of sentences are drawn at once.
 
-    shares: Float[Tensor, "way"]
+    List 0 stands behind the end of a sentence; its one word has no meaning.
+    """
+
+    learned: Float64[Tensor, "way"]  # how much of all comes in this way, or one before it
+    measured: Float64[Tensor, "way"]
     ids: Int[Tensor, "list word token"]
     answers: Int[Tensor, "list word"]
     sizes: Int[Tensor, "list"]
-    list_of_slot: Int[Tensor, "way slot"]  # list 0 holds nothing but one word of no meaning
-    apart: Bool[Tensor, "way slot"]
+    lists: Int[Tensor, "way slot"]
+    held_out: Bool[Tensor, "way slot"]  # whether it belongs to the combination
     slot: Int[Tensor, "way token"]
-    token: Int[Tensor, "way token"]  # which of its word
-    answered_by: Int[Tensor, "way token"]  # the slot, or NOTHING
+    part: Int[Tensor, "way token"]  # which token of its word
+    answered: Int[Tensor, "way token"]  # the slot whose word is the answer, or NOTHING
     readings: Mapping[str, Int[Tensor, "way token"]]
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
+        """Sentences; each way as often as its share."""
         stream = "held out" if held_out else "learned"
-        chance = uniform([seed], f"{stream} ways", range(count), 1)[0, :, 0]
-        way = torch.searchsorted(self.shares.cumsum(0), chance, right=True).clamp(max=len(self.shares)-1)
-        lists = self.list_of_slot[way]
-        words = self._words(seed, stream, way, held_out)
-        slot, answered = self.slot[way], self.answered_by[way]
-        of_token = lists.gather(1, slot), words.gather(1, slot)
-        by = answered.clamp(min=0)
-        answers = self.answers[lists.gather(1, by), words.gather(1, by)]
+        chance = uniform([seed], f"{stream} ways", range(count), 1).flatten()
+        shares = self.measured if held_out else self.learned
+        return self.sentences(seed, stream, torch.searchsorted(shares, chance, right=True))
+
+    def sentences(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> Examples:
+        """A sentence of each of these ways."""
+        words = self._words(seed, stream, ways)
+        lists, slot, answered = self.lists[ways], self.slot[ways], self.answered[ways]
+        known = answered.clamp(min=0)
+        answers = self.answers[lists.gather(1, known), words.gather(1, known)]
         return Examples(
-            self.ids[(*of_token, self.token[way])],
-            torch.where(answered == NOTHING, NOTHING, answers),
-            {name: each[way] for name, each in self.readings.items()},
+            ids=self.ids[lists.gather(1, slot), words.gather(1, slot), self.part[ways]],
+            answers=torch.where(answered == NOTHING, NOTHING, answers),
+            readings={name: each[ways] for name, each in self.readings.items()},
         )
 
-    def _words(self, seed, stream, way, held_out):
-        """The word of each slot; drawn again where one comes twice, or what is not wanted."""
-        sizes = self.sizes[self.list_of_slot[way]]
+    def _words(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> Ids:
+        """The word of each slot; drawn again where one comes twice, or is not of this stream."""
+        sizes = self.sizes[self.lists[ways]]
         words = torch.zeros_like(sizes)
-        rows = torch.arange(len(way))
+        rows = torch.arange(len(ways))
         for attempt in range(PATIENCE):
-            chance = uniform([seed], f"{stream} words {attempt}", rows.tolist(), sizes.shape[1])[0]
-            words[rows] = (chance * sizes[rows]).long()
-            rows = rows[~self._are_wanted(way[rows], words[rows], held_out)]
+            numbers = uniform([seed], f"{stream} {attempt}", rows.tolist(), sizes.shape[1])[0]
+            words[rows] = (numbers * sizes[rows]).long()
+            rows = rows[~self._fit(ways[rows], words[rows], stream)]
             if not len(rows):
                 return words
-        raise AttnvizError("no", "no")
+        raise NoWordsError(int(ways[rows[0]]), stream)
 
-    def _are_wanted(self, way, words, held_out):
-        lists = self.list_of_slot[way]
-        together = (words * self.apart[way]).sum(1) % ONE_OF == 0
-        # A word that stands there always may come as often as it likes.
-        several = self.sizes[lists] > 1
-        alike = torch.where(several, lists * 100000 + words, -1 - torch.arange(lists.shape[1]))
+    def _fit(self, ways: Int[Tensor, "sentence"], words: Ids, stream: str) -> Bool[Tensor, "sentence"]:
+        lists = self.lists[ways]
+        held_out = (words * self.held_out[ways]).sum(1) % ONE_OF == 0
+        # A word that always stands there may come as often as it likes.
+        others = -1 - torch.arange(lists.shape[1])
+        alike = torch.where(self.sizes[lists] > 1, lists * MOST_WORDS + words, others)
         ordered = alike.sort(1).values
         twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
-        return (together == held_out) & ~twice
+        return (held_out == (stream == "held out")) & ~twice
 
 
-def tables_of(grammar: Grammar) -> _Tables:
-    keys = list(grammar.lists)
-    number = {key: place for place, key in enumerate(keys, start=1)}
-    words = grammar.vocabulary
-    answer_ids = {w: i for i, w in enumerate(words.answers)}
-    most = max(map(len, grammar.lists.values()))
-    widest = max(len(each[0]) for each in grammar.lists.values())
-    ids = torch.zeros(len(keys) + 1, most, widest, dtype=torch.long)
-    answers = torch.full((len(keys) + 1, most), NOTHING)
-    sizes = torch.ones(len(keys) + 1, dtype=torch.long)
-    for key, each in grammar.lists.items():
-        sizes[number[key]] = len(each)
-        for w, word in enumerate(each):
-            for t, token in enumerate(word):
-                ids[number[key], w, t] = words.ids[token]
-            answers[number[key], w] = answer_ids.get(word[-1], NOTHING)
-    most_slots = max(map(len, grammar.ways)) + 1
-    W, P = len(grammar.ways), grammar.longest
-    los = torch.zeros(W, most_slots, dtype=torch.long)
-    apart = torch.zeros(W, most_slots, dtype=torch.bool)
-    slot = torch.full((W, P), most_slots - 1)
-    token = torch.zeros(W, P, dtype=torch.long)
-    answered = torch.full((W, P), NOTHING)
-    readings = {name: torch.full((W, P), NOTHING) for name in grammar.readings}
-    for w, way in enumerate(grammar.ways):
-        p = 0
-        last = {}
-        last_slot = {}
-        ends = {}
-        for s, f in enumerate(way):
-            los[w, s] = number[f.words, f.kind]
-            apart[w, s] = f.name in grammar.apart if grammar.apart else bool(f.words)
-            for t in range(grammar._tokens(f)):
-                slot[w, p] = s; token[w, p] = t
-                for name, r in grammar.readings.items():
-                    if r.reads == PREVIOUS and p and (not r.place or r.place == f.name):
-                        readings[name][w, p] = p - 1
-                p += 1
-            last_slot[f.name] = s
-            if f.name == grammar.asks:
-                answered[w, p - 1] = last_slot[grammar.answers]
-            for name, r in grammar.readings.items():
-                if r.place and f.name == r.place and r.reads in last:
-                    readings[name][w, p - 1] = last[r.reads]
-            if f.name:
-                last[f.name] = p - 1
-    return _Tables(shares=torch.tensor(grammar.shares, dtype=torch.float64), ids=ids, answers=answers, sizes=sizes, list_of_slot=los, apart=apart, slot=slot, token=token, answered_by=answered, readings=readings)
+class NoWordsError(Exception):
+    """A way in which no words can be put together for one of the streams."""
+
+    def __init__(self, way: int, stream: str) -> None:
+        super().__init__(f"{way} {stream}")
+        self.way, self.stream = way, stream
+
+
+def tables_of(grammar: Grammar) -> Tables:
+    """The tables of a grammar."""
+    numbers = {key: number for number, key in enumerate(grammar.lists, start=1)}
+    rows = [_row(grammar, way, numbers) for way in grammar.ways]
+    slots = 1 + max(map(len, grammar.ways))
+
+    def table(name: str, filler: int, width: int) -> Tensor:
+        return torch.tensor([_filled_up(row[name], filler, width) for row in rows])
+
+    return Tables(
+        learned=_added_up(grammar.learned),
+        measured=_added_up(grammar.measured),
+        **_of_lists(grammar),
+        lists=table("lists", 0, slots),
+        held_out=table("held out", 0, slots).bool(),
+        slot=table("slot", slots - 1, grammar.longest),
+        part=table("part", 0, grammar.longest),
+        answered=table("answered", NOTHING, grammar.longest),
+        readings={
+            name: table(f"reading {name}", NOTHING, grammar.longest) for name in grammar.readings
+        },
+    )
+
+
+def _of_lists(grammar: Grammar) -> dict[str, Tensor]:
+    """The ids of the words of each list, and the answers that they are."""
+    words, lists = grammar.vocabulary, list(grammar.lists.values())
+    answers = {answer: number for number, answer in enumerate(words.answers)}
+    most, longest = max(map(len, lists)), max(len(word) for each in lists for word in each)
+    ids = torch.zeros(1 + len(lists), most, longest, dtype=torch.long)
+    answering = torch.full((1 + len(lists), most), NOTHING)
+    for number, each in enumerate(lists, start=1):
+        for place, word in enumerate(each):
+            ids[number, place, : len(word)] = torch.tensor([words.ids[token] for token in word])
+            answering[number, place] = answers.get(word[-1], NOTHING)
+    sizes = torch.tensor([1, *map(len, lists)])
+    return {"ids": ids, "answers": answering, "sizes": sizes}
+
+
+def _row(grammar: Grammar, way: Way, numbers: Mapping[List, int]) -> dict[str, list[int]]:
+    """A way as rows of numbers."""
+    sizes = [grammar.tokens_of(each) for each in way]
+    ends = [end - 1 for end in accumulate(sizes)]  # the last token of each slot
+    together = grammar.held_out or [each.name for each in way if each.words]
+    asked = [slot for slot, each in enumerate(way) if each.name == grammar.asks]
+    answered = [NOTHING] * sum(sizes)
+    for slot in asked:
+        answered[ends[slot]] = _nearest(way, slot + 1, grammar.answers)
+    return {
+        "lists": [numbers[each.words, each.kind] for each in way],
+        "held out": [int(each.name in together) for each in way],
+        "slot": [slot for slot, size in enumerate(sizes) for _ in range(size)],
+        "part": [part for size in sizes for part in range(size)],
+        "answered": answered,
+        **{f"reading {n}": _read(way, ends, each) for n, each in grammar.readings.items()},
+    }
+
+
+def _nearest(way: Way, before: int, name: str) -> int:
+    """The last slot of this name before one; NOTHING if there is none."""
+    return max((slot for slot in range(before) if way[slot].name == name), default=NOTHING)
+
+
+def _read(way: Way, ends: Sequence[int], reads: Reads) -> list[int]:
+    """Which token each token reads."""
+    tokens = ends[-1] + 1
+    previous = list(range(NOTHING, tokens - 1))
+    if not reads.of:
+        return previous
+    found = [NOTHING] * tokens
+    for slot, end in enumerate(ends):
+        if way[slot].name == reads.of and reads.reads == PREVIOUS:
+            found[end] = previous[end]
+        elif way[slot].name == reads.of:
+            nearest = _nearest(way, slot, reads.reads)
+            found[end] = NOTHING if nearest == NOTHING else ends[nearest]
+    return found
+
+
+def _added_up(shares: Sequence[float]) -> Float64[Tensor, "way"]:
+    added = torch.tensor(shares, dtype=torch.float64).cumsum(0)
+    return added / added[-1]
+
+
+def _filled_up(numbers: Iterable[int], filler: int, width: int) -> list[int]:
+    numbers = list(numbers)
+    return numbers + [filler] * (width - len(numbers))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokenizers import tokenize
 
 PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
@@ -112,6 +112,46 @@ def _slot(part: str) -> Slot:
     return Slot(words, kind, name or words)
 
 
+def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
+    """Refuse a place for words, or for a kind of them, that there are none of."""
+    slots = list(pattern.slots)
+    for slot in slots:
+        if slot.words not in kinds:
+            raise unknown("list of words", slot.words, kinds)
+        if slot.kind and not kinds[slot.words]:
+            raise AttnvizError(
+                f"'{slot.words}' is one list, and '{slot.kind}' stands for a kind",
+                f"write {{{slot.words}}}, or give its kinds a list each",
+            )
+        if slot.kind and not is_letter(slot.kind) and slot.kind not in kinds[slot.words]:
+            raise unknown(f"kind of '{slot.words}'", slot.kind, kinds[slot.words])
+    _refuse_odd_letters([slot for slot in slots if is_letter(slot.kind)], kinds)
+
+
+def _refuse_odd_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
+    """What letters stand for must be the same everywhere, and there must be enough of it."""
+    for slot in slots:
+        one, other = kinds[slots[0].words], kinds[slot.words]
+        if set(one) != set(other):
+            raise AttnvizError(
+                f"a letter stands for a kind of '{slots[0].words}' ({', '.join(one)}) and of "
+                f"'{slot.words}' ({', '.join(other)})",
+                "give both the same kinds",
+            )
+    letters = {slot.kind for slot in slots}
+    if slots and len(letters) > len(kinds[slots[0].words]):
+        raise AttnvizError(
+            f"{len(letters)} letters stand for different kinds, and there are "
+            f"{len(kinds[slots[0].words])}",
+            "write the same letter where it may be the same kind",
+        )
+
+
+def is_letter(kind: str) -> bool:
+    """Whether it stands for a kind."""
+    return LETTER.fullmatch(kind) is not None
+
+
 def ways(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, Way]]:
     """Everything that a pattern can become, and how large a share of it each is."""
     expanded = list(_expanded(pattern.items))
@@ -131,7 +171,7 @@ def _expanded(items: tuple[Item, ...]) -> Iterator[tuple[str | Slot, ...]]:
 def _settled(items: tuple[str | Slot, ...], kinds: Kinds) -> Iterator[Way]:
     """With each choice of kinds: those of different letters differ, those of none are free."""
     slots = [item for item in items if isinstance(item, Slot)]
-    letters = sorted({slot.kind for slot in slots if LETTER.fullmatch(slot.kind)})
+    letters = sorted({slot.kind for slot in slots if is_letter(slot.kind)})
     common = next((kinds[slot.words] for slot in slots if slot.kind in letters), ())
     free = [kinds[slot.words] for slot in slots if not slot.kind and kinds[slot.words]]
     for chosen, others in product(permutations(common, len(letters)), product(*free)):
