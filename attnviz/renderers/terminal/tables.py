@@ -171,7 +171,8 @@ def _number_width(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
     if abs(extreme) >= LARGE:  # a shorter number, with powers of ten
         widest = max(widest, len(write(-ordinary_reach(grid))))
     heads = [cell_len(head) for head in grid.columns.headings]
-    return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
+    words = max((1 + cell_len(word) for row in grid.words for word in row), default=0)
+    return 1 + max(words + widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
 
 
 def _alike(grids: Sequence[Grid]) -> list[list[Grid]]:

@@ -221,7 +221,7 @@ def context(here: Scene) -> Iterator[Section]:
         tex=tex,
         grids=grids,
         sums=sums.context(here, here.layer),
-        remarks=(count_of(last),) if last else (),
+        remarks=(count_of(here, last),) if last else (),
         stages=_stages_of_context(here, apart, [*last], len(grids)),
         beyond=_attention_of_each_head(here) if last else (),
     )

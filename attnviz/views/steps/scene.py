@@ -22,6 +22,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
 from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
+from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text
@@ -262,10 +263,11 @@ def scene(trace: Trace, asked: StepSettings) -> Scene:
     return Scene(trace, layer, asked)
 
 
-def count_of(matrices: Mapping[str, Tensor]) -> str:
+def count_of(here: Scene, matrices: Mapping[str, Tensor]) -> str:
     """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`"""
     parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
-    return f"{' + '.join(parts)} = {sum(m.numel() for m in matrices.values()):,} numbers to learn"
+    count = sum(each.numel() for each in matrices.values())
+    return f"{' + '.join(parts)} = {count:,} numbers {to_learn(here.trace)}"
 
 
 def _times(tokens: Tokens) -> Counter[str]:
