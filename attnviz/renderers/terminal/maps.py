@@ -24,7 +24,7 @@ from attnviz.wording.words import isolated
 
 LONGEST_NAME, SHORTEST_NAME = 10, 5  # columns of a word beside a row; of two beside half lines
 UPPER, LOWER = "▀", "▄"
-GAPS = 3, 1  # columns between two maps; where they are dear
+GAPS = 3, 2, 1  # columns between two maps; where they are dear
 
 Heads = Sequence[Grid]
 
@@ -62,18 +62,30 @@ class Arranged:
 def arranged(layers: Sequence[Heads], screen: Screen, lines: int) -> Arranged | None:
     """The first way in which all maps find room; None if there is none.
 
-    Layers stand below each other, or else all heads one after another.
+    A layer is a row, or several; or all heads stand one after another.
     """
-    counts = [len(heads) for heads in layers]
+    grid, counts = layers[0][0], [len(heads) for heads in layers]
     places = [range(sum(counts[:layer]), sum(counts[: layer + 1])) for layer in range(len(counts))]
-    grid = layers[0][0]
-    for form in _forms(grid, screen):
-        for parts in (places, [range(sum(counts))]):
+    every = [range(sum(counts))]
+    for forms, parts, most in _ways(list(_forms(grid, screen)), places, every):
+        for form in forms:
             rows = [row for part in parts for row in _beside(part, form, grid, screen)]
             high = len(rows) * form.lines(grid)
-            if all(rows) and high <= lines:
+            if len(rows) <= most and all(rows) and high <= lines:
                 return Arranged(form, tuple(rows), high + len(rows) - 1 <= lines)
     return None
+
+
+def _ways(
+    forms: Sequence[Form], layers: Sequence[range], every: Sequence[range]
+) -> Iterator[tuple[Sequence[Form], Sequence[range], int]]:
+    """Forms, which heads go together, and how many rows there may be: the best first."""
+    named, bare = ([each for each in forms if each.named == names] for names in (True, False))
+    for some in (named, bare):
+        yield some, layers, len(layers)
+        yield some, layers, sum(map(len, layers))
+    for some in (named, bare):
+        yield some, every, sum(map(len, layers))
 
 
 def _forms(grid: Grid, screen: Screen) -> Iterator[Form]:
@@ -81,8 +93,8 @@ def _forms(grid: Grid, screen: Screen) -> Iterator[Form]:
     letters = all(cell_len(label) == 1 for label in grid.columns.labels)
     sizes = [(2, False), (1, True), (1, False)] if screen.colored else [(2, False), (1, False)]
     for gap in GAPS:
-        for named in (True, False) if gap == GAPS[0] else (False,):
-            for wide, halves in sizes:
+        for wide, halves in sizes:
+            for named in (True, False):
                 for over in (True, False) if letters else (False,):
                     yield Form(wide, halves, named, over, gap)
 
