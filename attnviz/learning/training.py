@@ -11,33 +11,24 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
+from attnviz.learning.batches import Batches
+from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import Learner, accuracies_of
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.models.forward import Passed, plan_of, through
+from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 
-DRAWN_AT_ONCE = 4096  # sentences that are learned from before others are drawn
-HELD_OUT = 256  # sentences that the accuracy is measured on
+HELD_OUT = 128  # sentences that the accuracy is measured on
 BETWEEN_LOOKS = 10  # steps, once there have been many
 LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
 # What ended it: the accuracy that was wanted, the last step, Ctrl-C, or a loss that is no number.
 Ended = Literal["accuracy", "steps", "interrupted", "nan"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What a person may choose about training; None leaves it to the task."""
-
-    steps: int | None = None
-    until: float | None = None
-    batch: int | None = None
-    rate: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,22 +71,19 @@ class Training:
         self.choices = _decided(task, choices or Choices())
         self.watched = task.vocabulary.cut(watch or task.watch)
         self.model = fresh(task, self.settings)
-        self.plan = plan_of(self.model, training=True)
+        self._learner = Learner(self.model, self.choices.rate or 0)
+        self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
         self.ended: Ended = "interrupted"
         self.step = 0
         self.seconds = 0.0
         self._good = self.model
         self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True)
-        self._parameters = {
-            name: each.requires_grad_() for name, each in self.model.parameters.items()
-        }
-        self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=self.choices.rate or 0)
 
     def __iter__(self) -> Iterator[Moment]:
         """Each moment at which there is something new to look at, the first before any step."""
         losses: list[float] = []
-        yield self._look([self._loss(self._batch()).item()])
+        yield self._look([self._learner.losses(self._batches.at(0)).item()])
         while self.step < (self.choices.steps or 0):
             started = time.perf_counter()
             losses.append(self._learn())
@@ -112,6 +100,10 @@ class Training:
                     return
         self.ended = "steps"
 
+    def is_last(self, moment: Moment) -> bool:
+        """Whether nothing follows this moment."""
+        return moment.step == self.choices.steps or moment.accuracy >= (self.choices.until or 0)
+
     def learned(self) -> Learned:
         """What was learned so far."""
         return Learned(
@@ -124,47 +116,23 @@ class Training:
             ended=self.ended,
         )
 
-    def _batch(self) -> Examples:
-        """The sentences of this step; which they are depends on the seed and the step alone."""
-        batch = self.choices.batch or 1
-        at_once = max(1, DRAWN_AT_ONCE // batch)
-        number, place = divmod(self.step, at_once)
-        if place == 0 or not hasattr(self, "_drawn"):
-            seed = self.settings.seed * 1_000_003 + number
-            self._drawn = examples_of(self.task, seed, at_once * batch)
-        return self._drawn.part(slice(place * batch, (place + 1) * batch))
-
     def _learn(self) -> float:
-        loss = self._loss(self._batch())
-        self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        loss = self._learner.learn(self._batches.at(self.step))
         self.step += 1
         return loss.item()
 
-    def _loss(self, examples: Examples) -> Tensor:
-        logits = self._through(examples).logits
-        return functional.cross_entropy(
-            logits.flatten(0, -2), examples.answers.flatten(), ignore_index=NOTHING
-        )
-
-    def _through(self, examples: Examples) -> Passed:
-        return through(self.model, self.plan, examples.ids)
-
     def _is_time_to_look(self) -> bool:
-        last = self.moments[-1].step
-        after = min(BETWEEN_LOOKS, 1 + last // LOOKS_GROW)
-        return self.step >= last + after or self.step == self.choices.steps
+        return self.step == next_look(self.moments[-1].step) or self.step == self.choices.steps
 
     @torch.no_grad()
     def _look(self, losses: list[float]) -> Moment:
-        passed = self._through(self._held_out)
-        watched = through(self.model, self.plan, torch.tensor(self.watched.ids))
+        passed = self._learner.through(self._held_out.ids)
+        watched = self._learner.through(torch.tensor(self.watched.ids))
         moment = Moment(
             step=self.step,
             seconds=self.seconds,
             loss=float(np.mean(losses)),
-            accuracy=accuracy(passed, self._held_out),
+            accuracy=accuracies_of(passed, self._held_out).item(),
             scores=scores_of_heads(passed, self._held_out),
             weights=tuple(layer.attended.weights.numpy().copy() for layer in watched.layers),
         )
@@ -173,18 +141,16 @@ class Training:
         return moment
 
 
+def next_look(step: int) -> int:
+    """When there is something new to see: at first after every step, then less and less often."""
+    return step + min(BETWEEN_LOOKS, 1 + step // LOOKS_GROW)
+
+
 def kept(model: Model) -> Model:
     """The model as it is now, whatever becomes of its parameters."""
     return model.with_parameters(
         {name: each.detach().clone() for name, each in model.parameters.items()}
     )
-
-
-def accuracy(passed: Passed, examples: Examples) -> float:
-    """How many of the answers that are asked for are right."""
-    asked = examples.answers != NOTHING
-    right = (passed.logits.argmax(-1) == examples.answers) & asked
-    return (right.sum() / asked.sum()).item()
 
 
 def scores_of_heads(

@@ -6,76 +6,108 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attnviz.learning.training import Ended, Moment
+from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
-from attnviz.views.learned.found import Found
-from attnviz.wording.numbers import percent_text, share_text
+from attnviz.views.learned.found import Found, found_in
+from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted, listed
 
-DOES = 0.5  # a head does what it puts so much of its weight on
+DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
 MOST_NAMED = 3  # heads that do the same beside the best one; more are counted
-MOST_DIGITS = 4  # of a percentage that is not quite 100 or 0
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What is known in the end: how it ended, the last moment, and what heads came to do."""
-
-    ended: Ended
-    last: Moment
-    asked: str  # what is right or not: "verb"
-    found: Sequence[Found]
-
-
-def on_learned(outcome: Outcome) -> str:
-    """One sentence: `After 310 steps every verb is right; L1H1 reads the subject with .99 …`"""
-    start, right = said(ENDED, outcome), said(RIGHT, outcome)
-    heads = [said(HEADS, claim) for claim in _claims(outcome.found)]
+def sentence_of(learned: Learned) -> str:
+    """`After 310 steps every verb is right; L1H1 reads the subject with .99 of its weight.`"""
+    last = learned.moments[-1]
+    start = said(ENDED, Ending(learned.ended, last.step))
+    heads = [said(HEADS, claim) for claim in _claims(found_in(learned))]
+    right = how_right(last.accuracy, learned.task.asked)
     return f"{start} {right}{'; ' if heads else ''}{', '.join(heads)}."
 
 
-def _after(outcome: Outcome) -> str:
-    return counted(outcome.last.step, "step")
+def at_a_moment(learned: Learned, place: int) -> str:
+    """What could be said then of how right it is; of the last moment all there is to say."""
+    if place == len(learned.moments) - 1:
+        return sentence_of(learned)
+    moment = learned.moments[place]
+    right = how_right(moment.accuracy, learned.task.asked)
+    return f"{said(ENDED, Ending('steps', moment.step))} {right}"
 
 
-ENDED: tuple[Finding[Outcome], ...] = (
+@dataclass(frozen=True)
+class Ending:
+    """How it ended, after how many steps."""
+
+    ended: Ended
+    step: int
+
+    @property
+    def after(self) -> str:
+        return counted(self.step, "step")
+
+
+ENDED: tuple[Finding[Ending], ...] = (
     Finding(
         "no number",
-        lambda outcome: outcome.ended == "nan",
-        lambda outcome: (
-            f"The loss became no number; of the model after {_after(outcome)}, which is kept,"
+        lambda ending: ending.ended == "nan",
+        lambda ending: (
+            f"The loss is no finite number any more; of the model after {ending.after}, which is "
+            "kept,"
         ),
     ),
-    Finding(
-        "nothing learned",
-        lambda outcome: outcome.last.step == 0,
-        lambda _: "Before the first step",
-    ),
+    Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step"),
     Finding(
         "stopped",
-        lambda outcome: outcome.ended == "interrupted",
-        lambda outcome: f"Stopped after {_after(outcome)},",
+        lambda ending: ending.ended == "interrupted",
+        lambda ending: f"Stopped after {ending.after}, when",
     ),
-    Finding("learned", otherwise, lambda outcome: f"After {_after(outcome)}"),
+    Finding("learned", otherwise, lambda ending: f"After {ending.after}"),
 )
 
-RIGHT: tuple[Finding[Outcome], ...] = (
+
+@dataclass(frozen=True)
+class Answers:
+    """How many of the answers are right, and what each of them is."""
+
+    accuracy: float
+    asked: str
+
+
+RIGHT: tuple[Finding[Answers], ...] = (
     Finding(
         "all",
-        lambda outcome: outcome.last.accuracy == 1,
-        lambda outcome: f"every {outcome.asked} is right",
+        lambda answers: answers.accuracy == 1,
+        lambda answers: f"every {answers.asked} is right",
     ),
     Finding(
         "none",
-        lambda outcome: outcome.last.accuracy == 0,
-        lambda outcome: f"no {outcome.asked} is right",
+        lambda answers: answers.accuracy == 0,
+        lambda answers: f"no {answers.asked} is right",
     ),
     Finding(
         "some",
         otherwise,
-        lambda outcome: f"{part_text(outcome.last.accuracy)} of the {outcome.asked}s are right",
+        lambda answers: f"{percent_right(answers.accuracy)} of the {answers.asked}s are right",
     ),
 )
+
+
+def how_right(accuracy: float, asked: str) -> str:
+    """
+    >>> how_right(1.0, "verb"), how_right(0.9995, "verb"), how_right(0.0, "verb")
+    ('every verb is right', '99.9% of the verbs are right', 'no verb is right')
+    """
+    return said(RIGHT, Answers(accuracy, asked))
+
+
+def percent_right(accuracy: float) -> str:
+    """Never more than it is: 100% is all of them.
+
+    >>> percent_right(0.9999), percent_right(1.0), percent_right(0.5), percent_right(0.0001)
+    ('99.9%', '100%', '50%', 'less than 0.1%')
+    """
+    share = math.floor(1000 * accuracy + 1e-3) / 10
+    return f"{share:g}%" if share or not accuracy else "less than 0.1%"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,19 +162,6 @@ def _others(found: Found) -> str:
     others = found.others(DOES)
     named = listed([*others]) if len(others) <= MOST_NAMED else f"{len(others)} more heads"
     return f"({named} with {'at least ' * (len(others) > 1)}{_at_least(min(others.values()))})"
-
-
-def part_text(share: float) -> str:
-    """A share that is neither all nor nothing, in as few digits as do not say so.
-
-    >>> part_text(0.52), part_text(0.9995), part_text(0.0002), part_text(0.9999999)
-    ('52%', '99.95%', '0.02%', 'nearly 100%')
-    """
-    for digits in range(MOST_DIGITS):
-        text = percent_text(share, digits)
-        if 0 < float(text.rstrip("%")) < 100:
-            return text
-    return "nearly 100%" if share > DOES else "next to 0%"
 
 
 def _at_most(share: float) -> str:

@@ -30,7 +30,7 @@ def curves_of(
     places = tuple(steps[place] for place in named)
     lost = np.array([moment.loss for moment in learned.moments])
     right = np.array([moment.accuracy for moment in learned.moments])
-    lines = [_curve(f"{each.head} {each.reading.name}", each.course) for each in found]
+    lines = [_curve(each.reading.name, each.course) for each in found]
     shares = (*lines, _curve("accuracy", right, plain=True))
     return [
         Curves("loss", "step", steps, (_curve("loss", lost, plain=True),), "", places, until),

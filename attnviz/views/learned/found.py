@@ -23,8 +23,7 @@ class Found:
     @cached_property
     def best(self) -> tuple[int, int]:
         """Layer and number of the head that does it best in the end; of equals the first."""
-        layer, head = np.unravel_index(np.nanargmax(self.scores[-1]), self.scores[-1].shape)
-        return int(layer), int(head)
+        return _best(self.scores[-1])
 
     @property
     def course(self) -> Float[np.ndarray, "moment"]:
@@ -58,6 +57,17 @@ def found_in(learned: Learned) -> tuple[Found, ...]:
 
 def _is_measured(scores: Mapping[str, np.ndarray], name: str) -> bool:
     return name in scores and bool(np.isfinite(scores[name]).any())
+
+
+def best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
+    """The head that does something most, and how much."""
+    best = _best(scores)
+    return name_of_head(*best), float(scores[best])
+
+
+def _best(scores: Float[np.ndarray, "layer head"]) -> tuple[int, int]:
+    layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
+    return int(layer), int(head)
 
 
 def name_of_head(layer: int, head: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
@@ -42,7 +43,7 @@ def _way(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:
     """How far each moment is on the way to the last, from 0 to 1."""
     steps = np.array([moment.step for moment in moments], dtype=float)
     changes = [0.0]
-    for before, moment in zip(moments, moments[1:], strict=False):
+    for before, moment in pairwise(moments):
         pairs = zip(before.weights, moment.weights, strict=True)
         changes.append(float(sum(abs(after - one).mean() for one, after in pairs)))
     changed = np.cumsum(changes)

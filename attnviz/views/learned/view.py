@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from attnviz.learning.training import Learned
 from attnviz.tokens.finding import find_query
 from attnviz.traces.trace import Provenance
-from attnviz.views.conclusions.learned import Outcome, on_learned
+from attnviz.views.conclusions.learned import at_a_moment, sentence_of
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.learned.curves import curves_of, history, scores_of_heads
 from attnviz.views.learned.data import data_of
@@ -31,7 +31,7 @@ FILMED_HEADS = 16  # and heads
 def view(learned: Learned, *, query: str | None = None) -> View:
     """How a model came to read what it reads; with a query, how one token did."""
     here = Shown(learned, None if query is None else find_query(learned.watched, str(query)))
-    line, told = _settings_line(here), _concluded(here, len(learned.moments) - 1)
+    line, told = _settings_line(here), sentence_of(learned)
     frames = filmed(learned.moments, IN_A_FILM)
     return View(
         title=f"learned {learned.task.name}: {learned.task.about}",
@@ -45,18 +45,6 @@ def view(learned: Learned, *, query: str | None = None) -> View:
         provenance=_provenance(learned, here.trace.provenance),
         command=_command(learned, query),
     )
-
-
-def conclusion(learned: Learned) -> str:
-    """What came of it: `After 310 steps every verb is right; L1H1 reads the subject with .99 …`"""
-    return _concluded(Shown(learned), len(learned.moments) - 1)
-
-
-def _concluded(here: Shown, place: int) -> str:
-    """What could be said at a moment; of heads in the end alone."""
-    learned, last = here.learned, place == len(here.learned.moments) - 1
-    ended, found = (learned.ended, here.found) if last else ("steps", ())
-    return on_learned(Outcome(ended, learned.moments[place], learned.task.asked, found))
 
 
 def _on_screen(here: Shown) -> list[Group]:
@@ -119,7 +107,7 @@ def _shots(here: Shown, frames: Sequence[int]) -> Iterator[Shot]:
     for place in frames:
         curves = tuple(curves_of(here.learned, here.found, named, place + 1))
         group = _filmed(here, heads, place)
-        yield Shot((group, Group("curves", curves)), _concluded(here, place))
+        yield Shot((group, Group("curves", curves)), at_a_moment(here.learned, place))
 
 
 def _filmed(here: Shown, heads: Sequence[tuple[int, int]], place: int) -> Group:
@@ -142,7 +130,7 @@ def _settings_line(here: Shown) -> str:
     count = sum(each.numel() for each in learned.model.parameters.values())
     parts = [
         settings_line(here.trace, without=("seed",)),
-        counted(count, "number"),
+        counted(count, "parameter"),
         f"batch {learned.choices.batch}",
         f"rate {learned.choices.rate:g}",
         f"seed {learned.settings.seed}",

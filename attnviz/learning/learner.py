@@ -1,0 +1,74 @@
+"""A Learner: the numbers of a model, and how one step changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from attnviz.learning.task import NOTHING, Examples
+from attnviz.traces.models.forward import Passed, plan_of, through
+from attnviz.traces.models.model import Model
+
+
+class Learner:
+    """A model while it learns; or several side by side, each by its own sentences and its own loss.
+
+    AdamW changes every number by itself, so that a model among others learns as it would alone.
+    """
+
+    def __init__(self, model: Model, rate: float) -> None:
+        self.model = model
+        self.plan = plan_of(model, training=True)
+        parameters = [each.requires_grad_() for each in model.parameters.values()]
+        self.optimizer = torch.optim.AdamW(parameters, lr=rate, fused=True)
+
+    def through(self, ids: Int[Tensor, "*batch token"]) -> Passed:
+        """What the model makes of sentences."""
+        return through(self.model, self.plan, ids)
+
+    def losses(self, examples: Examples) -> Float[Tensor, "*seed"]:
+        """How far the answers are from right: the cross-entropy of each that is asked for."""
+        return losses_of(self.through(examples.ids), examples)
+
+    def learn(self, examples: Examples) -> Float[Tensor, "*seed"]:
+        """One step; and the losses before it."""
+        losses = self.losses(examples)
+        self.optimizer.zero_grad()
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return losses.detach()
+
+
+def losses_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:
+    """The mean over the answers that are asked for; of several models that of each."""
+    logits, answers = passed.logits, examples.answers
+    of_each = functional.cross_entropy(
+        logits.flatten(0, -2), answers.flatten(), ignore_index=NOTHING, reduction="none"
+    ).view(answers.shape)
+    asked = answers != NOTHING
+    return of_each.sum((-2, -1)) / asked.sum((-2, -1))
+
+
+def accuracies_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:
+    """How many of the answers that are asked for are right."""
+    asked = examples.answers != NOTHING
+    right = (passed.logits.argmax(-1) == examples.answers) & asked
+    return right.sum((-2, -1)) / asked.sum((-2, -1))
+
+
+def side_by_side(models: Sequence[Model]) -> Model:
+    """Models of the same settings as one: with an axis of models, and one for their sentences."""
+    named = [each.parameters for each in models]
+    return models[0].with_parameters(
+        {name: _stacked([each[name] for each in named]) for name in named[0]}
+    )
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows."""
+    together = torch.stack([*tensors])
+    return together.unsqueeze(1) if together.ndim > 2 else together[:, None, None, :]
