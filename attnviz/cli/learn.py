@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli import output
@@ -15,13 +16,17 @@ from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
 from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
 from attnviz.traces import foreseen
+from attnviz.wording.commands import option, quoted
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
+    from attnviz.learning.progress import Progress
     from attnviz.learning.task import Task
-    from attnviz.learning.training import Learned
+    from attnviz.learning.training import Learned, Training
     from attnviz.traces.settings import Settings
 
 LEARNING = "Learning"
@@ -100,6 +105,28 @@ class LearnOptions:
             example="0.003",
         ),
     ] = None
+    save: Annotated[
+        Path | None,
+        in_section(
+            LEARNING,
+            "--save",
+            metavar="FOLDER",
+            help="Write the model, for --model in run and steps, and all that --from needs.",
+            short="Write the model: --save my-model; then attnviz run TEXT --model my-model",
+            example="my-model",
+        ),
+    ] = None
+    from_: Annotated[
+        Path | None,
+        in_section(
+            LEARNING,
+            "--from",
+            metavar="FOLDER",
+            help="Go on learning where --save left off.",
+            short="Go on learning where --save left off: --from my-model --steps 1000",
+            example="my-model",
+        ),
+    ] = None
 
 
 @accepts(
@@ -123,15 +150,22 @@ def learn(
     attnviz learn reverse
     attnviz learn reverse --heads 2 --steps 200
     """
-    if chosen.task is None:
+    if chosen.task is None and chosen.from_ is None:
         list_or_refuse(typed)
         return
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    choices = choices_of(chosen)
-    task = task_of(chosen.task)
-    settings = settings_for(task, typed.of(attention, blocks))
-    learned = _learned(task, settings, choices, chosen, wanted, pictures)
-    _tell_of_end(learned)
+    if chosen.save is not None:
+        refuse_place(chosen.save)
+    begun = begin if chosen.from_ is None else go_on
+    training, asked = begun(chosen, typed.of(attention, blocks))
+
+    from attnviz.cli.live import watched  # torch, for which errors need not wait
+
+    with leaving.stopping() as stopped:
+        watched(training, stopped, wanted, pictures)
+    _tell(training.learned())
+    if chosen.save is not None:
+        _save(chosen.save, training.progress(asked), quiet=wanted.quiet)
 
 
 def list_or_refuse(typed: Typed) -> None:
@@ -144,6 +178,76 @@ def list_or_refuse(typed: Typed) -> None:
     from attnviz.cli.answers import tasks
 
     tasks()
+
+
+def begin(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[str, str]]:
+    """A model that has not learned anything yet; and where its task is from."""
+    choices = choices_of(chosen)
+    assert chosen.task is not None
+    task = task_of(chosen.task)
+    settings = settings_for(task, typed)
+
+    from attnviz.learning.training import Training
+
+    return Training(task, settings, choices, chosen.watch), {"task": chosen.task}
+
+
+def go_on(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[str, str]]:
+    """A model that was written while it learned; whatever would make it another is refused."""
+    folder = chosen.from_
+    assert folder is not None
+    for name in (*typed, *(["watch"] if chosen.watch is not None else [])):
+        raise AttnvizError(
+            f"--from goes on as it was begun, and {option(name)} would be another beginning",
+            f"leave {option(name)} out, or --from",
+        )
+    choices = choices_of(chosen)
+    refuse_missing(folder)
+
+    from attnviz.learning.progress import read
+    from attnviz.learning.training import Training
+
+    since = read(folder)
+    task = _task_again(chosen, since)
+    choices = choices.over(since.choices)
+    training = Training(task, since.model.settings, choices, since.watch, since)
+    _refuse_what_is_done(training, folder)
+    return training, dict(since.asked)
+
+
+def _task_again(chosen: LearnOptions, since: Progress) -> Task:
+    """The task that is learned there."""
+    name = since.asked["task"]
+    if chosen.task not in (None, name):
+        raise AttnvizError(
+            f"'{chosen.from_}' learns {name}, and {chosen.task} is asked for",
+            f"leave {chosen.task} out, or --from",
+        )
+    task = task_of(name)
+    if task.vocabulary != since.model.vocabulary:
+        raise AttnvizError(
+            f"{name} has other words now than the model in '{chosen.from_}' has learned",
+            f"begin anew: attnviz learn {name}",
+        )
+    return task
+
+
+def _refuse_what_is_done(training: Training, folder: Path) -> None:
+    last = training.moments[-1]
+    if not training.is_last(last):
+        return
+
+    from attnviz.views.conclusions.learned import how_right
+
+    steps, until = training.choices.steps or 0, training.choices.until or 0
+    if last.step >= steps:
+        problem = f"the model in '{folder}' has learned for {counted(last.step, 'step')} already"
+        raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
+    raise AttnvizError(
+        f"in the model in '{folder}' {how_right(last.accuracy, training.task.asked)} already, "
+        f"and {until:g} was wanted",
+        f"try --steps {2 * max(last.step, 1)}, which go on however right it is",
+    )
 
 
 def choices_of(chosen: LearnOptions) -> Choices:
@@ -164,27 +268,18 @@ def settings_for(task: Task, typed: dict[str, Any]) -> Settings:
     return settings
 
 
-def _learned(
-    task: Task,
-    settings: Settings,
-    choices: Choices,
-    chosen: LearnOptions,
-    wanted: OutputOptions,
-    pictures: PictureOptions,
-) -> Learned:
-    """What was learned, and was watched meanwhile."""
-    from attnviz.cli.live import watched  # torch, for which errors need not wait
-    from attnviz.learning.training import Training
-
-    training = Training(task, settings, choices, chosen.watch)
-    with leaving.stopping() as stopped:
-        watched(training, stopped, wanted, pictures)
-    return training.learned()
-
-
-def _tell_of_end(learned: Learned) -> None:
+def _tell(learned: Learned) -> None:
+    """What came of it."""
     from attnviz.views.conclusions.learned import sentence_of
 
     say(sentence_of(learned))
     if learned.ended == "nan":
         tell(f"note: a lower --rate than {learned.choices.rate:g} may help")
+
+
+def _save(folder: Path, progress: Progress, *, quiet: bool) -> None:
+    from attnviz.learning.progress import write
+
+    write(folder, progress)
+    if not quiet:
+        tell(f"wrote {folder}: attnviz run TEXT --model {quoted(str(folder))} reads it")

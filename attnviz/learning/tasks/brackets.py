@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-import random
+
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -57,7 +57,7 @@ task = Task(
         words=(*OPENING, ")"),
         answers=CLOSING,
         predicts="here",
-        spelled={each: ")" for each in CLOSING[1:]},
+        spelled=dict.fromkeys(CLOSING[1:], ")"),
     ),
     draw=draw,
     readings=(Reading("its opening", "reads its opening bracket"),),

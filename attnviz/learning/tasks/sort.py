@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
