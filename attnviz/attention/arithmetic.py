@@ -202,13 +202,16 @@ def attention_weights(
 
     A row from which everything is hidden reads nothing, and is 0 throughout.
     """
-    return shares(scores.masked_fill(~visible, -inf), -1)
+    return shares(scores if visible.all() else scores.masked_fill(~visible, -inf), -1)
 
 
 def shares(numbers: Float[Tensor, "*any"], side: int) -> Float[Tensor, "*any"]:
     """The softmax along one side; 0 wherever that has nothing but −∞, of which 0/0 would come."""
+    found = numbers.softmax(dim=side)
+    if not found.sum().isnan():  # a single look at all of them: the rule, in every step of training
+        return found
     nothing = (numbers == -inf).all(dim=side, keepdim=True)
-    return numbers.softmax(dim=side).masked_fill(nothing, 0)
+    return found.masked_fill(nothing, 0)
 
 
 def weighted(

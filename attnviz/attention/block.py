@@ -14,6 +14,7 @@ from math import pi
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from attnviz.attention.arithmetic import project
 from attnviz.attention.choices import Activation, Place
@@ -97,10 +98,14 @@ class Block:
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
-    """Each vector with mean 0 and variance 1, then stretched and shifted."""
-    mean = vectors.mean(-1, keepdim=True)
-    variance = vectors.var(-1, keepdim=True, correction=0)
-    return (vectors - mean) / (variance + EPSILON).sqrt() * norm.gain + norm.shift
+    """Each vector with mean 0 and variance 1, then stretched and shifted.
+
+    Of several models side by side each has a gain and a shift of its own.
+    """
+    if norm.gain.ndim > 1:
+        normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=EPSILON)
+        return normed * norm.gain + norm.shift
+    return functional.layer_norm(vectors, vectors.shape[-1:], norm.gain, norm.shift, EPSILON)
 
 
 def hidden(vectors: Vectors, parameters: FeedForward) -> Hidden:
@@ -134,7 +139,7 @@ def residual(
 
 def relu(vectors: Tensor) -> Tensor:
     """What is below 0 becomes 0."""
-    return vectors.clamp(min=0)
+    return vectors.relu()
 
 
 def gelu(vectors: Tensor) -> Tensor:

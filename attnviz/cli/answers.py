@@ -59,6 +59,21 @@ def examples() -> None:
         typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
+def tasks() -> None:
+    """List what can be learned, what each task teaches, and how long it takes."""
+    from attnviz.learning.names import TASKS
+
+    _table(
+        (name, f"{each.about}, in about {each.seconds:g} s: {each.teaches}")
+        for name, each in TASKS.items()
+    )
+    first = next(iter(TASKS))
+    _table_of_commands(
+        (f"attnviz learn {first}", "watch how it is learned"),
+        (f"attnviz learn {first} --heads 2", "in another way"),
+    )
+
+
 def version() -> None:
     """Print the version."""
     typer.echo(f"attnviz {__version__}")

@@ -34,6 +34,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.steps:steps",
         "Show every number on the way, step by step; with --query its arithmetic.",
     ),
+    "learn": (
+        "attnviz.cli.learn:learn",
+        "Train a small model on a task, and watch its attention form.",
+    ),
     "example": ("", "Recompute the textbooks' worked examples, and show them step by step."),
     "variants": (
         "attnviz.cli.answers:variants",

@@ -116,6 +116,20 @@ def _take_away(terminal: int, until: float, drop: Callable[[], None]) -> None:
 
 
 @contextmanager
+def silent() -> Iterator[None]:
+    """While the block runs a terminal shows nothing of what is typed, and keeps it."""
+    if os.name != "posix" or not _is_terminal(sys.stdin):
+        yield
+        return
+    ours = sys.stdin.fileno()
+    if os.tcgetpgrp(ours) != os.getpgrp():  # in the background, whence nobody may touch it
+        yield
+        return
+    with _unheard(ours):
+        yield
+
+
+@contextmanager
 def _unheard(terminal: int) -> Iterator[Callable[[], None]]:
     """A terminal that shows nothing of what comes in, and hands it on at once.
 

@@ -7,7 +7,7 @@ command a TextOptions and an AttentionOptions.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, get_type_hints
 
@@ -38,12 +38,17 @@ class Typed:
         }
 
 
-def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def accepts(
+    *groups: type, without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups.
 
-    A command that must know what was typed takes it after them, as `typed`.
+    `without` are those that mean nothing to it, and stay as they are by default. A command that
+    must know what was typed takes it after them, as `typed`.
     """
-    parameters = [each for group in groups for each in _parameters(group)]
+    parameters = [
+        each for group in groups for each in _parameters(group) if each.name not in without
+    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         asks = "typed" in inspect.signature(command).parameters
@@ -51,7 +56,10 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
         def call(context: typer.Context, **given: Any) -> None:
             memory.refuse_to_start()
             found = [
-                group(**{each.name: given[each.name] for each in fields(group)}) for group in groups
+                group(
+                    **{each.name: given[each.name] for each in fields(group) if each.name in given}
+                )
+                for group in groups
             ]
             command(*found, **({"typed": _typed(context)} if asks else {}))
 
@@ -63,6 +71,11 @@ def accepts(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None
         return call
 
     return decorate
+
+
+def _filled(group: type, given: Mapping[str, Any]) -> Any:
+    """The group as one value, with its defaults where the command has no such option."""
+    return group(**{each.name: given[each.name] for each in fields(group) if each.name in given})
 
 
 _CONTEXT = inspect.Parameter(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
-from attnviz.examples.file import in_keys
+from attnviz.traces.lined import in_keys
 from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize

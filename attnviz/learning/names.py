@@ -29,6 +29,24 @@ TASKS = {
         "attnviz.learning.tasks.reverse:task",
         1,
     ),
+    "sort": Row(
+        "numbers, in order",
+        "a head finds the next larger number",
+        "attnviz.learning.tasks.sort:task",
+        3,
+    ),
+    "induction": Row(
+        "a row of letters, twice",
+        "a head reads the token before; one above it reads what followed the same letter",
+        "attnviz.learning.tasks.induction:task",
+        8,
+    ),
+    "brackets": Row(
+        "nested brackets of several kinds",
+        "a closing bracket reads its opening one",
+        "attnviz.learning.tasks.brackets:task",
+        10,
+    ),
 }
 
 

@@ -70,6 +70,29 @@ def undisturbed() -> Iterator[None]:
             _leave(_LEAVING.waiting, None)
 
 
+@contextmanager
+def stopping() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C asks whoever works in the block to come to an end; a second one ends the run.
+
+    Whether it was asked says what this yields.
+    """
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # whoever started the process wants it so
+        yield lambda: False
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
     if _LEAVING.undisturbed:
         _LEAVING.waiting = number

@@ -120,11 +120,12 @@ def _start(
     settings = source.decided
     device = devices.choose(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    plan = planned(settings, source.matrices, width_of(source), mistake=mistake)
+    matrices = source.reading(len(sentence.tokens))
+    plan = planned(settings, matrices, width_of(source), mistake=mistake)
     refuse_too_much(plan, counts_of(source, sentence), dtype, device)
     refuse_odd_rotary(settings, plan.width)
     embeddings = embed(sentence.tokens, source).to(device, dtype)
-    plan = replace(plan, matrices=source.matrices.like(embeddings))
+    plan = replace(plan, matrices=matrices.like(embeddings))
     if sentence.keys is sentence.tokens:
         return plan, embeddings
     given = plan.matrices.key_embeddings

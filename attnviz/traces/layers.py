@@ -243,8 +243,10 @@ def _norm(plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None) 
     if plan.settings.norm == "none":
         return None
     dim = like.shape[-1]
-    ones, zeros = torch.ones(dim).to(like), torch.zeros(dim).to(like)
-    return Norm(ones if gain is None else gain, zeros if shift is None else shift)
+    return Norm(
+        gain=torch.ones(dim).to(like) if gain is None else gain,
+        shift=torch.zeros(dim).to(like) if shift is None else shift,
+    )
 
 
 def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:

@@ -17,6 +17,7 @@ from attnviz.traces.foreseen import memory_of
 from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.sight import sighted
 from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -48,6 +49,10 @@ class Source:
     def tokenizer(self) -> str:
         """What cuts a text up."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
+
+    def reading(self, count: int) -> Matrices:
+        """The matrices for so many tokens: each head of a model may see others of them."""
+        return self.matrices if self.model is None else sighted(self.matrices, self.model.sights, count)
 
     @property
     def seeds(self) -> Seeds:

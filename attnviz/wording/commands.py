@@ -10,7 +10,15 @@ from typing import Any
 
 from attnviz.wording.printable import in_quotes
 
-PATHS = ("file", "out", "embeddings", "given", "trace")  # options whose values are files
+PATHS = (
+    "file",
+    "out",
+    "embeddings",
+    "given",
+    "trace",
+    "save",
+    "from_",
+)  # options whose values are files
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from attnviz.traces.from_text import placed
 from attnviz.traces.layers import layers
@@ -47,6 +48,6 @@ def embedded(
     """The vector of each token; of several models side by side those of each, of its sentences."""
     table = model.embeddings
     if table.ndim == 2:
-        return table[ids]
+        return functional.embedding(ids, table)
     of_model = torch.arange(len(table))[:, None, None]
     return table[of_model, 0, ids]

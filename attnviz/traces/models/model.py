@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.sight import Sights
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
@@ -54,6 +55,9 @@ class Model:
     longest: int | None = None  # how many tokens it has positions for; None: any number
     dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, where somebody said it
     heads: Mapping[str, str] = field(default_factory=dict)  # "L0H1": what it looks for
+    asks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of its queries and keys,
+    hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and of its values
+    sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
     facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
 
     @property

@@ -1,0 +1,55 @@
+"""What a person may choose about training, checked without torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+from attnviz.errors import AttnvizError
+from attnviz.wording.commands import option
+
+MOST_STEPS = 10**7
+LARGEST_BATCH = 65_536
+LARGEST_RATE = 1e3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """None leaves it to the task."""
+
+    steps: int | None = None
+    until: float | None = None  # infinite: every step, however right it is
+    batch: int | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_beyond("steps", self.steps, 1, MOST_STEPS)
+        _refuse_beyond("batch", self.batch, 1, LARGEST_BATCH)
+        if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
+            raise AttnvizError(
+                f"--until is {self.until:g}, and must be above 0 and at most 1: the share of "
+                "answers that are right",
+                "try --until 0.99",
+                about="until",
+            )
+        if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
+            raise AttnvizError(
+                f"--rate is {self.rate:g}, and must be above 0 and at most {LARGEST_RATE:g}",
+                "try --rate 0.003",
+                about="rate",
+            )
+
+    def over(self, others: Choices) -> Choices:
+        """These, and of the others what these leave open."""
+        own = {name: each for name, each in asdict(self).items() if each is not None}
+        return replace(others, **own)
+
+
+def _refuse_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:
+    if value is None or lowest <= value <= highest:
+        return
+    raise AttnvizError(
+        f"{option(name)} is {value}, and must be from {lowest} to {highest:,}",
+        f"try {option(name)} {lowest if value < lowest else highest}",
+        about=name,
+    )

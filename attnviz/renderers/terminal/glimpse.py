@@ -1,0 +1,191 @@
+"""A model while it learns, on one screen: heatmaps of all heads, their scores, and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.renderers.colors import theme
+from attnviz.renderers.terminal.ramps import RAMP, legend, painted
+from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, PLAIN, Screen, apart, sized
+from attnviz.renderers.terminal.tables import Rows, beside, fit, forms, in_form
+from attnviz.views.grids.glimpse import Course, Glimpse
+from attnviz.views.grids.grid import Grid
+from attnviz.wording.numbers import share_text
+
+SIDE = 27  # columns beside the maps, for scores and curves,
+SHORTEST_SIDE = 6  # which take so many lines at least
+HIGHEST_CURVE = 5  # lines
+SCORE = 5  # columns of a score, at least
+EIGHTHS = len(RAMP)
+
+Lines = list[Text]
+
+
+def glimpsed(glimpse: Glimpse, screen: Screen) -> Lines:
+    """At most as many lines as the screen shows at once, and none is longer than it is wide."""
+    above = list(_heading(glimpse, screen))
+    left = max(screen.rows - len(above), 1)
+    return [*above, *_body(glimpse, screen, left)][: screen.rows]
+
+
+def _heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
+    """What is learned; how far it is, and as much of the rest as one line has room for."""
+    yield Text(_cut(glimpse.title, screen.room), BOLD)
+    line = ""
+    for told in glimpse.told:
+        longer = f"{line} · {told}" if line else told
+        if cell_len(longer) > screen.room:
+            break
+        line = longer
+    yield Text(line, DIM)
+
+
+def _body(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
+    """Maps with scores and curves beside them; else below them; else some of the maps alone."""
+    narrower = replace(screen, width=screen.room - SIDE - GAP)
+    if rows >= SHORTEST_SIDE and (maps := _maps(glimpse.layers, narrower, rows)):
+        return list(_side_by_side(maps, _side(glimpse, screen, rows)))
+    below = list(_below(glimpse, screen))
+    for layers in (glimpse.layers, *_fewer(glimpse)):
+        if maps := _maps(layers, screen, rows - len(below)):
+            return [*maps, *below]
+    best = next(iter(_fewer(glimpse)))[0][0]
+    maps = [line for row in fit([best], replace(screen, height=rows)) for line in beside(row)]
+    return [*maps[: max(rows - len(below), 0)], *below]
+
+
+def _maps(layers: Sequence[Sequence[Grid]], screen: Screen, rows: int) -> Lines:
+    """Heads side by side, the layers below each other, in the first form that has room; or none."""
+    blocks = replace(screen, numbers=screen.numbers or False)
+    for form in forms(layers[0], blocks):
+        found = [in_form(heads, form, blocks) for heads in layers]
+        made = [each for each in found if each is not None]
+        if len(made) < len(layers):
+            continue
+        drawn = [list(_of_layer(each)) for each in made]
+        high = sum(map(len, drawn))
+        if high + len(drawn) - 1 <= rows:
+            return list(apart(drawn))
+        if high <= rows:
+            return [line for lines in drawn for line in lines]
+    return []
+
+
+def _of_layer(rows: Rows) -> Iterator[Text]:
+    for tables in rows:
+        yield from beside(tables)
+
+
+def _fewer(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
+    """The heads that do most of what is to be done, then the first of them alone."""
+    every = [head for heads in glimpse.layers for head in heads]
+    places = dict.fromkeys(_best(glimpse.scores)) or {0: None}
+    yield (tuple(every[place] for place in sorted(places)),)
+    yield ((every[next(iter(places))],),)
+
+
+def _best(scores: Grid) -> list[int]:
+    """Of each column the row that has most of it."""
+    values = np.nan_to_num(scores.values)
+    return [int(place) for place in values.argmax(0)] if values.size else []
+
+
+def _side_by_side(left: Lines, right: Lines) -> Iterator[Text]:
+    wide = max(line.cell_len for line in left) + GAP
+    for one, other in zip_longest(left, right, fillvalue=Text(end="")):
+        line = one.copy()
+        line.append(" " * (wide - line.cell_len))
+        yield line.append_text(other)
+
+
+def _side(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
+    """Scores of heads, curves, and what the colours mean, as far as there is room."""
+    low = 2 * len(glimpse.courses)  # lines of the lowest curves, with a line above each
+    table = list(_table(glimpse.scores, replace(screen, width=SIDE), rows - low - 1))
+    high = min(HIGHEST_CURVE, (rows - len(table) - 1) // len(glimpse.courses) - 1)
+    drawn = [
+        [_named(each), *_curve(glimpse, place, SIDE, max(high, 1), screen)]
+        for place, each in enumerate(glimpse.courses)
+    ]
+    lines = [*table, *([Text()] if table else []), *(line for each in drawn for line in each)]
+    scale = list(legend(glimpse.layers[0], replace(screen, width=SIDE)))
+    return [*lines, *([Text(), *scale] if len(lines) + 1 + len(scale) <= rows else [])]
+
+
+def _named(course: Course) -> Text:
+    return Text.assemble((f"{course.name} ", DIM), course.written, end="")
+
+
+def _below(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
+    """The same in a few lines: which head does most of what, and a low curve for each number."""
+    scores = glimpse.scores
+    told = [
+        f"{name} {scores.rows.labels[row]} {share_text(float(scores.values[row, column]))}"
+        for column, (name, row) in enumerate(zip(scores.columns.labels, _best(scores), strict=True))
+    ]
+    if told:
+        yield Text(_cut(" · ".join(told), screen.room))
+    names = [_named(each) for each in glimpse.courses]
+    start = min(max(name.cell_len for name in names) + 1, screen.room)
+    for place, name in enumerate(names):
+        name.truncate(start, pad=True)
+        (curve,) = _curve(glimpse, place, max(min(screen.room - start, SIDE), 0), 1, screen)
+        yield name.append_text(curve)
+
+
+def _table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
+    """Which head does what, with how much of its weight; of too many heads those that do most."""
+    columns = range(len(scores.columns))
+    if not columns or rows < 2:
+        return
+    start = max(map(cell_len, scores.rows.labels)) + 1
+    room = max((screen.room - start) // len(columns), SCORE)
+    widths = [min(max(cell_len(each) + 1, SCORE), room) for each in scores.columns.labels]
+    line = Text(" " * start, DIM)
+    for name, width in zip(scores.columns.labels, widths, strict=True):
+        line.append(sized(_cut(name, width - 1).rjust(width - 1), width - 1) + " ")
+    yield _end(line, screen.room)
+    paint = painted(np.nan_to_num(scores.values), scores.scale, screen)
+    for row in _shown(scores, rows - 1):
+        line = Text(sized(scores.rows.labels[row], start), end="")
+        for column, width in zip(columns, widths, strict=True):
+            value = scores.values[row, column]
+            text = "" if np.isnan(value) else share_text(float(value))
+            style = paint.behind((row, column)) if screen.colored else PLAIN
+            line.append(text.rjust(width - 1), style).append(" ")
+        yield _end(line, screen.room)
+
+
+def _shown(scores: Grid, most: int) -> list[int]:
+    """Every head, or those with the highest scores."""
+    order = np.argsort(-np.nan_to_num(scores.values).max(1), kind="stable")
+    return sorted(int(place) for place in order[:most])
+
+
+def _curve(glimpse: Glimpse, place: int, width: int, height: int, screen: Screen) -> Iterator[Text]:
+    """A number from the first step to the last, in blocks that stand on each other."""
+    course, steps = glimpse.courses[place], glimpse.steps
+    style = Style(color=theme(screen.theme).series[place]) if screen.colored else PLAIN
+    at = np.linspace(0, steps[-1], width)
+    values = course.values[np.searchsorted(steps, at, side="right") - 1]
+    shares = np.clip(values / course.highest, 0, 1)
+    levels = np.maximum(np.nan_to_num(shares) * height * EIGHTHS, 1).round().astype(int)
+    for line in reversed(range(height)):
+        parts = np.clip(levels - line * EIGHTHS, 0, EIGHTHS)
+        yield Text("".join(f" {RAMP}"[part] for part in parts), style)
+
+
+def _end(line: Text, room: int) -> Text:
+    line.truncate(room)
+    return line
+
+
+def _cut(text: str, room: int) -> str:
+    return text if cell_len(text) <= room else sized(text, room).rstrip()
