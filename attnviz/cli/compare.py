@@ -19,8 +19,21 @@ from attnviz.analysis.aspects import (
 )
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
-from attnviz.cli.making import AttentionOptions, MatrixOptions, SavedOptions, TextOptions
-from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
+from attnviz.cli.making import (
+    AttentionOptions,
+    MatrixOptions,
+    ModelOptions,
+    SavedOptions,
+    TextOptions,
+)
+from attnviz.cli.options import (
+    Typed,
+    accepts,
+    command_line,
+    refuse_both,
+    refuse_others,
+    settings_of,
+)
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
 from attnviz.traces import foreseen
@@ -140,6 +153,7 @@ class ComparisonOptions:
     TextOptions,
     SavedOptions,
     ComparisonOptions,
+    ModelOptions,
     AttentionOptions,
     MatrixOptions,
     OutputOptions,
@@ -149,6 +163,7 @@ def compare(
     text: TextOptions,
     saved: SavedOptions,
     chosen: ComparisonOptions,
+    model: ModelOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     wanted: OutputOptions,
@@ -167,8 +182,9 @@ def compare(
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    refuse_both(saved.trace, typed.of(text, matrices))
-    settings = settings_of(text, attention, matrices)
+    refuse_both(saved.trace, typed.of(text, model, matrices))
+    refuse_others(model.model, typed.of(text, attention, matrices))
+    settings = settings_of(text, model, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
         words = source.read_or_given(text, matrices.given, "attnviz compare")

@@ -34,8 +34,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
         "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
         "every number"
     ),
-    ("model", "checkpoint", "weights-file", "pretrained", "huggingface", "hf", "bert"): (
-        "trained models are not read; --embeddings takes vectors of your own, --given matrices"
+    ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
+    ("huggingface", "hf", "bert"): (
+        "models of others are not read; --embeddings takes vectors of your own, --given matrices"
     ),
     ("text", "sentence", "input", "prompt", "string"): (
         "the text stands without an option, in quotes; --file reads one"

@@ -15,9 +15,16 @@ import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll
-from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.cli.making import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    TextOptions,
+)
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 
@@ -113,7 +120,7 @@ def _default(declared: Field[Any]) -> Any:
 
 
 def settings_of(
-    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions
+    text: TextOptions, *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:
@@ -143,6 +150,15 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
             f"--trace reads a trace that is made, and {option(name)} is about making one",
             f"leave {option(name)} out, or --trace",
         )
+
+
+def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
+    """A model has decided already what some options are about, also by their usual values."""
+    if model is not None:
+        about = {
+            name: each for name, each in options.items() if name in Settings.__dataclass_fields__
+        }
+        card_of(model).refuse_others(about)
 
 
 def command_line(name: str, *groups: Any) -> str:

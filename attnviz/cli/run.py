@@ -13,10 +13,18 @@ from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
+    ModelOptions,
     SavedOptions,
     TextOptions,
 )
-from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
+from attnviz.cli.options import (
+    Typed,
+    accepts,
+    command_line,
+    refuse_both,
+    refuse_others,
+    settings_of,
+)
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 @accepts(
     TextOptions,
     SavedOptions,
+    ModelOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
 def run(
     text: TextOptions,
     saved: SavedOptions,
+    model: ModelOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
@@ -62,10 +72,12 @@ def run(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
+    chosen = typed.of(text, model, attention, matrices, blocks)
+    refuse_both(saved.trace, chosen)
+    refuse_others(model.model, chosen)
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
-    settings = settings_of(text, attention, matrices, blocks)
+    settings = settings_of(text, model, attention, matrices, blocks)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)

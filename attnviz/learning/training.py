@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention.variants import Variant
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.fresh import fresh
@@ -97,6 +98,11 @@ class Training:
         """Whether nothing follows this moment."""
         enough = moment.accuracy >= (self.choices.until or 0)
         return enough or moment.step >= (self.choices.steps or 0)
+
+    @property
+    def variant(self) -> Variant:
+        """How the model attends."""
+        return self._learner.plan.variant
 
     def learned(self) -> Learned:
         """What was learned so far."""

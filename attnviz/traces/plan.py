@@ -13,6 +13,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.settings import (
+    FEED_FORWARD,
     Settings,
     chosen_variant,
     head_width,
@@ -36,7 +37,6 @@ NAMES = {  # of all heads together
     "value_width": "values",
     "joined_width": "joined heads",
 }
-FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

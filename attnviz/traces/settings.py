@@ -25,6 +25,7 @@ BASED: tuple[Positions, ...] = ("sinusoidal", *TURNED)  # whose angles have a ba
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
+FEED_FORWARD = 4  # times as wide as an embedding, unless it is said how wide
 MOST_LAYERS = 1000
 CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1

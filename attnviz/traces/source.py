@@ -52,7 +52,11 @@ class Source:
 
     def reading(self, count: int) -> Matrices:
         """The matrices for so many tokens: each head of a model may see others of them."""
-        return self.matrices if self.model is None else sighted(self.matrices, self.model.sights, count)
+        return (
+            self.matrices
+            if self.model is None
+            else sighted(self.matrices, self.model.sights, count)
+        )
 
     @property
     def seeds(self) -> Seeds:
@@ -112,7 +116,21 @@ def source_of_text(
     if settings.model is None:
         return Source(text, settings, given or matrices_of(settings), vectors)
     model = model_of(settings.model)
+    model.refuse_others(chosen(settings))
+    _refuse_given(model, given, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
+
+
+def _refuse_given(
+    model: Model, given: Matrices | None, vectors: Float[Tensor, "token dim"] | None
+) -> None:
+    """A model has matrices and vectors of its own."""
+    if (given is not None and given.anything) or vectors is not None:
+        raise AttnvizError(
+            f"matrices or vectors are given, and the model '{model.name}' has its own",
+            "leave one of them out",
+            file=given.source if given is not None else "",
+        )
 
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
@@ -173,7 +191,7 @@ def tokens_of(source: Source) -> Tokens:
             file=given.source,
         )
     if source.model is not None:
-        return source.model.vocabulary.cut(source.text)
+        return source.model.cut(source.text)
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
         raise AttnvizError(

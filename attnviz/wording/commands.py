@@ -10,15 +10,8 @@ from typing import Any
 
 from attnviz.wording.printable import in_quotes
 
-PATHS = (
-    "file",
-    "out",
-    "embeddings",
-    "given",
-    "trace",
-    "save",
-    "from_",
-)  # options whose values are files
+# Options whose values are files or folders.
+PATHS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,9 +220,7 @@ def _vocabulary(whole: Part) -> Vocabulary:
     for word, meant in spelled.table.items():
         spelled.refuse_unless(isinstance(meant, str), word, "a word in quotes")
         spelled.refuse_unknown("word", meant, words.table, word)
-    return Vocabulary(
-        tokenizer=tokenizer, words=tuple(words.table), spelled=dict(spelled.table)
-    )
+    return Vocabulary(tokenizer=tokenizer, words=tuple(words.table), spelled=dict(spelled.table))
 
 
 def _refuse_pieces(part: Part, word: str, tokenizer: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -11,22 +11,10 @@ from torch import Tensor
 
 from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.card import Card
 from attnviz.traces.models.sight import Sights
-from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.settings import Settings
 
 ABOVE = "layers."
-CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
-    "scale",
-    "causal",
-    "window",
-    "temperature",
-    "soft_cap",
-    "dropout",
-    "seed",
-    "device",
-    "dtype",
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,26 +27,16 @@ class Unembedding:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Model:
+class Model(Card):
     """Weights and words, and what people should know of them.
 
     In training the tensors of several models may stand side by side, with an axis of seeds first.
     """
 
-    name: str
-    about: str = ""  # what it does, in a sentence
-    settings: Settings
-    vocabulary: Vocabulary
     embeddings: Float[Tensor, "*batch word dim"]
     matrices: Matrices  # of all layers; and the vectors of its positions, if it learned them
     unembedding: Unembedding | None  # None: it predicts nothing
-    longest: int | None = None  # how many tokens it has positions for; None: any number
-    dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, where somebody said it
-    heads: Mapping[str, str] = field(default_factory=dict)  # "L0H1": what it looks for
-    asks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of its queries and keys,
-    hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and of its values
     sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
-    facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -76,12 +54,6 @@ class Model:
                 "b_answers": self.unembedding.b_answers,
             }
         return {name: tensor for name, tensor in found.items() if tensor is not None}
-
-    def chosen(self, asked: Settings) -> Settings:
-        """The model's settings, with what is asked for that a model can do without learning it."""
-        changes = {name: getattr(asked, name) for name in CAN_BE_ASKED}
-        own = {name: each for name, each in changes.items() if each != getattr(Settings, name)}
-        return replace(self.settings, model=asked.model, **own)
 
     def with_parameters(self, named: Mapping[str, Tensor]) -> Model:
         """The same model with other numbers."""

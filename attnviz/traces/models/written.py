@@ -84,7 +84,7 @@ class Part:
     def names(self, key: str) -> tuple[str, ...]:
         """Names, of which no two are alike."""
         value = self.table.get(key)
-        wanted = f"{key} = [\"animal\", \"place\"]"
+        wanted = f'{key} = ["animal", "place"]'
         if value is None:
             raise self.error("", f"there is no '{key}'", f"write {wanted}")
         words = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
