@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -20,8 +20,11 @@ from attnviz.learning.learner import Learner, accuracies_of, side_by_side
 from attnviz.learning.task import Examples, Task, examples_of
 from attnviz.learning.training import HELD_OUT, Choices, decided, next_look
 from attnviz.traces.foreseen import refuse_settings
+from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import Source
+from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
 
 REPEATS = 10
@@ -79,11 +82,20 @@ class Learning(Showable):
     seeds: range
     steps: Int[np.ndarray, "look"]  # after which somebody looked
     ways: tuple[Way, ...]
+    base: Trace  # the first way before any step, of the sentence that the task watches
     command: Command | None = None  # the one that would make it, where there is one
 
     @property
     def until(self) -> float:
         return self.choices.until or 0
+
+    @property
+    def provenance(self) -> Provenance:
+        """What made it: the settings that all ways have in common, and how they are taught."""
+        taught = {"task": self.task.name, "by": self.by, "repeats": len(self.seeds)}
+        made = self.base.provenance
+        settings = {**asdict(self.settings), **taught, **asdict(self.choices)}
+        return replace(made, settings=settings, command=None, seed=self.seeds[0])
 
     @property
     def last(self) -> int:
@@ -124,6 +136,7 @@ def compare_learning(
         seeds=seeds,
         steps=np.array(steps),
         ways=tuple(each.way(name) for name, each in zip(names, ways, strict=True)),
+        base=_before_any_step(task, chosen[0]),
         command=command,
     )
 
@@ -245,6 +258,11 @@ def _learned(ways: Sequence[_Learning], choices: Choices, track: Steps) -> list[
         if all((each >= (choices.until or 0)).all() for each in accuracies):
             break
     return looked
+
+
+def _before_any_step(task: Task, settings: Settings) -> Trace:
+    model = fresh(task, settings)
+    return trace_of(Source(task.watch, Settings(model=task.name), model.matrices, model=model))
 
 
 def _together(task: Task, settings: Settings, batch: int) -> int:

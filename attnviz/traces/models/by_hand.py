@@ -21,7 +21,7 @@ from attnviz.traces.facts import fits
 from attnviz.traces.lined import LinedFile, in_keys
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.sight import SEES, Sees, Sight
+from attnviz.traces.models.sight import SEES, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.models.written import Part, Rows
 from attnviz.traces.settings import Settings
