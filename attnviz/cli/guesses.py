@@ -56,6 +56,10 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
         "--dim is how many numbers stand for a token; --size is how large a picture is"
     ),
     ("d-ff", "ffn", "mlp", "ff"): "did you mean --feed-forward?",
+    ("no-mlp", "no-ffn", "no-feed-forward", "attn-only"): "did you mean --attention-only?",
+    ("ablate", "ablation", "knock-out", "knockout", "switch-off", "prune", "remove", "off"): (
+        "did you mean --without?"
+    ),
     ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
     ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
     ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",

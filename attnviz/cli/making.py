@@ -324,6 +324,24 @@ class SavedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithoutOptions:
+    """Heads that are switched off."""
+
+    without: Annotated[
+        str | None,
+        in_section(
+            "Attention",
+            "--without",
+            metavar="HEADS",
+            help="Switch heads off: L1H1 is head 1 of layer 1, both from 0; with commas several. "
+            "What the head makes becomes 0, or its mean over the sentence: L0H0=mean.",
+            short="Switch heads off, to see whether they matter: --without L1H1",
+            example="L0H0",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockOptions:
     """The transformer blocks that attention stands in."""
 
@@ -367,6 +385,14 @@ class BlockOptions:
             example="32",
         ),
     ] = None
+    attention_only: Annotated[
+        bool,
+        in_section(
+            "Transformer block",
+            "--attention-only",
+            help="Leave feed-forward out: attention, add and LayerNorm are all of a block.",
+        ),
+    ] = False
     memory: Annotated[
         str | None,
         in_section(

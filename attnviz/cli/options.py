@@ -21,6 +21,7 @@ from attnviz.cli.making import (
     MatrixOptions,
     ModelOptions,
     TextOptions,
+    WithoutOptions,
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
@@ -120,7 +121,8 @@ def _default(declared: Field[Any]) -> Any:
 
 
 def settings_of(
-    text: TextOptions, *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions
+    text: TextOptions,
+    *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions | WithoutOptions,
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:

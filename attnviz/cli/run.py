@@ -16,6 +16,7 @@ from attnviz.cli.making import (
     ModelOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
 from attnviz.cli.options import (
     Typed,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     ShowOptions,
     OutputOptions,
     PictureOptions,
@@ -56,6 +58,7 @@ def run(
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     shown: ShowOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
@@ -72,12 +75,12 @@ def run(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    chosen = typed.of(text, model, attention, matrices, blocks)
+    chosen = typed.of(text, model, attention, matrices, blocks, without)
     refuse_both(saved.trace, chosen)
     refuse_others(model.model, chosen)
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
-    settings = settings_of(text, model, attention, matrices, blocks)
+    settings = settings_of(text, model, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
     output.deliver(view, wanted, pictures)

@@ -15,6 +15,7 @@ from attnviz.cli.making import (
     ModelOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
 from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
 from attnviz.cli.run import traced
@@ -115,6 +116,7 @@ class StepOptions:
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     OutputOptions,
     PictureOptions,
 )
@@ -126,6 +128,7 @@ def steps(
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -143,10 +146,10 @@ def steps(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
-    chosen = typed.of(text, model, attention, matrices, blocks)
+    chosen = typed.of(text, model, attention, matrices, blocks, without)
     refuse_both(saved.trace, chosen)
     refuse_others(model.model, chosen)
-    settings = settings_of(text, model, attention, matrices, blocks)
+    settings = settings_of(text, model, attention, matrices, blocks, without)
     refuse_missing_steps(walking, saved, settings)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 

@@ -88,8 +88,12 @@ def _projections_drawn(layer: Layer) -> bool:
 
 
 def _feed_forward_drawn(layer: Layer) -> bool:
-    feeds = layer.block is not None and layer.block.fed is not None
-    return feeds and _draws(layer, "w_1", "w_2")
+    return _feeds(layer) and _draws(layer, "w_1", "w_2")
+
+
+def _feeds(layer: Layer) -> bool:
+    """Whether feed-forward follows its attention."""
+    return layer.block is not None and layer.block.fed is not None
 
 
 def _any_draws(layers: Sequence[Layer], *names: str) -> bool:

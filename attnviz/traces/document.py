@@ -134,6 +134,7 @@ def _facts_of_layer(layer: Layer) -> Contents:
     return {
         "given": sorted(layer.given),
         "mistake": layer.mistake,
+        "off": [[head, instead] for head, instead in layer.off.items()],
         "mixed_by": layer.attended.mixed_by,
         "cross": None if layer.cross is None else _facts_of_layer(layer.cross),
     }

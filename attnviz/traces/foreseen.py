@@ -22,6 +22,7 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     refuse_uneven_heads,
 )
+from attnviz.traces.without import refuse_missing_heads
 from attnviz.wording.commands import chosen
 from attnviz.wording.words import counted
 
@@ -97,6 +98,7 @@ def refuse_settings(settings: Settings) -> None:
         variant = chosen_variant(settings)
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
+        refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
 
 
 def memory_of(settings: Settings) -> Tokens | None:

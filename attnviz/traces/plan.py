@@ -21,6 +21,7 @@ from attnviz.traces.settings import (
     scaled,
 )
 from attnviz.traces.unused import refuse_unused
+from attnviz.traces.without import refuse_missing_heads
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
@@ -87,6 +88,7 @@ def planned(
     if not variant.projected and _splits_embeddings(matrices):
         head_width(settings, variant, dim)
     width = _width(settings, variant, matrices, dim)
+    refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
     if width is None:
         variant = replace(variant, scaled=_scaled_without_width(settings))
     natural = width if variant.projected and width else max(1, dim // variant.heads)

@@ -36,6 +36,7 @@ from attnviz.traces.parts import (
 )
 from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
@@ -205,6 +206,7 @@ class _Reader:
             memory=found.get("memory"),
             given=frozenset(facts["given"]),
             mistake=_one_of(("", *MISTAKES), facts["mistake"]),
+            off={int(head): _one_of(INSTEAD, how) for head, how in facts.get("off", ())},
             **rest,
         )
 

@@ -41,7 +41,7 @@ def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Gli
 
 def _maps(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
     rows, columns = (token_axis(title, training.watched) for title in ("query", "key"))
-    variant, tokens = training.plan.variant, len(training.watched)
+    variant, tokens = training.variant, len(training.watched)
     hidden = ~visible_cells(variant, tokens, torch.device("cpu")).numpy()
     for head, weights in enumerate(moment.weights[layer]):
         name = f"L{layer}H{head}"

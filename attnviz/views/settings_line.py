@@ -41,6 +41,7 @@ def _shape(trace: Trace) -> dict[str, str]:
         "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
         "kv_heads": _kv_heads(first),
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
+        "attention only": "no feed-forward" if first.block and not first.block.fed else "",
     }
 
 

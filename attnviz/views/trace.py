@@ -31,6 +31,7 @@ from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
+from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.wording.words import isolated, listed
@@ -77,7 +78,7 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=_whole_beside(trace, screen, place) if way == "heatmap" else (),
+        closing=(*_whole_beside(trace, screen, place, way), *note_on_heads(trace)),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -141,8 +142,10 @@ def _of_token(query: int | None, part: Part, grids: list[Grid]) -> list[Grid]:
     return [grid.part(slice(query, query + 1)) for grid in grids]
 
 
-def _whole_beside(trace: Trace, screen: Page, query: int | None) -> tuple[str, ...]:
+def _whole_beside(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
     """Which parts have a row for every token, though one is asked for."""
+    if way != "heatmap":
+        return ()
     shown = dict.fromkeys(each.name.split()[0] for each in screen.groups)
     whole = [name for name in shown if name in READ_WHOLE]
     if query is None or not whole:
@@ -156,7 +159,7 @@ def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
     """The same, but what multiplies to another as the equation that it is, for each head."""
     parts = _parts(trace, show, of_heads=asks_for(OF_CONTEXT, show))
     made = {
-        each.name: [*([OF_SCORES] if multiplied(each) else []), OF_CONTEXT]
+        each.name: [*[OF_SCORES] * multiplied(each), *[OF_CONTEXT] * (not each.off)]
         for each in trace.attentions
     }
     return [

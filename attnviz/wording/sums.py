@@ -111,6 +111,16 @@ def vectors_added(left: str, vectors: Sequence[Numbers], result: Numbers, style:
     return _vector_sum(left, " + ".join(terms), values, result, style)
 
 
+def mean_of_vectors(left: str, vectors: Sequence[Numbers], result: Numbers, style: Style) -> Sum:
+    """`([0.88 0.92] + [0.10 0.00]) / 2 = [0.49 0.46]`"""
+    own, count = style.of(*(number for vector in vectors for number in vector)), len(vectors)
+    terms = [vector_text(vectors[place], own) for place in _shown(count, style)]
+    whole = len(terms) == count
+    columns = zip(*vectors, strict=True)
+    values = [sum(map(own.printed, column)) / count for column in columns] if whole else None
+    return _vector_sum(left, f"({_joined(terms, count)}) / {count}", values, result, style)
+
+
 def quotient(
     left: str,
     values: Numbers,

@@ -21,6 +21,7 @@ CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
     "temperature",
     "soft_cap",
     "dropout",
+    "without",
 )
 ITS_OWN = {  # what a model would have to be made with, and why it cannot be given now
     "embeddings": "names vectors, and {} has its own",

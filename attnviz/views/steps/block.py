@@ -54,6 +54,13 @@ def after_attention(here: Scene) -> Iterator[Section]:
     block = here.layer.block
     if block is None:
         return
+    steps = list(_after_attention(here, block))
+    last = steps.pop()
+    yield from steps
+    yield replace(last, remarks=(*last.remarks, _all_to_learn(here, block)))
+
+
+def _after_attention(here: Scene, block: Block) -> Iterator[Section]:
     yield _added(here, block, block.attention, "attention")
     if here.layer.cross is not None and block.cross is not None:
         if block.place == "pre":
@@ -67,8 +74,7 @@ def after_attention(here: Scene) -> Iterator[Section]:
     if block.place == "pre":
         yield _norm(here, block.fed.residual, "", "feed-forward-norm")
     yield _feed_forward(here, block, block.fed)
-    last = _added(here, block, block.fed.residual, "feed-forward")
-    yield replace(last, remarks=(*last.remarks, _all_to_learn(here, block)))
+    yield _added(here, block, block.fed.residual, "feed-forward")
 
 
 def _crossed(here: Scene) -> Iterator[Section]:

@@ -30,7 +30,7 @@ NEEDS = {  # what a step that is not there would need
     "additive-mask": "a 'mask' in a file of --given",
     "dropout": "--dropout 0.1, and weights of a softmax",
     "norm": "--layers 1 --norm pre",
-    "feed-forward": "--layers 1",
+    "feed-forward": "--layers 1, and no --attention-only",
     "add-attention": "--layers 1",
     "memory": "--memory TEXT",
 }

@@ -89,7 +89,8 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
     rows = token_axis("query (reads)", here.trace.tokens)
     (result,) = here.heads("context vector", contexts, rows, followed=True)
     columns, ends = array(here.weighted[head]), contexts[head, here.followed].tolist()
-    shown = min(len(ends), TERMS) if here.read_keys else 0
+    made = bool(here.read_keys) and head not in here.layer.off
+    shown = min(len(ends), TERMS) if made else 0
     for place in range(shown):
         done = range(len(ends) if place + 1 == shown else place + 1)
         left = f"context({here.query_name}), number {place + 1}"

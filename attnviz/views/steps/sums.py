@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
@@ -272,7 +273,10 @@ def context(here: Scene, layer: Layer) -> Iterator[Sum]:
         )
         left = f"context{here.of_head(head)}({here.query_name})"
         result = layer.attended.contexts[head, row].tolist()
-        if seen:
+        if layer.off.get(head) == "mean":
+            made = arithmetic.mix(layer.attended.mixing, layer.values_of_heads)[head]
+            yield sums.mean_of_vectors(left, Rows(made), result, style)
+        elif seen and head not in layer.off:
             yield sums.mixture(left, weights, values, result, style, shares=True)
         else:
             yield Sum(left, sums.vector_text(result, style.of(*result)), "", True)
