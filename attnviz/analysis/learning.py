@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
@@ -11,9 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis import measures
-from attnviz.analysis.aspects import LEARNED, values_of
+from attnviz.analysis.aspects import LEARNED, LEARNERS, refuse_learning_by, values_of
 from attnviz.attention.variants import VARIANTS
-from attnviz.errors import AttnvizError, unknown
 from attnviz.learning.batches import Batches, stacked
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of, side_by_side
@@ -27,8 +27,6 @@ from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
 
-REPEATS = 10
-MOST_REPEATS = 1000
 NUMBERS_AT_ONCE = 2**21  # of what one layer makes of the sentences of a step
 # So wide are heads where it is asked what scaling is for: as in GPT-3 and Llama. Queries and keys
 # of N(0, 1) then have scores that spread by √128, which is 11.
@@ -87,7 +85,8 @@ class Learning(Showable):
 
     @property
     def until(self) -> float:
-        return self.choices.until or 0
+        """How much is right where it counts as learned."""
+        return right_enough(self.task, self.choices)
 
     @property
     def provenance(self) -> Provenance:
@@ -113,7 +112,7 @@ def compare_learning(
     *,
     by: str = "scale",
     values: Sequence[object] | None = None,
-    repeats: int = REPEATS,
+    repeats: int = LEARNERS,
     choices: Choices | None = None,
     command: Command | None = None,
     track: Steps = lambda steps: steps,
@@ -143,20 +142,20 @@ def compare_learning(
 
 def own_settings(task: Task, by: str) -> Settings:
     """The task's own; with wide heads where it is asked what scaling is for."""
-    own = task.settings
-    wide = by == "scale" and VARIANTS[own.variant].projected
-    return replace(own, head_dim=WIDE) if wide else own
+    return with_wide_heads(task.settings) if by == "scale" else task.settings
+
+
+def with_wide_heads(settings: Settings) -> Settings:
+    """As wide as the reason for scaling takes heads to be; embeddings that are compared are not."""
+    projected = VARIANTS[settings.variant].projected
+    return replace(settings, head_dim=WIDE) if projected else settings
 
 
 def chosen_ways(
     by: str, values: Sequence[object] | None, settings: Settings, repeats: int
 ) -> tuple[str, ...]:
     """The values that are compared, once it is sure that each can be learned with."""
-    if by not in LEARNED:
-        raise unknown("way to compare learning by", by, LEARNED)
-    if not 1 <= repeats <= MOST_REPEATS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,} with --learn"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
+    refuse_learning_by(by, repeats)
     names = values_of(LEARNED[by], values, settings)
     for name in names:
         refuse_settings(LEARNED[by].choose(settings, name))
@@ -242,6 +241,11 @@ class _Group:
             scores=_of_seeds(logits.std(-1, correction=0)),
             gradient=_of_seeds(measures.gradient(first.attended.weights.double())),
         )
+
+
+def right_enough(task: Task, choices: Choices) -> float:
+    """What is wanted, or what the task wants, where nothing ends before the last step."""
+    return task.until if choices.until in (None, math.inf) else choices.until
 
 
 def _learned(ways: Sequence[_Learning], choices: Choices, track: Steps) -> list[int]:
