@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # a View has nothing of tensors in it
 VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
+    "Learning": "attnviz.views.learning:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
     "Ranking": "attnviz.views.heads:view",
