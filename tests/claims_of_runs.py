@@ -144,7 +144,7 @@ def average(said: Said, match: re.Match[str]) -> bool:
     return bool(((weights - even).abs() < HALF).all())
 
 
-@claims(r"attention with a mistake \((.*)\)")
+@claims(r"attention with a mistake \((.*?)\)")
 def mistaken(said: Said, match: re.Match[str]) -> bool:
     return said.layer.mistake == match[1]
 
@@ -217,6 +217,55 @@ def causal_and_mask(said: Said, match: re.Match[str]) -> bool:
 @claims(r" · positions given|given vector for its position is added")
 def positions_given(said: Said, match: re.Match[str]) -> bool:
     return "positions" in said.layer.given
+
+
+# What is switched off, and what is not there.
+
+
+@claims(r" without (L.+?)(?=, step by step$|$)")
+def without(said: Said, match: re.Match[str]) -> bool:
+    named = re.findall(r"L(\d+)H(\d+)( \(its mean instead\))?", match[1])
+    places = {(int(layer), int(head)) for layer, head, _ in named}
+    off = {(each.layer, head) for each in said.trace.layers for head in each.off}
+    means = {(int(layer), int(head)) for layer, head, mean in named if mean}
+    return places == off and all(_is_off(said.trace.layers[at], head, mean=(at, head) in means)
+                                 for at, head in places)  # fmt: skip
+
+
+@claims(
+    r"^(the only head|head (\d+)|L(\d+)H(\d+)) is switched off: its weights are what it would "
+    r"read; (0 goes on in place of it|in place of it the mean over the sentence goes on, the same "
+    r"for every token)$"
+)
+def switched_off(said: Said, match: re.Match[str]) -> bool:
+    layer, head = said.trace.layers[int(match[3] or 0)], int(match[2] or match[4] or 0)
+    only = len(said.trace.attentions) * layer.heads == 1
+    named = (match[1] == "the only head") == only and bool(match[3]) == (
+        len(said.trace.attentions) > 1
+    )
+    return named and _is_off(layer, head, mean="mean" in match[5])
+
+
+@claims(
+    r"(The only head is|Heads? ([\d, and]+) (?:is|are)) switched off: (?:its|their) vectors "
+    r"(are 0|are each their mean over the sentence)\."
+)
+def vectors_of_what_is_off(said: Said, match: re.Match[str]) -> bool:
+    heads = [int(each) for each in re.findall(r"\d+", match[2] or "0")]
+    only = "only" in match[1] and said.layer.heads > 1
+    return not only and all(_is_off(said.layer, each, mean="mean" in match[3]) for each in heads)
+
+
+def _is_off(layer: Layer, head: int, *, mean: bool) -> bool:
+    """Whether a head hands on 0, or its mean: the same for every token."""
+    made = layer.attended.mixing[head] @ layer.values_of_heads[head]
+    wanted = made.mean(0) if mean else torch.zeros_like(made[0])
+    return close(layer.attended.contexts[head], wanted.expand_as(made))
+
+
+@claims(r" · no feed-forward(?= ·)")
+def no_feed_forward(said: Said, match: re.Match[str]) -> bool:
+    return all(each.block is not None and each.block.fed is None for each in said.trace.layers)
 
 
 # What is left to chance: with another seed it would be another.
@@ -877,7 +926,7 @@ def all_learned(said: Said, match: re.Match[str]) -> bool:
     assert layer.block is not None
     made = [each.projections for each in layer.attentions]
     tensors = [value for each in made if each is not None for value in vars(each).values()]
-    tensors += list(vars(layer.block.feeding.parameters).values())
+    tensors += [] if layer.block.fed is None else vars(layer.block.fed.parameters).values()
     norms = [each.norm for each in layer.block.residuals.values()]
     tensors += [value for each in norms if each is not None for value in vars(each).values()]
     count = sum(each.numel() for each in tensors if isinstance(each, Tensor))

@@ -120,6 +120,7 @@ class Draw(random.Random):
             "dropout": self.rarely(0.0, 0.3, 0.5, 0.99),
             "positions": positions,
             "position_base": self.rarely(1.0, 100.0, 1e6, usually=1e4) if based else 1e4,
+            "without": self.rarely("L0H0", "L0H1", "L0H0=mean", "L0H1=mean,L0H0", "L1H0"),
             "dtype": self.rarely(*DTYPES, usually="float32"),
             **self.rarely(self.block(), usually={}),
         }
@@ -130,8 +131,15 @@ class Draw(random.Random):
             **self.choice((several, {"memory": self.choice(TEXTS)})),
             **self.rarely(several, usually={}),
             "norm": self.choice(("pre", "post", "none")),
-            "activation": self.choice(("relu", "gelu", "gelu-tanh")),
-            "feed_forward": self.rarely(1, 2, 8, 40),
+            **self.choice(
+                (
+                    {"attention_only": True},
+                    {
+                        "activation": self.choice(("relu", "gelu", "gelu-tanh")),
+                        "feed_forward": self.rarely(1, 2, 8, 40),
+                    },
+                )
+            ),
         }
 
     def traced(self) -> Trace:

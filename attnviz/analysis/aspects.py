@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attnviz.attention.choices import NORMS
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError, unknown
@@ -21,6 +22,10 @@ MASKS = ("causal", "none", "window")  # causal first: mistakes are held against 
 OF_VECTORS = "queries, keys, values"  # what all ways of attending may have in common
 OF_EMBEDDINGS = "embeddings"
 OF_TEXT = "the text"
+OF_LEARNING = "sentences and seeds"
+
+MOST_LEARNERS = 1000  # seeds that a model learns from
+LEARNERS = 10  # unless somebody says how many
 
 Choose = Callable[[Settings, str], Settings]
 
@@ -60,24 +65,43 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
 
 
 def refuse_unknown_aspect(by: str) -> None:
+    if by in LEARNED and by not in ASPECTS:
+        raise AttnvizError(
+            f"--by {by} compares models that learn, and there is none",
+            "give a task: --learn reverse",
+        )
     if by not in ASPECTS:
         raise unknown("way to compare by", by, ASPECTS)
 
 
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
     """The values that are asked for, or those that the aspect has of itself."""
-    names = ASPECTS[by].values() if values is None else tuple(str(value) for value in values)
+    return values_of(ASPECTS[by], values, Settings())
+
+
+def values_of(
+    aspect: Aspect, values: Sequence[object] | None, settings: Settings
+) -> tuple[str, ...]:
+    """The same of any aspect, of ways that have all other settings in common."""
+    names = aspect.values() if values is None else tuple(str(value) for value in values)
     # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
-    meant = [
-        (ASPECTS[by].choose(Settings(), name), name if name in MISTAKES else "") for name in names
-    ]
+    meant = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
     for place, meaning in enumerate(meant):
         if meaning in meant[:place]:
             raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
     if len(names) < 2:
         only = f"there is only one value to compare by: '{names[0]}'" if names else ""
-        raise AttnvizError(only or "there is no value", _more_values(by, names))
+        raise AttnvizError(only or "there is no value", _more_values(aspect, names))
     return names
+
+
+def refuse_learning_by(by: str, repeats: int) -> None:
+    """Refuse what no models can be compared by, and seeds that would take too long."""
+    if by not in LEARNED:
+        raise unknown("way to compare learning by", by, LEARNED)
+    if not 1 <= repeats <= MOST_LEARNERS:
+        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_LEARNERS:,} with --learn"
+        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_LEARNERS)}")
 
 
 def chosen_reference(names: Sequence[str], reference: object) -> int:
@@ -89,14 +113,16 @@ def chosen_reference(names: Sequence[str], reference: object) -> int:
     return list(names).index(str(reference))
 
 
-def _more_values(by: str, names: Sequence[str]) -> str:
-    some = list(dict.fromkeys([*names, *ASPECTS[by].values()]))
+def _more_values(aspect: Aspect, names: Sequence[str]) -> str:
+    some = list(dict.fromkeys([*names, *aspect.values()]))
     if len(some) < 2:
-        return f"this machine has no other {by}"
+        return f"this machine has no other {aspect.name}"
     return f"give two or more, such as --values {','.join(some[:3])}"
 
 
-def _setting(name: str, parse: Callable[[str], Any], kind: str) -> Choose:
+def _setting(
+    name: str, parse: Callable[[str], Any], kind: str, values: Callable[[], tuple[str, ...]]
+) -> Choose:
     """Values that are values of one setting."""
 
     def choose(settings: Settings, value: str) -> Settings:
@@ -105,7 +131,7 @@ def _setting(name: str, parse: Callable[[str], Any], kind: str) -> Choose:
         except ValueError:
             raise AttnvizError(
                 f"--values has '{value}', and --by {name} compares {kind}",
-                f"try --values {','.join(ASPECTS[name].values())}",
+                f"try --values {','.join(values())}",
             ) from None
 
     return choose
@@ -132,11 +158,12 @@ def _devices() -> tuple[str, ...]:
 
 def _numbers(name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str) -> Aspect:
     kind = "whole numbers" if parse is int else "numbers"
-    return Aspect(name, lambda: values, _setting(name, parse, kind), fixed, numeric=True)
+    choose = _setting(name, parse, kind, lambda: values)
+    return Aspect(name, lambda: values, choose, fixed, numeric=True)
 
 
 def _words(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
-    return Aspect(name, values, _setting(name, str, kind), fixed)
+    return Aspect(name, values, _setting(name, str, kind, values), fixed)
 
 
 ASPECTS = {
@@ -157,7 +184,7 @@ ASPECTS = {
             "kinds of positions",
             OF_EMBEDDINGS,
         ),
-        Aspect("seed", lambda: ("42", "43", "44"), _setting("seed", int, "whole numbers"), OF_TEXT),
+        replace(_numbers("seed", ("42", "43", "44"), int, OF_TEXT), numeric=False),
         _words(
             "dtype",
             lambda: ("float64", *(name for name in DTYPES if name != "float64")),
@@ -173,5 +200,18 @@ ASPECTS = {
             "the vector of each word",
             about="with OTHER",
         ),
+    )
+}
+
+LEARNED = {  # what models that learn can be compared by
+    aspect.name: aspect
+    for aspect in (
+        replace(ASPECTS["scale"], fixed=f"first numbers, {OF_LEARNING}"),
+        _numbers("heads", ("1", "2", "4"), int, OF_LEARNING),
+        _numbers("layers", ("1", "2"), int, OF_LEARNING),
+        replace(ASPECTS["positions"], fixed=OF_LEARNING),
+        _words("variant", lambda: tuple(VARIANTS), "variants", OF_LEARNING),
+        _words("norm", lambda: tuple(NORMS), "places for the norm", OF_LEARNING),
+        _numbers("dim", ("8", "16", "32", "64"), int, OF_LEARNING),
     )
 }

@@ -86,7 +86,8 @@ def _verify_mixing(trace: Trace, layer: Layer, reach: float) -> Iterator[Check]:
         dropped, tolerance = _dropped(trace, layer), TOLERANCE[attended.weights.dtype]
         yield _close("dropout leaves 0, or what makes up for it", dropped, tolerance * largest)
     if attended.mixed_by in ("dropout", "hand"):
-        mixed = arithmetic.mix(attended.mixing, layer.values_of_heads) - attended.contexts
+        made = arithmetic.mix(attended.mixing, layer.values_of_heads)
+        mixed = arithmetic.switched_off(made, layer.off) - attended.contexts
         shown = {"dropout": "weights after dropout", "hand": "weights by hand"}[attended.mixed_by]
         yield _close(f"context vectors are made of the {shown}", mixed, reach * largest)
 

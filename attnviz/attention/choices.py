@@ -9,6 +9,7 @@ from attnviz.errors import unknown
 
 Place = Literal["post", "pre", "none"]  # of the norm
 Activation = Literal["relu", "gelu", "gelu-tanh"]
+Instead = Literal["zero", "mean"]  # of what a head makes that is switched off
 
 KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
 DEVICES = ("auto", *KINDS)

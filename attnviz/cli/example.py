@@ -150,7 +150,7 @@ class Checked:
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz.examples.file import in_keys
+    from attnviz.traces.lined import in_keys
 
     done: list[tuple[Example, list[Finding]]] = []
     refused: list[AttnvizError] = []

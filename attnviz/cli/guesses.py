@@ -34,8 +34,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
         "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
         "every number"
     ),
-    ("model", "checkpoint", "weights-file", "pretrained", "huggingface", "hf", "bert"): (
-        "trained models are not read; --embeddings takes vectors of your own, --given matrices"
+    ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
+    ("huggingface", "hf", "bert"): (
+        "models of others are not read; --embeddings takes vectors of your own, --given matrices"
     ),
     ("text", "sentence", "input", "prompt", "string"): (
         "the text stands without an option, in quotes; --file reads one"
@@ -55,6 +56,13 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
         "--dim is how many numbers stand for a token; --size is how large a picture is"
     ),
     ("d-ff", "ffn", "mlp", "ff"): "did you mean --feed-forward?",
+    ("no-mlp", "no-ffn", "no-feed-forward", "attn-only"): "did you mean --attention-only?",
+    ("ablate", "ablation", "knock-out", "knockout", "switch-off", "prune", "remove", "off"): (
+        "did you mean --without?"
+    ),
+    ("prediction", "predictions", "logits", "next", "next-token", "top-k", "topk", "answer"): (
+        "did you mean --predict?"
+    ),
     ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
     ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
     ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed, accepts, refuse_mistake
+from attnviz.cli.options import Typed, accepts
 from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
 from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
-from attnviz.traces import foreseen
+from attnviz.wording.commands import option, quoted
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
+    from attnviz.learning.progress import Progress
     from attnviz.learning.task import Task
-    from attnviz.learning.training import Learned
-    from attnviz.traces.settings import Settings
+    from attnviz.learning.training import Learned, Training
 
-LEARNING = "Learning"
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
 WITHOUT = ("query", "full", "embeddings", "dropout", "memory", "dtype")
-OF_FEED_FORWARD = ("feed_forward", "activation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """What is learned, how, and what is kept of it."""
+    """What is learned, and what is kept of it."""
 
     task: Annotated[
         str | None,
@@ -56,57 +57,42 @@ class LearnOptions:
             example='"a b c d e f g h"',
         ),
     ] = None
-    steps: Annotated[
-        int | None,
+    save: Annotated[
+        Path | None,
         in_section(
             LEARNING,
-            "--steps",
-            metavar="N",
-            help="Learn for N steps; without --until as many as that, however right it is.  "
-            "[default: the task's]",
-            short="Learn for N steps, however right it is: --steps 1000",
-            example="1000",
+            "--save",
+            metavar="FOLDER",
+            help="Write the model, for --model in run and steps, and all that --from needs.",
+            short="Write the model: --save my-model; then attnviz run TEXT --model my-model",
+            example="my-model",
         ),
     ] = None
-    until: Annotated[
-        float | None,
+    from_: Annotated[
+        Path | None,
         in_section(
             LEARNING,
-            "--until",
-            metavar="SHARE",
-            help="Learn until this share of the answers is right, on sentences that are held "
-            "out.  [default: the task's]",
-            short="Learn until so much is right: --until 0.95",
-            example="0.95",
-        ),
-    ] = None
-    batch: Annotated[
-        int | None,
-        in_section(
-            LEARNING,
-            "--batch",
-            metavar="N",
-            help="Learn from N sentences in a step.  [default: the task's]",
-            example="64",
-        ),
-    ] = None
-    rate: Annotated[
-        float | None,
-        in_section(
-            LEARNING,
-            "--rate",
-            metavar="X",
-            help="How far a step goes (AdamW's learning rate).  [default: the task's]",
-            example="0.003",
+            "--from",
+            metavar="FOLDER",
+            help="Go on learning where --save left off.",
+            short="Go on learning where --save left off: --from my-model --steps 1000",
+            example="my-model",
         ),
     ] = None
 
 
 @accepts(
-    LearnOptions, AttentionOptions, BlockOptions, OutputOptions, PictureOptions, without=WITHOUT
+    LearnOptions,
+    TeachingOptions,
+    AttentionOptions,
+    BlockOptions,
+    OutputOptions,
+    PictureOptions,
+    without=WITHOUT,
 )
 def learn(
     chosen: LearnOptions,
+    teaching: TeachingOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
     wanted: OutputOptions,
@@ -123,15 +109,22 @@ def learn(
     attnviz learn reverse
     attnviz learn reverse --heads 2 --steps 200
     """
-    if chosen.task is None:
+    if chosen.task is None and chosen.from_ is None:
         list_or_refuse(typed)
         return
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    choices = choices_of(chosen)
-    task = task_of(chosen.task)
-    settings = settings_for(task, typed.of(attention, blocks))
-    learned = _learned(task, settings, choices, chosen, wanted, pictures)
-    _tell_of_end(learned)
+    if chosen.save is not None:
+        refuse_place(chosen.save)
+    begun = begin if chosen.from_ is None else go_on
+    training, asked = begun(chosen, teaching.choices, typed.of(attention, blocks))
+
+    from attnviz.cli.live import watched  # torch, for which errors need not wait
+
+    with leaving.stopping() as stopped:
+        watched(training, stopped, wanted, pictures)
+    _tell(training.learned())
+    if chosen.save is not None:
+        _save(chosen.save, training.progress(asked), quiet=wanted.quiet)
 
 
 def list_or_refuse(typed: Typed) -> None:
@@ -146,45 +139,90 @@ def list_or_refuse(typed: Typed) -> None:
     tasks()
 
 
-def choices_of(chosen: LearnOptions) -> Choices:
-    """Who says how many steps, and not how right it is to be, wants them all."""
-    until = chosen.until
-    if chosen.steps is not None and until is None:
-        until = math.inf
-    return Choices(steps=chosen.steps, until=until, batch=chosen.batch, rate=chosen.rate)
+def begin(
+    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
+) -> tuple[Training, dict[str, str]]:
+    """A model that has not learned anything yet; and where its task is from."""
+    assert chosen.task is not None
+    task = task_of(chosen.task)
+    settings = settings_for(task, typed)
 
-
-def settings_for(task: Task, typed: dict[str, Any]) -> Settings:
-    """The task's own settings, but for what was typed."""
-    refuse_mistake(typed.get("variant", ""))
-    if any(name in typed for name in OF_FEED_FORWARD):
-        typed = {"attention_only": False, **typed}
-    settings = replace(task.settings, **typed)
-    foreseen.refuse_settings(settings)
-    return settings
-
-
-def _learned(
-    task: Task,
-    settings: Settings,
-    choices: Choices,
-    chosen: LearnOptions,
-    wanted: OutputOptions,
-    pictures: PictureOptions,
-) -> Learned:
-    """What was learned, and was watched meanwhile."""
-    from attnviz.cli.live import watched  # torch, for which errors need not wait
     from attnviz.learning.training import Training
 
-    training = Training(task, settings, choices, chosen.watch)
-    with leaving.stopping() as stopped:
-        watched(training, stopped, wanted, pictures)
-    return training.learned()
+    return Training(task, settings, choices, chosen.watch), {"task": chosen.task}
 
 
-def _tell_of_end(learned: Learned) -> None:
+def go_on(
+    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
+) -> tuple[Training, dict[str, str]]:
+    """A model that was written while it learned; whatever would make it another is refused."""
+    folder = chosen.from_
+    assert folder is not None
+    for name in (*typed, *(["watch"] if chosen.watch is not None else [])):
+        raise AttnvizError(
+            f"--from goes on as it was begun, and {option(name)} would be another beginning",
+            f"leave {option(name)} out, or --from",
+        )
+    refuse_missing(folder)
+
+    from attnviz.learning.progress import read
+    from attnviz.learning.training import Training
+
+    since = read(folder)
+    task = _task_again(chosen, since)
+    choices = choices.over(since.choices)
+    training = Training(task, since.model.settings, choices, since.watch, since)
+    _refuse_what_is_done(training, folder)
+    return training, dict(since.asked)
+
+
+def _task_again(chosen: LearnOptions, since: Progress) -> Task:
+    """The task that is learned there."""
+    name = since.asked["task"]
+    if chosen.task not in (None, name):
+        raise AttnvizError(
+            f"'{chosen.from_}' learns {name}, and {chosen.task} is asked for",
+            f"leave {chosen.task} out, or --from",
+        )
+    task = task_of(name)
+    if task.vocabulary != since.model.vocabulary:
+        raise AttnvizError(
+            f"{name} has other words now than the model in '{chosen.from_}' has learned",
+            f"begin anew: attnviz learn {name}",
+        )
+    return task
+
+
+def _refuse_what_is_done(training: Training, folder: Path) -> None:
+    last = training.moments[-1]
+    if not training.is_last(last):
+        return
+
+    from attnviz.views.conclusions.learned import how_right
+
+    steps, until = training.choices.steps or 0, training.choices.until or 0
+    if last.step >= steps:
+        problem = f"the model in '{folder}' has learned for {counted(last.step, 'step')} already"
+        raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
+    raise AttnvizError(
+        f"in the model in '{folder}' {how_right(last.accuracy, training.task.asked)} already, "
+        f"and {until:g} was wanted",
+        f"try --steps {2 * max(last.step, 1)}, which go on however right it is",
+    )
+
+
+def _tell(learned: Learned) -> None:
+    """What came of it."""
     from attnviz.views.conclusions.learned import sentence_of
 
     say(sentence_of(learned))
     if learned.ended == "nan":
         tell(f"note: a lower --rate than {learned.choices.rate:g} may help")
+
+
+def _save(folder: Path, progress: Progress, *, quiet: bool) -> None:
+    from attnviz.learning.progress import write
+
+    write(folder, progress)
+    if not quiet:
+        tell(f"wrote {folder}: attnviz run TEXT --model {quoted(str(folder))} reads it")

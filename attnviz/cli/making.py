@@ -13,6 +13,7 @@ from attnviz.attention.choices import ACTIVATIONS, DEVICES, NORMS, SCORINGS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.models.names import names as models
 from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
 from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
 from attnviz.wording.words import listed
@@ -60,6 +61,26 @@ class TextOptions:
             among={name: each.about for name, each in TOKENIZERS.items()},
         ),
     ] = Settings.tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """A model whose numbers are used, in place of those that a seed draws."""
+
+    model: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--model",
+            "-m",
+            metavar="NAME",
+            help=f"Take the numbers of a model: {', '.join(models())}, or a folder that attnviz "
+            "learn --save wrote.",
+            short=f"The numbers of a model: {', '.join(models())}; or a folder.",
+            example="agreement",
+            among=models,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,6 +324,24 @@ class SavedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithoutOptions:
+    """Heads that are switched off."""
+
+    without: Annotated[
+        str | None,
+        in_section(
+            "Attention",
+            "--without",
+            metavar="HEADS",
+            help="Switch heads off: L1H1 is head 1 of layer 1, both from 0; with commas several. "
+            "What the head makes becomes 0, or its mean over the sentence: L0H0=mean.",
+            short="Switch heads off, to see whether they matter: --without L1H1",
+            example="L0H0",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockOptions:
     """The transformer blocks that attention stands in."""
 
@@ -346,6 +385,14 @@ class BlockOptions:
             example="32",
         ),
     ] = None
+    attention_only: Annotated[
+        bool,
+        in_section(
+            "Transformer block",
+            "--attention-only",
+            help="Leave feed-forward out: attention, add and LayerNorm are all of a block.",
+        ),
+    ] = False
     memory: Annotated[
         str | None,
         in_section(

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cli.help import HelpAll
-from attnviz.cli.making import AttentionOptions, BlockOptions, MatrixOptions, TextOptions
+from attnviz.cli.help import Heading, HelpAll
+from attnviz.cli.making import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    TextOptions,
+    WithoutOptions,
+)
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 
@@ -39,15 +48,19 @@ class Typed:
 
 
 def accepts(
-    *groups: type, without: Collection[str] = ()
+    *groups: type, without: Collection[str] = (), rarely: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups.
 
-    `without` are those that mean nothing to it, and stay as they are by default. A command that
-    must know what was typed takes it after them, as `typed`.
+    `without` are those that mean nothing to it, and stay as they are by default; those that are
+    needed `rarely` are listed by --help-all alone. A command that must know what was typed takes it
+    after them, as `typed`.
     """
     parameters = [
-        each for group in groups for each in _parameters(group) if each.name not in without
+        _listed_last(each) if each.name in rarely else each
+        for group in groups
+        for each in _parameters(group)
+        if each.name not in without
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,6 +118,15 @@ def _parameters(group: type) -> list[inspect.Parameter]:
     ]
 
 
+def _listed_last(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same without the sentence that the first screen of help has of it."""
+    kind, declared = get_args(parameter.annotation)
+    heading = declared.rich_help_panel
+    unsaid = copy(declared)
+    unsaid.rich_help_panel = Heading(heading, example=heading.example)
+    return parameter.replace(annotation=Annotated[kind, unsaid])
+
+
 def _default(declared: Field[Any]) -> Any:
     """What an option is unless it is given; nothing for what must be given."""
     if declared.default_factory is not MISSING:
@@ -113,7 +135,8 @@ def _default(declared: Field[Any]) -> Any:
 
 
 def settings_of(
-    text: TextOptions, *groups: AttentionOptions | MatrixOptions | BlockOptions
+    text: TextOptions,
+    *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions | WithoutOptions,
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:
@@ -143,6 +166,15 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
             f"--trace reads a trace that is made, and {option(name)} is about making one",
             f"leave {option(name)} out, or --trace",
         )
+
+
+def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
+    """A model has decided already what some options are about, also by their usual values."""
+    if model is not None:
+        about = {
+            name: each for name, each in options.items() if name in Settings.__dataclass_fields__
+        }
+        card_of(model).refuse_others(about)
 
 
 def command_line(name: str, *groups: Any) -> str:

@@ -13,10 +13,19 @@ from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
+    ModelOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, command_line, refuse_both, settings_of
+from attnviz.cli.options import (
+    Typed,
+    accepts,
+    command_line,
+    refuse_both,
+    refuse_others,
+    settings_of,
+)
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
@@ -33,9 +42,11 @@ if TYPE_CHECKING:
 @accepts(
     TextOptions,
     SavedOptions,
+    ModelOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     ShowOptions,
     OutputOptions,
     PictureOptions,
@@ -43,9 +54,11 @@ if TYPE_CHECKING:
 def run(
     text: TextOptions,
     saved: SavedOptions,
+    model: ModelOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     shown: ShowOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
@@ -62,12 +75,14 @@ def run(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
+    chosen = typed.of(text, model, attention, matrices, blocks, without)
+    refuse_both(saved.trace, chosen)
+    refuse_others(model.model, chosen)
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
-    settings = settings_of(text, attention, matrices, blocks)
+    settings = settings_of(text, model, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
+    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict)
     output.deliver(view, wanted, pictures)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)

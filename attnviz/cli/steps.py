@@ -12,10 +12,12 @@ from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
+    ModelOptions,
     SavedOptions,
     TextOptions,
+    WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
 from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
@@ -110,9 +112,11 @@ class StepOptions:
     TextOptions,
     SavedOptions,
     StepOptions,
+    ModelOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
+    WithoutOptions,
     OutputOptions,
     PictureOptions,
 )
@@ -120,9 +124,11 @@ def steps(
     text: TextOptions,
     saved: SavedOptions,
     walking: StepOptions,
+    model: ModelOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    without: WithoutOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -140,8 +146,10 @@ def steps(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
-    refuse_both(saved.trace, typed.of(text, attention, matrices, blocks))
-    settings = settings_of(text, attention, matrices, blocks)
+    chosen = typed.of(text, model, attention, matrices, blocks, without)
+    refuse_both(saved.trace, chosen)
+    refuse_others(model.model, chosen)
+    settings = settings_of(text, model, attention, matrices, blocks, without)
     refuse_missing_steps(walking, saved, settings)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 

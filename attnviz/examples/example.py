@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
 from attnviz.examples.draws import Recipe, drawn
-from attnviz.examples.file import in_keys
 from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
+from attnviz.traces.lined import in_keys
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located

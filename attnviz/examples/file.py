@@ -1,68 +1,22 @@
-"""The file of an example, with what its errors need: every one names the file and the line."""
+"""The file of an example, whose errors name the file and the line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from attnviz.attention.variants import VARIANTS
-from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.kinds import Kind
-from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.meant import meant
-from attnviz.traces.settings import NAMES
-from attnviz.traces.texts import line_of
+from attnviz.traces.lined import LinedFile
 
-OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
 QUOTED = re.compile(r""""([^"]*)"|'([^']*)'""")
-VALUES = {*VARIANTS, *TOKENIZERS, *(name for _, known in NAMES.values() for name in known)}
-
-
-def in_keys(error: AttnvizError, *, but: Collection[str] = ()) -> AttnvizError:
-    """An error in the words of a file, which has keys where a command has options.
-
-    >>> in_keys(AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")).hint
-    "try head_dim = 4, scale = false or variant = 'plain'"
-    """
-
-    def key(found: re.Match[str]) -> str:
-        no, option, value = found[1], found[2], found[3] or ""
-        if option in but:
-            return found[0]
-        name = option.replace("-", "_")
-        if no:
-            return f"{name} = false{value and ' ' + value}"
-        if value[:1].isdigit():
-            return f"{name} = {value}"
-        return f"{name} = '{value}'" if value in VALUES else f"{name}{value and ' ' + value}"
-
-    problem, hint = (OPTION.sub(key, text) for text in (str(error), error.hint))
-    return AttnvizError(problem, hint, about=error.about, file=error.file)
 
 
 @dataclass(frozen=True)
-class ExampleFile:
+class ExampleFile(LinedFile):
     """A file that is read."""
-
-    path: Path
-    text: str
-
-    @cached_property
-    def lines(self) -> list[str]:
-        return self.text.splitlines()
-
-    @cached_property
-    def _headings(self) -> Mapping[str, list[int]]:
-        """Where each heading stands, as often as it does."""
-        found: dict[str, list[int]] = {}
-        for place, line in enumerate(self.lines):
-            if line.lstrip().startswith("["):
-                found.setdefault(line.strip(), []).append(place)
-        return found
 
     @cached_property
     def _quoted(self) -> Mapping[str, int]:
@@ -73,25 +27,9 @@ class ExampleFile:
                 found.setdefault(each[each.lastindex or 0], number)
         return found
 
-    def line(self, key: str, after: str = "", number: int = 0) -> int | None:
-        """The line of a key, the first in the file or after a heading; `number` counts headings.
-
-        After one of several headings the key is looked for until the next one.
-        """
-        places = [0, *self._headings.get(after, [])][number + 1 : number + 3] if after else []
-        start, end = (*places, None, None)[:2]
-        if not key:
-            return (start or 0) + 1
-        found = line_of("\n".join(self.lines[start:end]), key)
-        return None if found is None else found + (start or 0)
-
     def line_of_text(self, word: str) -> int | None:
         """The first line that holds a word in quotes."""
         return self._quoted.get(word)
-
-    def error(self, problem: str, hint: str, line: int | None = None) -> AttnvizError:
-        where = f"'{self.path}'" if line is None else f"line {line} of '{self.path}'"
-        return AttnvizError(f"{where}: {problem}", hint, file=str(self.path))
 
     def refuse_other_kinds(
         self, table: Mapping[str, Any], known: Mapping[str, Kind], after: str = "", number: int = 0
@@ -100,12 +38,3 @@ class ExampleFile:
             if key in known and not known[key].fits(value):
                 line = self.line(key, after, number)
                 raise self.error(f"'{key}' is not {known[key].wanted}", "write it so", line)
-
-    def refuse_unknown(
-        self, kind: str, keys: Iterable[str], known: Iterable[str], after: str = "", number: int = 0
-    ) -> None:
-        for key in keys:
-            if key not in known:
-                error = unknown(kind, key, known)
-                hint = meant(key) if "matrix" in kind else ""
-                raise self.error(str(error), hint or error.hint, self.line(key, after, number))

@@ -17,11 +17,12 @@ from attnviz.examples import kinds
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.draws import Recipe
 from attnviz.examples.example import Example, Expectation
-from attnviz.examples.file import ExampleFile, in_keys
+from attnviz.examples.file import ExampleFile
 from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
+from attnviz.traces.lined import in_keys
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from attnviz.errors import AttnvizError
 from attnviz.wording.commands import option
@@ -38,6 +38,11 @@ class Choices:
                 "try --rate 0.003",
                 about="rate",
             )
+
+    def over(self, others: Choices) -> Choices:
+        """These, and of the others what these leave open."""
+        own = {name: each for name, each in asdict(self).items() if each is not None}
+        return replace(others, **own)
 
 
 def _refuse_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:

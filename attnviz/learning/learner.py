@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -23,8 +23,23 @@ class Learner:
     def __init__(self, model: Model, rate: float) -> None:
         self.model = model
         self.plan = plan_of(model, training=True)
-        parameters = [each.requires_grad_() for each in model.parameters.values()]
-        self.optimizer = torch.optim.AdamW(parameters, lr=rate, fused=True)
+        self.parameters = {name: each.requires_grad_() for name, each in model.parameters.items()}
+        self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=rate, fused=True)
+
+    @property
+    def kept(self) -> dict[str, dict[str, Tensor]]:
+        """What the optimizer knows of each parameter now, for going on another time."""
+        return {
+            name: {kind: each.clone() for kind, each in self.optimizer.state[parameter].items()}
+            for name, parameter in self.parameters.items()
+        }
+
+    def go_on(self, kept: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """With what the optimizer knew when it was kept; before the first step that is nothing."""
+        for name, each in kept.items():
+            if each:
+                tensors = {kind: tensor.clone() for kind, tensor in each.items()}
+                self.optimizer.state[self.parameters[name]] = tensors
 
     def through(self, ids: Int[Tensor, "*batch token"]) -> Passed:
         """What the model makes of sentences."""
@@ -64,11 +79,15 @@ def side_by_side(models: Sequence[Model]) -> Model:
     """Models of the same settings as one: with an axis of models, and one for their sentences."""
     named = [each.parameters for each in models]
     return models[0].with_parameters(
-        {name: _stacked([each[name] for each in named]) for name in named[0]}
+        {name: _stacked(name, [each[name] for each in named]) for name in named[0]}
     )
 
 
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows."""
+def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
+    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows.
+
+    What weighs additive scores is added to nothing: it is multiplied with each of them.
+    """
     together = torch.stack([*tensors])
-    return together.unsqueeze(1) if together.ndim > 2 else together[:, None, None, :]
+    whole = together.ndim > 2 or name.endswith("w_score")
+    return together.unsqueeze(1) if whole else together[:, None, None, :]

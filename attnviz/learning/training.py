@@ -12,10 +12,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention.variants import Variant
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
+from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of
+from attnviz.learning.moment import Moment as Moment
+from attnviz.learning.progress import Kept, Progress
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.forward import Passed
@@ -29,18 +33,6 @@ LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
 # What ended it: the accuracy that was wanted, the last step, Ctrl-C, or a loss that is no number.
 Ended = Literal["accuracy", "steps", "interrupted", "nan"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Moment:
-    """What can be seen of a model after so many steps."""
-
-    step: int
-    seconds: float  # of training, up to now; not for files, which are the same every time
-    loss: float  # the mean since the moment before
-    accuracy: float  # on sentences that are held out
-    scores: Mapping[str, Float[np.ndarray, "layer head"]]  # of each reading: the mean weight on it
-    weights: tuple[Float[np.ndarray, "head query key"], ...]  # of each layer, of what is watched
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,12 +57,13 @@ class Training:
         settings: Settings | None = None,
         choices: Choices | None = None,
         watch: str | None = None,
+        since: Progress | None = None,
     ) -> None:
         self.task = task
         self.settings = settings or task.settings
-        self.choices = _decided(task, choices or Choices())
+        self.choices = decided(task, choices or Choices())
         self.watched = task.vocabulary.cut(watch or task.watch)
-        self.model = fresh(task, self.settings)
+        self.model = fresh(task, self.settings) if since is None else since.model
         self._learner = Learner(self.model, self.choices.rate or 0)
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
@@ -79,12 +72,16 @@ class Training:
         self.seconds = 0.0
         self._good = self.model
         self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True)
+        self._kept_by_optimizer: Kept = {}
+        if since is not None:
+            self._go_on(since)
 
     def __iter__(self) -> Iterator[Moment]:
         """Each moment at which there is something new to look at, the first before any step."""
         losses: list[float] = []
-        yield self._look([self._learner.losses(self._batches.at(0)).item()])
-        while self.step < (self.choices.steps or 0):
+        if not self.moments:
+            yield self._look([self._learner.losses(self._batches.at(0)).item()])
+        while not self.is_last(self.moments[-1]):
             started = time.perf_counter()
             losses.append(self._learn())
             self.seconds += time.perf_counter() - started
@@ -95,14 +92,18 @@ class Training:
                 moment = self._look(losses)
                 losses = []
                 yield moment
-                if moment.accuracy >= (self.choices.until or 0):
-                    self.ended = "accuracy"
-                    return
-        self.ended = "steps"
+        right = self.moments[-1].accuracy >= (self.choices.until or 0)
+        self.ended = "accuracy" if right else "steps"
 
     def is_last(self, moment: Moment) -> bool:
         """Whether nothing follows this moment."""
-        return moment.step == self.choices.steps or moment.accuracy >= (self.choices.until or 0)
+        enough = moment.accuracy >= (self.choices.until or 0)
+        return enough or moment.step >= (self.choices.steps or 0)
+
+    @property
+    def variant(self) -> Variant:
+        """How the model attends."""
+        return self._learner.plan.variant
 
     def learned(self) -> Learned:
         """What was learned so far."""
@@ -111,10 +112,32 @@ class Training:
             settings=self.settings,
             choices=self.choices,
             watched=self.watched,
-            model=self._good,
+            model=self._told,
             moments=tuple(self.moments),
             ended=self.ended,
         )
+
+    def progress(self, asked: Mapping[str, str]) -> Progress:
+        """How far it has come, for files; `asked` says where the task is from."""
+        return Progress(
+            asked=asked,
+            watch=self.watched.text,
+            choices=self.choices,
+            model=self._told,
+            optimizer=self._kept_by_optimizer,
+            moments=tuple(self.moments),
+        )
+
+    @property
+    def _told(self) -> Model:
+        """The last good model, with what it says of itself."""
+        return with_facts(self._good, self.task, self.moments[-1], self._held_out)
+
+    def _go_on(self, since: Progress) -> None:
+        self.moments = [*since.moments]
+        self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
+        self._kept_by_optimizer = since.optimizer
+        self._learner.go_on(since.optimizer)
 
     def _learn(self) -> float:
         loss = self._learner.learn(self._batches.at(self.step))
@@ -138,6 +161,7 @@ class Training:
         )
         self.moments.append(moment)
         self._good = kept(self.model)
+        self._kept_by_optimizer = self._learner.kept
         return moment
 
 
@@ -171,7 +195,7 @@ def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> n
     return found
 
 
-def _decided(task: Task, choices: Choices) -> Choices:
+def decided(task: Task, choices: Choices) -> Choices:
     """With the task's own where nobody chose."""
     named = {name: getattr(choices, name) for name in ("steps", "until", "batch", "rate")}
     return Choices(

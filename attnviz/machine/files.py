@@ -16,14 +16,25 @@ from attnviz.machine import memory
 
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
-Kind = Literal["text", "lesson", "file of matrices", "file of arrays", "trace", "file of vectors"]
+Kind = Literal[
+    "text",
+    "lesson",
+    "grammar",
+    "file of matrices",
+    "file of arrays",
+    "trace",
+    "file of vectors",
+    "model",
+]
 LARGEST: dict[Kind, int] = {  # bytes; all is read whole, but for vectors, of which some are kept
     "text": 10 * 10**6,
     "lesson": 10 * 10**6,
+    "grammar": 10 * 10**6,
     "file of matrices": 20 * 10**6,
     "file of arrays": 2 * 10**9,
     "trace": 2 * 10**9,
     "file of vectors": 10 * 10**9,
+    "model": 20 * 10**6,
 }
 _ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
 

@@ -47,7 +47,7 @@ def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
             (DROPOUT, dropped_by_chance(trace)),
             ("values", not own and any(_of(trace, first, "value"))),
             ("output projection", trace.variant.joined and _any_draws(trace.attentions, "w_out")),
-            ("feed-forward", first.block is not None and _any_draws(trace.layers, "w_1", "w_2")),
+            ("feed-forward", any(map(_feed_forward_drawn, trace.layers))),
         )
         if drawn
     )
@@ -72,7 +72,7 @@ def depends_on_seed(trace: Trace) -> bool:
         or (trace.memory is not None and "memory" not in first.given and not named)
         or dropped_by_chance(trace)
         or any(map(_projections_drawn, trace.attentions))
-        or any(each.block is not None and _draws(each, "w_1", "w_2") for each in trace.layers)
+        or any(map(_feed_forward_drawn, trace.layers))
     )
 
 
@@ -85,6 +85,15 @@ def _projections_drawn(layer: Layer) -> bool:
     made = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(getattr(made, name, None) is not None and name not in layer.given for name in names)
+
+
+def _feed_forward_drawn(layer: Layer) -> bool:
+    return _feeds(layer) and _draws(layer, "w_1", "w_2")
+
+
+def _feeds(layer: Layer) -> bool:
+    """Whether feed-forward follows its attention."""
+    return layer.block is not None and layer.block.fed is not None
 
 
 def _any_draws(layers: Sequence[Layer], *names: str) -> bool:

@@ -14,6 +14,7 @@ from attnviz.machine import files, memory
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import (
     Settings,
     chosen_variant,
@@ -21,6 +22,8 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     refuse_uneven_heads,
 )
+from attnviz.traces.without import refuse_missing_heads
+from attnviz.wording.commands import chosen
 from attnviz.wording.words import counted
 
 BEGINNING = 2**20  # letters of a long text, by which it is judged
@@ -42,6 +45,8 @@ def refuse_text(
 
 def _cut(text: str, settings: Settings) -> Tokens:
     """The tokens of a text; of one that is too long for any memory only its beginning is cut."""
+    if settings.model is not None:
+        return card_of(settings.model).cut(text)
     if len(text) > BEGINNING:
         count = len(tokenize(text[:BEGINNING], settings.tokenizer)) - 1  # the last may go on
         _refuse_too_many(count, settings, f"the first {BEGINNING:,} letters of the text alone make")
@@ -83,7 +88,12 @@ def refuse_other(text: str | None, other: str | None, settings: Settings) -> Non
 def refuse_settings(settings: Settings) -> None:
     """Settings that no trace can be made with."""
     refuse_unknown_device(settings.device)
-    if settings.given is not None:
+    if settings.model is not None:
+        card = card_of(settings.model)
+        card.refuse_others(chosen(settings))
+        heads = chosen_variant(card.settings).heads
+        refuse_missing_heads(settings.without, card.settings.layers or 1, heads)
+    elif settings.given is not None:
         files.refuse_missing(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:
         files.refuse_missing(files.file_and_name(settings.embeddings)[0], "take embeddings from")
@@ -91,6 +101,7 @@ def refuse_settings(settings: Settings) -> None:
         variant = chosen_variant(settings)
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
+        refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
 
 
 def memory_of(settings: Settings) -> Tokens | None:

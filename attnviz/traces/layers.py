@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
@@ -14,11 +14,13 @@ from torch import Tensor
 from attnviz.attention import arithmetic, block
 from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
+from attnviz.attention.choices import Instead
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
+from attnviz.traces.without import of_layer
 from attnviz.vectors import positions
 
 Vectors = Float[Tensor, "*batch token dim"]
@@ -72,7 +74,8 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     values, of_values = _made(plan, "value", stream, read)
     assert values is not None
     projections = _projections(scored.made_by | of_values | _out(plan, stream, inputs))
-    attended = _attended(plan, stream, inputs, scored, values)
+    off = of_layer(plan.settings.without, number) if own else {}
+    attended = _attended(plan, stream, inputs, scored, values, off)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
         _refuse_overflow(plan, context, "context vectors")
@@ -93,10 +96,18 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
         memory=memory,
         given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
+        off=off,
     )
 
 
-def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: Values) -> Attended:
+def _attended(
+    plan: Plan,
+    stream: str,
+    inputs: Vectors,
+    scored: Scored,
+    values: Values,
+    off: Mapping[int, Instead],
+) -> Attended:
     """From scores to context vectors."""
     attended = arithmetic.attend(
         scored.scores,
@@ -109,6 +120,7 @@ def _attended(plan: Plan, stream: str, inputs: Vectors, scored: Scored, values: 
         kept=_kept(plan, scored.scores, stream),
         by_hand=plan.matrices.weights,
         mistaken=_mistaken(plan, inputs),
+        off=off,
     )
     _refuse_overflow(plan, attended.scaled_scores, "scores")
     return attended

@@ -109,11 +109,11 @@ class Matrices:
         return Matrices(source=self.source, **found)
 
     def of_layer(self, number: int) -> Matrices:
-        """Those of one layer; what may be read is the same in all."""
+        """Those of one layer; what may be read is the same in all, unless each has its own."""
         if number == 0:
             return self
         own = self.above[number - 1] if number <= len(self.above) else Matrices()
-        seen = self.of_every_layer
+        seen = own if own.of_every_layer.anything else self.of_every_layer
         return replace(
             own, source=self.source, mask=seen.mask, visible=seen.visible, hidden=seen.hidden
         )

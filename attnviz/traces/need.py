@@ -158,7 +158,7 @@ def _vectors(plan: Plan, counts: Counts) -> int:
     width = heads * (plan.width or 0) * (2 if settings.positions == "rotary" else 1)
     of_a_query = width + heads * plan.value_width + 2 * dim
     of_a_key = width + heads * plan.value_width + dim
-    sublayers = (3 if settings.memory is not None else 2) if settings.blocks else 0
+    sublayers = settings.blocks + (settings.memory is not None) + settings.feeds
     wide = plan.hidden_width(dim) if settings.feeds else 0
     read = counts.keys + counts.memory
     return counts.tokens * (of_a_query + 5 * sublayers * dim + 2 * wide) + read * of_a_key

@@ -13,6 +13,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.fitting import in_file
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.settings import (
+    FEED_FORWARD,
     Settings,
     chosen_variant,
     head_width,
@@ -20,6 +21,7 @@ from attnviz.traces.settings import (
     scaled,
 )
 from attnviz.traces.unused import refuse_unused
+from attnviz.traces.without import refuse_missing_heads
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
@@ -36,7 +38,6 @@ NAMES = {  # of all heads together
     "value_width": "values",
     "joined_width": "joined heads",
 }
-FEED_FORWARD = 4  # times as wide as an embedding, unless the settings say otherwise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,6 +88,7 @@ def planned(
     if not variant.projected and _splits_embeddings(matrices):
         head_width(settings, variant, dim)
     width = _width(settings, variant, matrices, dim)
+    refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
     if width is None:
         variant = replace(variant, scaled=_scaled_without_width(settings))
     natural = width if variant.projected and width else max(1, dim // variant.heads)

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, Place, Scoring
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.without import heads_off
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted, listed
 
@@ -25,6 +26,7 @@ BASED: tuple[Positions, ...] = ("sinusoidal", *TURNED)  # whose angles have a ba
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
+FEED_FORWARD = 4  # times as wide as an embedding, unless it is said how wide
 MOST_LAYERS = 1000
 CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1
@@ -60,6 +62,7 @@ class Settings:
     feed_forward: int | None = None  # how wide it is inside
     attention_only: bool = False  # no feed-forward at all
     memory: str | None = None  # a second sentence, that the first reads, too
+    without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
     seed: int = 42
     device: str = "auto"
     dtype: Dtype = "float32"
@@ -82,6 +85,7 @@ class Settings:
         self._refuse_odd_dropout()
         self._refuse_odd_base()
         self._refuse_what_stands_alone()
+        heads_off(self.without)  # which refuses what names no heads
 
     @property
     def blocks(self) -> bool:
@@ -151,6 +155,15 @@ class Settings:
                 raise AttnvizError(
                     f"{option(name)} belongs to a transformer block, and there is none",
                     "give --layers 1",
+                    about=name,
+                )
+
+        for name in ("activation", "feed_forward"):
+            if self.attention_only and getattr(self, name) != getattr(Settings, name):
+                raise AttnvizError(
+                    f"{option(name)} is about feed-forward, which {option('attention_only')} "
+                    "leaves out",
+                    "leave one of them out",
                     about=name,
                 )
 

@@ -17,6 +17,7 @@ from attnviz.traces.foreseen import memory_of
 from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.sight import sighted
 from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -48,6 +49,14 @@ class Source:
     def tokenizer(self) -> str:
         """What cuts a text up."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
+
+    def reading(self, count: int) -> Matrices:
+        """The matrices for so many tokens: each head of a model may see others of them."""
+        return (
+            self.matrices
+            if self.model is None
+            else sighted(self.matrices, self.model.sights, count)
+        )
 
     @property
     def seeds(self) -> Seeds:
@@ -107,12 +116,27 @@ def source_of_text(
     if settings.model is None:
         return Source(text, settings, given or matrices_of(settings), vectors)
     model = model_of(settings.model)
+    model.refuse_others(chosen(settings))
+    _refuse_given(model, given, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
+
+
+def _refuse_given(
+    model: Model, given: Matrices | None, vectors: Float[Tensor, "token dim"] | None
+) -> None:
+    """A model has matrices and vectors of its own."""
+    if (given is not None and given.anything) or vectors is not None:
+        raise AttnvizError(
+            f"matrices or vectors are given, and the model '{model.name}' has its own",
+            "leave one of them out",
+            file=given.source if given is not None else "",
+        )
 
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
     """The command that makes the same; none for an example, and matrices that are in no file."""
-    in_no_file = source.settings.given is None and source.matrices.anything
+    own = source.model is None and source.matrices.anything
+    in_no_file = source.settings.given is None and own
     if in_no_file or source.of_an_example:
         return None
     wanted = {key: value for key, value in options.items() if value is not None}
@@ -168,7 +192,7 @@ def tokens_of(source: Source) -> Tokens:
             file=given.source,
         )
     if source.model is not None:
-        return source.model.vocabulary.cut(source.text)
+        return source.model.cut(source.text)
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
         raise AttnvizError(
@@ -237,6 +261,8 @@ def matrices_of(settings: Settings) -> Matrices:
 
 def vocabulary_of(source: Source) -> int | None:
     """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    if source.model is not None:
+        return len(source.model.vocabulary.words)
     own = source.settings.embeddings is not None or source.matrices.anything
     found = source.matrices.vocabulary
     return found or (None if own else vocabulary(source.settings.tokenizer))

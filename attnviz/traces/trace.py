@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
+from attnviz.attention.choices import Instead
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.prediction import Prediction
@@ -76,6 +77,7 @@ class Layer:
     block: Block | None = None
     given: frozenset[str] = frozenset()  # what was not made here
     mistake: str = ""  # the one that made the weights, if one did
+    off: Mapping[int, Instead] = field(default_factory=dict)  # heads that are switched off
     asked: Weights | None = None  # who answers for the weights, if it is not the matrices
 
     @property

@@ -14,6 +14,7 @@ from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
 OF_MEMORY = ("memory", "memory_tokens")
+OF_FEED_FORWARD = tuple(n for n in OF_A_BLOCK if not n.startswith(("attention_", "cross_")))
 MAKERS = {  # what is given is not made by these
     "queries": ("w_query", "b_query"),
     "keys": ("w_key", "b_key"),
@@ -63,6 +64,9 @@ def _refuse_of_block(matrices: Matrices, settings: Settings) -> None:
         _refuse_any(matrices, OF_A_BLOCK, "there is no transformer block", hint)
         alone = f"{hint}; or, to read it without a block, key_embeddings and key_tokens"
         _refuse_any(matrices, OF_MEMORY, "there is no transformer block", alone)
+    if settings.attention_only:
+        why = f"{option('attention_only')} leaves feed-forward out"
+        _refuse_any(matrices, OF_FEED_FORWARD, why, f"leave {option('attention_only')} out")
     if settings.norm == "none":
         norms = tuple(name for name in OF_A_BLOCK if name.endswith(("_gain", "_shift")))
         _refuse_any(matrices, norms, "--norm none has no LayerNorm", "give --norm post or pre")

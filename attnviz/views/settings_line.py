@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnviz.attention.choices import Place
 from attnviz.traces.chance import depends_on_seed
-from attnviz.traces.origin import Drawn, Given, Origin
+from attnviz.traces.origin import Drawn, FromModel, Given, Origin, decided
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
@@ -20,6 +20,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """The parts that say something, but for those that are not wanted."""
     parts = {
         "tokens": f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})",
+        "model": _model(trace.origin),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
         **_shape(trace),
         **_attention(trace),
@@ -40,6 +41,7 @@ def _shape(trace: Trace) -> dict[str, str]:
         "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined(trace)}",
         "kv_heads": _kv_heads(first),
         "layers": f"{layers} ({NORM[first.block.place]})" if first.block else several,
+        "attention only": "no feed-forward" if first.block and not first.block.fed else "",
     }
 
 
@@ -79,13 +81,13 @@ def _attention(trace: Trace) -> dict[str, str]:
 def _positions(trace: Trace) -> str:
     if not _placed(trace):
         return ""
-    given = "positions" in trace.layers[0].given
+    given = "positions" in trace.layers[0].given and trace.positions == "none"
     return "positions given" if given else f"{trace.positions} positions"
 
 
 def _position_base(trace: Trace) -> str:
     """That of the angles, if it is another than in the papers."""
-    base = trace.origin.settings.position_base
+    base = decided(trace.origin).position_base
     other = base != Settings.position_base and _placed(trace)
     return f"position base {base:.15g}" if other else ""
 
@@ -108,6 +110,11 @@ def _mask(trace: Trace) -> str:
     if trace.variant.causal:
         return "causal"
     return "" if trace.variant.window else "all tokens visible"  # a window says for itself
+
+
+def _model(origin: Origin) -> str:
+    """Whose numbers they are, by the name that it goes by."""
+    return f"model {origin.model.name}" if isinstance(origin, FromModel) else ""
 
 
 def _item(trace: Trace) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from attnviz.wording.printable import in_quotes
 
-PATHS = ("file", "out", "embeddings", "given", "trace")  # options whose values are files
+# Options whose values are files or folders.
+PATHS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,4 +90,14 @@ def _spelled(name: str, value: Any) -> Iterator[str]:
         return
     for one in value if isinstance(value, (list, tuple)) else [value]:
         yield option(name)
-        yield without_folders(str(one)) if name in PATHS else str(one)
+        yield place_told(name, str(one)) if name in PATHS else str(one)
+
+
+def place_told(name: str, path: str) -> str:
+    """A path without folders; of a model it is no name of one that comes with attnviz, still.
+
+    >>> place_told("model", "agreement"), place_told("model", "/home/me/agreement")
+    ('agreement', './agreement')
+    """
+    alone = without_folders(path)
+    return f"./{alone}" if name == "model" and alone != path else alone

@@ -8,20 +8,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.facts import of_their_types
-from attnviz.traces.matrices import Matrices
-from attnviz.traces.models.model import Model, of_layer, unembedding_of
-from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.parts import GIVEN_NAMES
-from attnviz.traces.settings import Settings
+from attnviz.traces.models.card import Card
+from attnviz.traces.models.config import (
+    AGAIN,
+    FORMAT,
+    VOCABULARY,
+    facts_of_card,
+    read_card,
+    refuse_no_model,
+)
+from attnviz.traces.models.model import Model, made_of
+from attnviz.traces.models.names import CONFIG
+from attnviz.traces.models.shapes import wanted
+from attnviz.vectors.arrays import safetensors_arrays
 from attnviz.version import __version__
+from attnviz.wording.words import in_brackets
 
-NUMBERS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
-FORMAT = 1
-SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # of a Model
+NUMBERS = "model.safetensors"
 
 
 def contents(model: Model) -> dict[str, bytes]:
@@ -29,12 +36,7 @@ def contents(model: Model) -> dict[str, bytes]:
     from safetensors.torch import save
 
     numbers = {name: each.detach().contiguous().cpu() for name, each in model.parameters.items()}
-    config = {
-        "format": FORMAT,
-        "attnviz": __version__,
-        **{name: getattr(model, name) for name in SAID},
-        "settings": asdict(model.settings),
-    }
+    config = {"format": FORMAT, "attnviz": __version__, **facts_of_card(model)}
     return {
         NUMBERS: save(numbers),
         CONFIG: _as_json(config),
@@ -44,55 +46,46 @@ def contents(model: Model) -> dict[str, bytes]:
 
 def read(folder: Path) -> Model:
     """The model that `attnviz learn … --save FOLDER` wrote."""
-    config, words = _json(folder / CONFIG), _json(folder / VOCABULARY)
-    named = _tensors(folder / NUMBERS)
-    settings = of_their_types(Settings, config["settings"])
-    layers = range(1, settings.layers or 1)
-    above = tuple(_matrices(of_layer(named, number)) for number in layers)
-    own = {name: each for name, each in named.items() if name in GIVEN_NAMES}
-    said: dict[str, Any] = {name: config[name] for name in SAID}
-    said["dimensions"] = tuple(said["dimensions"])
-    return Model(
-        **said,
-        settings=settings,
-        vocabulary=_vocabulary(words),
-        embeddings=named["embeddings"],
-        matrices=_matrices({k: v for k, v in own.items() if k != "embeddings"}, above),
-        unembedding=unembedding_of(named) if "w_answers" in named else None,
-    )
+    card = read_card(folder)
+    return made_of(card, _numbers(folder / NUMBERS, card))
 
 
-def _matrices(named: Mapping[str, Tensor], above: tuple[Matrices, ...] = ()) -> Matrices:
-    tensors: dict[str, Any] = {**named}
-    return Matrices(**tensors, above=above)
+def _numbers(path: Path, card: Card) -> dict[str, Tensor]:
+    """Every tensor that the model's settings ask for, of the shape that they ask for."""
+    refuse_no_model(path)
+    dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
+    found = {name: torch.from_numpy(each) for name, each in safetensors_arrays(path).items()}
+    _refuse_other_names(found, card, path)
+    for name, tensor in found.items():
+        _refuse_other_numbers(name, tensor, card, path)
+    return {name: tensor.to(dtype) for name, tensor in found.items()}
 
 
-def _vocabulary(words: Mapping[str, Any]) -> Vocabulary:
-    lists = {name: tuple(each) for name, each in words.items() if isinstance(each, list)}
-    return Vocabulary(**{**words, **lists})
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load
-
-    try:
-        return load(path.read_bytes())
-    except OSError:
+def _refuse_other_names(found: Mapping[str, Tensor], card: Card, path: Path) -> None:
+    known = wanted(card)
+    missing = [name for name in known.needed if name not in found]
+    others = [name for name in found if name not in known.needed | known.allowed]
+    if missing:
         raise AttnvizError(
-            f"there is no model in '{path.parent}': it has no {path.name}",
-            "attnviz learn reverse --save FOLDER writes one",
-        ) from None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
+            f"'{path}' has no '{missing[0]}', which the settings in {CONFIG} ask for", AGAIN
+        )
+    if others:
         raise AttnvizError(
-            f"there is no model in '{path.parent}': it has no {path.name}",
-            "attnviz learn reverse --save FOLDER writes one",
-        ) from None
-    return found
+            f"'{path}' has a '{others[0]}', for which the settings in {CONFIG} have no use", AGAIN
+        )
+
+
+def _refuse_other_numbers(name: str, tensor: Tensor, card: Card, path: Path) -> None:
+    known = wanted(card)
+    shape = (known.needed | known.allowed)[name]
+    if tuple(tensor.shape) != shape:
+        raise AttnvizError(
+            f"'{name}' in '{path}' is {in_brackets(*tensor.shape)}, and by {CONFIG} and "
+            f"{VOCABULARY} it is {in_brackets(*shape)}",
+            AGAIN,
+        )
+    if tensor.dtype == torch.bool or not tensor.isfinite().all():
+        raise AttnvizError(f"'{name}' in '{path}' has what is no finite number", AGAIN)
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -11,21 +11,11 @@ from torch import Tensor
 
 from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.settings import Settings
+from attnviz.traces.models.card import Card
+from attnviz.traces.models.sight import Sights
+from attnviz.traces.parts import GIVEN
 
 ABOVE = "layers."
-CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
-    "scale",
-    "causal",
-    "window",
-    "temperature",
-    "soft_cap",
-    "dropout",
-    "seed",
-    "device",
-    "dtype",
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,23 +28,16 @@ class Unembedding:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Model:
+class Model(Card):
     """Weights and words, and what people should know of them.
 
     In training the tensors of several models may stand side by side, with an axis of seeds first.
     """
 
-    name: str
-    about: str = ""  # what it does, in a sentence
-    settings: Settings
-    vocabulary: Vocabulary
     embeddings: Float[Tensor, "*batch word dim"]
     matrices: Matrices  # of all layers; and the vectors of its positions, if it learned them
     unembedding: Unembedding | None  # None: it predicts nothing
-    longest: int | None = None  # how many tokens it has positions for; None: any number
-    dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, where somebody said it
-    heads: Mapping[str, str] = field(default_factory=dict)  # "L0H1": what it looks for
-    facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
+    sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -72,12 +55,6 @@ class Model:
                 "b_answers": self.unembedding.b_answers,
             }
         return {name: tensor for name, tensor in found.items() if tensor is not None}
-
-    def chosen(self, asked: Settings) -> Settings:
-        """The model's settings, with what is asked for that a model can do without learning it."""
-        changes = {name: getattr(asked, name) for name in CAN_BE_ASKED}
-        own = {name: each for name, each in changes.items() if each != getattr(Settings, name)}
-        return replace(self.settings, model=asked.model, **own)
 
     def with_parameters(self, named: Mapping[str, Tensor]) -> Model:
         """The same model with other numbers."""
@@ -113,3 +90,20 @@ def unembedding_of(named: Mapping[str, Tensor]) -> Unembedding:
     gain = named.get("last_gain")
     norm = None if gain is None else Norm(gain, named["last_shift"])
     return Unembedding(norm=norm, w_answers=named["w_answers"], b_answers=named.get("b_answers"))
+
+
+def made_of(card: Card, named: Mapping[str, Tensor], sights: Sights = ()) -> Model:
+    """A model of its card and its tensors, by the names that `parameters` gives them."""
+    layers = range(1, card.settings.layers or 1)
+    first: dict[str, Any] = {
+        name: each for name, each in named.items() if name in GIVEN and name != "embeddings"
+    }
+    return Model(
+        **{each.name: getattr(card, each.name) for each in fields(Card)},
+        embeddings=named["embeddings"],
+        matrices=Matrices(
+            **first, above=tuple(Matrices(**of_layer(named, number)) for number in layers)
+        ),
+        unembedding=unembedding_of(named) if "w_answers" in named else None,
+        sights=sights,
+    )

@@ -1,29 +1,26 @@
-"""A model by its name, if it comes with attnviz, or by its folder."""
+"""A model by its name, if it comes with attnviz, or by where it is: its card, and all of it."""
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attnviz.errors import AttnvizError, unknown
-from attnviz.traces.models import folder
-from attnviz.traces.models.model import Model
+from attnviz.traces.models.config import read_card
+from attnviz.traces.models.names import BY_HAND, place_of
 
-HERE = Path(__file__).parent
-
-
-def names() -> tuple[str, ...]:
-    """Those that come with attnviz."""
-    return tuple(sorted(path.parent.name for path in HERE.glob(f"*/{folder.CONFIG}")))
+if TYPE_CHECKING:
+    from attnviz.traces.models.card import Card
+    from attnviz.traces.models.model import Model
 
 
-@cache
+def card_of(name: str) -> Card:
+    """What a model says of itself, without its numbers."""
+    place = place_of(name)
+    return model_of(name) if place.suffix == BY_HAND else read_card(place)
+
+
 def model_of(name: str) -> Model:
-    """A model that comes with attnviz, or that is in a folder."""
-    if name in names():
-        return folder.read(HERE / name)
-    if Path(name).is_dir():
-        return folder.read(Path(name))
-    if Path(name).name == name:
-        raise unknown("model", name, names(), about="model")
-    raise AttnvizError(f"there is no folder '{name}'", "attnviz learn … --save FOLDER writes one")
+    """A model that comes with attnviz, or one's own, with its numbers."""
+    from attnviz.traces.models import by_hand, folder  # torch, for which errors need not wait
+
+    place = place_of(name)
+    return by_hand.read(place) if place.suffix == BY_HAND else folder.read(place)

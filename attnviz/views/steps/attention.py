@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.views.by_hand import told_of_sights
 from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
@@ -15,6 +16,7 @@ from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
+from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
 
@@ -67,6 +69,9 @@ def _about_mistake(here: Scene) -> str:
 def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     about = []
+    written = told_of_sights(here.trace, here.layer, here.shown_heads)
+    if written and not variant.causal and not variant.window:
+        return " ".join([*written, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
     if "visible" in given:
         about.append("What each token may read is given.")
     elif not here.hides and here.layer.attended.mask is not None:
@@ -92,7 +97,7 @@ def _told(here: Scene, rows_of: Callable[[int], list[int]], what: str) -> tuple[
     """What is true of some tokens in the heads that are shown, said of each by its name."""
     rows = {head: rows_of(head) for head in here.shown_heads}
     every = sorted({row for each in rows.values() for row in each})
-    several = here.layer.visible.ndim == 3
+    several = here.layer.visible.ndim == 3 or len({*map(tuple, rows.values())}) > 1
     named = tuple(
         f"{here.name(here.trace.tokens, row)}{_in_heads(rows, row) if several else ''} {what}"
         for row in every[:BLIND_TOLD]
@@ -186,7 +191,9 @@ def weighted(here: Scene) -> Iterator[Section]:
         shapes=f"values {values} → weighted {here.size(here.weighted)}",
         formula=f"weighted = weights of {name} · V",
         tex=r"w_{ij} \, v_j",
-        grids=here.heads("weighted values", here.weighted, keys, scale="weighted"),
+        grids=here.heads(
+            "weighted values", here.weighted, keys, side="head_value", scale="weighted"
+        ),
         sums=sums.weighted(here, here.layer) if asked else (),
     )
 
@@ -196,14 +203,18 @@ def context(here: Scene) -> Iterator[Section]:
     contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
     rows = token_axis("query (reads)", here.trace.tokens)
     about = "The weighted values are added up: the context vector, all that a token has read."
-    blind = _told(here, here.layer.blind_rows, "has read nothing: its vector is 0.")
-    about = " ".join([about, *blind])
-    grids = here.heads("context vectors", contexts, rows, followed=True)
+    blind = _told(here, _blind_to_the_end(here), "has read nothing: its vector is 0.")
+    about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
+    grids = here.heads("context vectors", contexts, rows, side="head_value", followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
         about += " The heads' vectors then stand side by side"
         about += "." if _last_matrix(here) else ", and no matrix mixes them."
-        grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
+        grids += (
+            here.grid(
+                "joined heads", join_heads(contexts), rows, side="joined_width", followed=True
+            ),
+        )
     last = _last_matrix(here)
     if last:
         about += " A last matrix mixes what stands in them."
@@ -220,21 +231,28 @@ def context(here: Scene) -> Iterator[Section]:
         tex=tex,
         grids=grids,
         sums=sums.context(here, here.layer),
-        remarks=(count_of(last),) if last else (),
+        remarks=(count_of(here, last),) if last else (),
         stages=_stages_of_context(here, apart, [*last], len(grids)),
         beyond=_attention_of_each_head(here) if last else (),
     )
 
 
+def _blind_to_the_end(here: Scene) -> Callable[[int], list[int]]:
+    """The tokens that read nothing, in heads whose vectors are made of what is read."""
+    return lambda head: [] if head in here.layer.off else here.layer.blind_rows(head)
+
+
 def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     """Weights and values, head by head, where there are few of both."""
     heads, (keys, width) = here.layer.heads, here.layer.values.shape[-2:]
-    if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS:
+    if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS or here.layer.off:
         return ()
     weights = here.weights("mixing", here.layer.attended.mixed_by)
     return (
         *weights,
-        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+        *here.heads(
+            "values", here.layer.values_of_heads, token_axis("key", here.keys), side="head_value"
+        ),
     )
 
 
@@ -265,9 +283,10 @@ def _last_matrix(here: Scene) -> dict[str, Tensor]:
 
 def _formula_of_context(here: Scene, last: dict[str, Tensor]) -> tuple[str, str]:
     """For terminal and Markdown."""
+    made = [] if here.layer.off else ["context = weights · V"]
     if not last:
-        return "context = weights · V", "Z = W V"
+        return "".join(made), "Z = W V" if made else ""
     mixed = "joined" if here.layer.heads > 1 else "context"
     bias = "b_out" in last
-    plain = f"context = weights · V · output = {mixed} W_out{' + b_out' if bias else ''}"
+    plain = " · ".join([*made, f"output = {mixed} W_out{' + b_out' if bias else ''}"])
     return plain, r"Z W_o + b_o" if bias else r"Z W_o"

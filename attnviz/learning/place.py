@@ -1,0 +1,46 @@
+"""The folder of what was learned: whether it can be written, or read, said without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+
+CONFIG, HISTORY = "config.json", "training.json"
+OURS = "attnviz"  # a name in the config of every model of ours
+
+
+def refuse_place(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, or would take the place of something."""
+    if files.is_file(folder):
+        raise AttnvizError(f"'{folder}' is a file", "give the name of a folder, which may be new")
+    files.refuse_unwritable(folder / CONFIG)
+    if not folder.is_dir() or _is_ours(folder):
+        return
+    if any(folder.iterdir()):
+        raise AttnvizError(
+            f"'{folder}' holds something else than a model that attnviz wrote",
+            "give the name of a new folder",
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return OURS in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def refuse_missing(folder: Path) -> None:
+    """Refuse a folder in which there is no training that could go on."""
+    if not folder.is_dir():
+        raise AttnvizError(
+            f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"
+        )
+    if not files.is_file(folder / HISTORY):
+        raise AttnvizError(
+            f"there is no training in '{folder}' that could go on: it has no {HISTORY}",
+            "attnviz learn TASK --save FOLDER writes one",
+        )

@@ -1,0 +1,131 @@
+"""The card of a model in a folder: what config.json and vocabulary.json say, held against itself.
+
+What attnviz wrote is whole; a file that somebody changed is refused with what is odd in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.tokens.tokenizers import named
+from attnviz.traces import texts
+from attnviz.traces.facts import of_their_types
+from attnviz.traces.models.card import Card
+from attnviz.traces.models.names import CONFIG, WRITES_ONE
+from attnviz.traces.models.vocabulary import Vocabulary
+from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse_uneven_heads
+
+VOCABULARY = "vocabulary.json"
+FORMAT = 1
+SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # beside settings and words
+NOT_OF_A_MODEL = ("embeddings", "model", "given", "item", "memory")  # settings that name others
+AGAIN = "save it again: attnviz learn TASK --save FOLDER"
+
+
+def read_card(folder: Path) -> Card:
+    """What a model says of itself, in the folder that attnviz learn --save wrote."""
+    config = _object(folder / CONFIG)
+    if config.get("format") != FORMAT:
+        raise AttnvizError(f"'{folder / CONFIG}' is no config of a model of attnviz", WRITES_ONE)
+    words = _vocabulary(folder / VOCABULARY)
+    try:
+        return _card(config, words)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise _changed(folder / CONFIG) from None
+    except AttnvizError as error:
+        raise AttnvizError(f"'{folder / CONFIG}': {error}", AGAIN) from None
+
+
+def facts_of_card(card: Card) -> dict[str, Any]:
+    """What the config says, but for the words."""
+    return {**{name: getattr(card, name) for name in SAID}, "settings": asdict(card.settings)}
+
+
+def card_of_facts(config: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> Card:
+    """The card of such facts; whatever is odd in them is a ValueError or a TypeError."""
+    return _card(config, _words(vocabulary))
+
+
+def refuse_no_model(path: Path) -> None:
+    """Refuse a folder without one of the files that a model has."""
+    if not files.is_file(path):
+        raise AttnvizError(
+            f"there is no model in '{path.parent}': it has no file {path.name}", WRITES_ONE
+        )
+
+
+def _object(path: Path) -> dict[str, Any]:
+    refuse_no_model(path)
+    return texts.json_object(texts.read(path, "model"), path)
+
+
+def _changed(path: Path) -> AttnvizError:
+    return AttnvizError(
+        f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
+        AGAIN,
+    )
+
+
+def _card(config: Mapping[str, Any], words: Vocabulary) -> Card:
+    settings = of_their_types(Settings, config["settings"])
+    said: dict[str, Any] = {name: config[name] for name in SAID}
+    said["dimensions"] = tuple(said["dimensions"])
+    card = of_their_types(Card, {**said, "settings": settings, "vocabulary": words})
+    variant = chosen_variant(settings)
+    refuse_uneven_heads(variant.heads, variant.kv_heads)
+    head_width(settings, variant, settings.width)
+    _refuse_odd_words_in(card)
+    return card
+
+
+def _refuse_odd_words_in(card: Card) -> None:
+    """Lists of words, and numbers that fit each other, where their types alone cannot tell."""
+    told = (*card.dimensions, *card.heads, *card.heads.values())
+    placed = card.settings.positions == "learned"
+    odd = (
+        not all(isinstance(each, str) for each in told),
+        len(card.dimensions) not in (0, card.settings.width),
+        placed is (card.longest is None) or (card.longest or 1) < 1,
+        any(getattr(card.settings, name) is not None for name in NOT_OF_A_MODEL),
+    )
+    if any(odd):
+        raise ValueError(odd)
+
+
+def _vocabulary(path: Path) -> Vocabulary:
+    """The words, each once; and other spellings of them, of which each is one."""
+    found = _object(path)
+    try:
+        words = _words(found)
+    except (TypeError, ValueError):
+        raise _changed(path) from None
+    named(words.tokenizer)
+    return words
+
+
+def _words(found: Mapping[str, Any]) -> Vocabulary:
+    lists = {name: tuple(each) for name, each in found.items() if isinstance(each, (list, tuple))}
+    words = of_their_types(Vocabulary, {**found, **lists})
+    _refuse_odd_vocabulary(words, found)
+    return words
+
+
+def _refuse_odd_vocabulary(words: Vocabulary, found: Mapping[str, Any]) -> None:
+    spelled, known = words.spelled, {*words.words}
+    texts = (*words.words, *words.answers, *spelled, *spelled.values())
+    whole = {each.name for each in fields(Vocabulary)} == found.keys()
+    listed = all(isinstance(found.get(name), (list, tuple)) for name in ("words", "answers"))
+    odd = (
+        not (whole and listed and all(isinstance(each, str) and each for each in texts)),
+        len(known) != len(words.words) or not known,
+        len({*words.answers}) != len(words.answers),
+        not {*spelled.values()} <= known,
+        bool(words.asks) and words.asks not in {*known, *spelled},
+    )
+    if any(odd):
+        raise ValueError(odd)

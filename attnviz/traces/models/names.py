@@ -1,0 +1,47 @@
+"""Models by name, or by where they are: those that come with attnviz, and others; without torch."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from attnviz.errors import AttnvizError, unknown
+
+HERE = Path(__file__).parent
+CONFIG = "config.json"  # of a folder with a model that learned
+BY_HAND = ".toml"  # how the file of one ends that was written
+WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
+COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
+
+
+@cache
+def _places() -> dict[str, Path]:
+    """Those that come with attnviz, in the order of a course, each with where it is."""
+    learned = {path.parent.name: path.parent for path in HERE.glob(f"*/{CONFIG}")}
+    found = learned | {path.stem: path for path in HERE.glob(f"*{BY_HAND}")}
+    order = {name: place for place, name in enumerate(COURSE)}
+    return dict(sorted(found.items(), key=lambda each: (order.get(each[0], len(order)), each[0])))
+
+
+def names() -> tuple[str, ...]:
+    """Those that come with attnviz."""
+    return tuple(_places())
+
+
+def place_of(name: str) -> Path:
+    """Where a model is: the folder of one that learned, or the file of one that was written."""
+    if name in _places():
+        return _places()[name]
+    if _is_there(name):
+        return Path(name)
+    if Path(name).name == name and not name.endswith(BY_HAND):
+        raise unknown("model", name, names(), about="model")
+    what = "file" if name.endswith(BY_HAND) else "folder"
+    raise AttnvizError(f"there is no {what} '{name}' with a model", WRITES_ONE, about="model")
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).is_dir() or (Path(name).is_file() and name.endswith(BY_HAND))
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False

@@ -1,0 +1,53 @@
+"""What is said of heads that are switched off: that they are, and what goes on in their place."""
+
+from __future__ import annotations
+
+from attnviz.attention.choices import Instead
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.without import without_text
+from attnviz.views.reading import name_of_head
+from attnviz.wording.words import listed
+
+IN_PLACE: dict[Instead, str] = {
+    "zero": "0 goes on in place of it",
+    "mean": "in place of it the mean over the sentence goes on, the same for every token",
+}
+
+
+def note_on_heads(trace: Trace) -> tuple[str, ...]:
+    """Of tables of weights that lead nowhere: whose they are."""
+    return tuple(
+        f"{_subject(trace, layer, head)} is switched off: its weights are what it would read; "
+        f"{IN_PLACE[instead]}"
+        for layer in trace.layers
+        for head, instead in layer.off.items()
+    )
+
+
+def _subject(trace: Trace, layer: Layer, head: int) -> str:
+    only = len(trace.attentions) == 1 and layer.heads == 1
+    return "the only head" if only else name_of_head(trace, layer, head)
+
+
+def without_heads(trace: Trace) -> str:
+    """` without L1H1`, of what is done to a sentence; nothing where every head is on."""
+    off = {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
+    return f" without {without_text(off)}" if off else ""
+
+
+def vectors_of_heads(layer: Layer, shown: list[int]) -> str:
+    """What the context vectors of heads are that are switched off, of those that are shown."""
+    said = {"zero": "are 0", "mean": "are each their mean over the sentence"}
+    return "".join(
+        f" {_called(layer, heads)} switched off: {'its' if len(heads) == 1 else 'their'} vectors "
+        f"{said[instead]}."
+        for instead in said
+        if (heads := [each for each in shown if layer.off.get(each) == instead])
+    )
+
+
+def _called(layer: Layer, heads: list[int]) -> str:
+    if layer.heads == 1:
+        return "The only head is"
+    named = listed([str(head) for head in heads])
+    return f"Head {named} is" if len(heads) == 1 else f"Heads {named} are"
