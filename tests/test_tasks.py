@@ -230,7 +230,9 @@ def test_no_place_knows_the_answer_by_its_token_and_those_just_before(
     name: str, before: int
 ) -> None:
     """Whoever says what came most often then is as good as a model can be without attention."""
-    known, tried = (seen(sentences(name, 0, held_out=on, count=6000), before) for on in (0, 1))
+    known, tried = (
+        seen(sentences(name, 0, held_out=on, count=6000), before) for on in (False, True)
+    )
     kinds, which = np.unique(np.concatenate([known[0], tried[0]]), return_inverse=True)
     came = np.zeros((len(kinds), known[1].max() + 1), dtype=int)
     np.add.at(came, (which[: len(known[1])], known[1]), 1)
