@@ -120,16 +120,14 @@ def test_a_closing_bracket_is_asked_for_the_kind_of_what_was_opened_last(
         assert answers[last + 1 :] == reads[last + 1 :] == [NOTHING] * (15 - last)
 
 
-def test_any_nesting_of_brackets_comes_as_often_as_any_other() -> None:
-    """Of three pairs there are five: ((())) (()()) (())() ()(()) ()()()."""
-    examples = sentences("brackets", 1, count=20_000)
+def test_brackets_are_nested_in_every_way_and_most_close_none_just_before_them() -> None:
+    """Of three pairs there are five ways: ((())) (()()) (())() ()(()) ()()()."""
+    examples = sentences("brackets", 1, count=5000)
     closes = (examples.ids == CLOSES) & (examples.answers != NOTHING)
-    of_three = closes.sum(1) == 3
+    place, opening = torch.arange(16), examples.readings["its opening"]
 
-    shapes, often = np.unique(closes[of_three, :6].numpy(), axis=0, return_counts=True)
-
-    assert len(shapes) == 5
-    assert often.min() > 0.75 * often.max()
+    assert len(np.unique(closes[closes.sum(1) == 3, :6].numpy(), axis=0)) == 5
+    assert ((opening == place - 1)[closes]).float().mean().item() == pytest.approx(0.44, abs=0.02)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -178,7 +176,7 @@ def test_one_row_of_eight_is_held_out() -> None:
 @pytest.fixture(scope="module")
 def learned() -> dict[str, Learned]:
     """Each task once; brackets take longest, and need not come to their end here."""
-    of_brackets = Choices(until=0.9)
+    of_brackets = Choices(until=0.8)
     return {
         name: learn(task_of(name), choices=of_brackets if name == "brackets" else None)
         for name in ROWS
@@ -190,7 +188,7 @@ def test_a_task_is_learned(name: str, learned: dict[str, Learned]) -> None:
     made = learned[name]
 
     assert made.ended == "accuracy"
-    assert made.moments[-1].accuracy >= (0.9 if name == "brackets" else 0.999)
+    assert made.moments[-1].accuracy >= (0.8 if name == "brackets" else 0.999)
     assert made.moments[0].accuracy < 0.4
 
 
@@ -199,7 +197,7 @@ HEADS = {  # reading: in which layer a head does it, and by how much at least
     ("sort", "next larger"): (0, 0.7),
     ("induction", "previous token"): (0, 0.7),
     ("induction", "what followed"): (1, 0.8),
-    ("brackets", "its opening"): (1, 0.5),
+    ("brackets", "its opening"): (1, 0.4),
 }
 
 
@@ -219,7 +217,7 @@ MOST = {  # of the answers are right for who knows a place and its token; and on
     "reverse": (0.15, 0.25),  # in the middle the letter opposite stands beside it
     "sort": (0.3, 0.35),
     "induction": (0.06, 0.1),
-    "brackets": (0.3, 0.75, 0.8),  # six of ten close the bracket just before them
+    "brackets": (0.3, 0.6, 0.65),  # four of ten close the bracket just before them
 }
 
 

@@ -54,7 +54,7 @@ TASKS = {
         "brackets of four kinds, one in another",
         "a closing bracket reads the one that it closes",
         "attnviz.learning.tasks.brackets:task",
-        7,
+        5,
     ),
 }
 
