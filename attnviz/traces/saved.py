@@ -26,8 +26,9 @@ from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.stored import read_again
 from attnviz.traces.models.vocabulary import PREDICTS
-from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
@@ -278,6 +279,8 @@ class _Reader:
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
         settings = of_their_types(Settings, facts["settings"])
+        if facts["kind"] == "model":
+            return self._of_a_model(settings)
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
         if facts["kind"] == "drawn":
@@ -288,6 +291,11 @@ class _Reader:
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
+
+    def _of_a_model(self, settings: Settings) -> FromModel:
+        model = read_again(self.facts["origin"]["model"], self.contents["model"])
+        vectors = model.embeddings[list(self._tokens("tokens").ids)]
+        return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 
     def _matrices(self, facts: Contents) -> Matrices:
         """As they were given: not in the dtype of the run, but in full."""

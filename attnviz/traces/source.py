@@ -135,7 +135,8 @@ def _refuse_given(
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
     """The command that makes the same; none for an example, and matrices that are in no file."""
-    in_no_file = source.settings.given is None and source.matrices.anything
+    own = source.model is None and source.matrices.anything
+    in_no_file = source.settings.given is None and own
     if in_no_file or source.of_an_example:
         return None
     wanted = {key: value for key, value in options.items() if value is not None}

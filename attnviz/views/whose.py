@@ -77,8 +77,8 @@ def _examined(model: Model) -> Iterator[str]:
 def beyond_what_it_learned(trace: Trace) -> str:
     """That a model has never seen so few words, or so many, where that bears on what it does."""
     model = model_of(trace)
-    lengths = None if model is None else model.facts.get("tokens")
-    if model is None or not _are_lengths(lengths):
+    lengths = () if model is None else _lengths(model.facts.get("tokens"))
+    if model is None or not lengths:
         return ""
     count, (shortest, longest) = len(trace.tokens), lengths
     begun = trace.variant.causal and model.vocabulary.predicts == "next"  # as every sentence is
@@ -91,8 +91,7 @@ def beyond_what_it_learned(trace: Trace) -> str:
     )
 
 
-def _are_lengths(value: object) -> bool:
-    """Of a file, in which anything may stand."""
-    return (
-        isinstance(value, list) and len(value) == 2 and all(isinstance(each, int) for each in value)
-    )
+def _lengths(told: object) -> tuple[int, ...]:
+    """From the shortest to the longest; nothing where a file says something else."""
+    numbers = told if isinstance(told, list) and len(told) == 2 else ()
+    return tuple(each for each in numbers if isinstance(each, int))
