@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import Trace, steps, trace
+from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.models.model import Model
 from attnviz.views.grids.grid import Grid
@@ -267,3 +268,37 @@ def test_a_part_of_a_table_keeps_its_words() -> None:
 
     assert part.words == tuple(row[:2] for row in grid.words[1:3])
     assert rows_of(part) == [row[:2] for row in rows_of(grid)[1:3]]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+@pytest.mark.parametrize("off", [None, "L0H0,L1H1=mean"])
+def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: str | None) -> None:
+    made, file = traced(with_bias(untrained()), without=off), tmp_path / f"trace{suffix}"
+    made.view().save(file)
+
+    again = read(str(file))
+
+    assert made.prediction is not None
+    assert again.prediction is not None
+    for each in fields(made.prediction):
+        one, other = (getattr(found, each.name) for found in (made.prediction, again.prediction))
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, other), each.name
+        elif each.name != "norm":
+            assert one == other, each.name
+    assert answered(again) == answered(made)
+    shown, shown_again = (each.view(predict=True).render(".txt") for each in (made, again))
+    assert shown_again == shown
+
+
+@pytest.mark.parametrize("change", ["answers", "logits", "asked"])
+def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
+    file = tmp_path / "trace.json"
+    traced(untrained()).view().save(file)
+    contents = json.loads(file.read_text(encoding="utf-8"))
+    kept = contents["prediction"]
+    kept[change] = {"answers": ["is"], "logits": kept["logits"][1:], "asked": [99]}[change]
+    file.write_text(json.dumps(contents), encoding="utf-8")
+
+    with pytest.raises(AttnvizError):
+        read(str(file))
