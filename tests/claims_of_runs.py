@@ -299,7 +299,11 @@ def _alike(one: Trace, other: Trace, of: str) -> bool:
 
 def _all(made: Trace) -> Iterator[Tensor]:
     first = made.layers[0]
-    unused = () if first.from_inputs or first.block is not None else ("embeddings", "inputs")
+    unused = (
+        ()
+        if first.from_inputs or first.block is not None
+        else ("embeddings", "inputs", "positions")
+    )
     for part in (
         each for each in (*OF_ATTENTION, *OF_BLOCK) if (each.words or each.step) not in unused
     ):

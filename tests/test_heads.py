@@ -156,6 +156,7 @@ def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     assert float(rows[0]["lost"]) == pytest.approx(ranking.lost(ranking.heads[0]))
     document = json.loads(view.render(".json"))
     assert document["heads"][0]["scores"] == dict(ranking.heads[0].scores)
+    assert document["attnviz"]["settings"]["task"] == "reverse"
     assert document["conclusion"] == " ".join(sentences_on(ranking))
 
 
