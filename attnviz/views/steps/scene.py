@@ -15,12 +15,13 @@ from torch import Tensor
 from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.foreseen import refuse_missing_layer
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
 from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
-from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
+from attnviz.views.steps.choosing import refuse_missing_head
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
 from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
