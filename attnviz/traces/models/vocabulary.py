@@ -42,9 +42,18 @@ class Vocabulary:
         return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The places that something is asked for: of words that ask; of others every one."""
-        asking = {self.ids[word] for word in (self.asks, *self.spelled.values()) if word}
-        return tuple(place for place, each in enumerate(ids) if not asking or each in asking)
+        """The places that something is asked for: of words that ask; where none do every one.
+
+        Behind a word that asks for what comes next all is asked for.
+        """
+        words = (self.asks, *(self.spelled.values() if self.predicts == "here" else ()))
+        asking = [place for place, each in enumerate(ids)
+                  if each in {self.ids[word] for word in words if word}]  # fmt: skip
+        if not any(words):
+            return tuple(range(len(ids)))
+        if self.predicts == "next":
+            return tuple(range(asking[0], len(ids))) if asking else ()
+        return tuple(asking)
 
     def _numbered(self, tokens: Tokens) -> Tokens:
         found = [self._id(label) for label in tokens.labels]
