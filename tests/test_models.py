@@ -391,7 +391,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "spelled as nothing": (words(spelled={"x": "y"}), "is not as attnviz wrote it"),
     "asked with nothing": (words(asks="y"), "is not as attnviz wrote it"),
     "an unknown tokenizer": (words(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
-    "a wider model": (settings(dim=64), "'embeddings' in"),
+    "a wider model": (settings(dim=64), "and by config.json and vocabulary.json it is [64"),
     "a deeper model": (settings(layers=2), "has no 'layers.1.w_query'"),
     "a matrix less": (numbers(lambda found: found.pop("w_key")), "has no 'w_key'"),
     "a matrix more": (
