@@ -70,8 +70,10 @@ def test_a_model_is_computed_as_torch_computes_it() -> None:
 def block(x: torch.Tensor, own: dict[str, torch.Tensor]) -> torch.Tensor:
     width = x.shape[-1:]
     normed = nn.functional.layer_norm(x, width, own["attention_gain"], own["attention_shift"])
-    heads = [(normed @ own[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS]
-    read = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+    query, key, value = (
+        (normed @ own[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
+    )
+    read = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
     x = x + read.transpose(0, 1).reshape(len(x), -1) @ own["w_out"]
     normed = nn.functional.layer_norm(x, width, own["feed_forward_gain"], own["feed_forward_shift"])
     return x + (normed @ own["w_1"] + own["b_1"]).relu() @ own["w_2"] + own["b_2"]
@@ -105,14 +107,14 @@ def test_what_is_written_is_read_again_to_the_byte(saved: Path) -> None:
 
 def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
     for name in names():
-        told = attnviz("run", *sentence_for(name), "--model", name).out
+        told = attnviz("run", sentence_for(name), "--model", name).out
         assert "random" not in told
         assert "seed" not in told
 
 
-def sentence_for(name: str) -> tuple[str, ...]:
+def sentence_for(name: str) -> str:
     """A text that a model knows: the one that its task watches."""
-    return ("the dog chased the cat",) if name == "toy" else (task_of(name).watch,)
+    return "the dog chased the cat" if name == "toy" else task_of(name).watch
 
 
 # A trace comes back, and is made again.
@@ -121,7 +123,7 @@ def sentence_for(name: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 @pytest.mark.parametrize("name", ["agreement", "toy"])
 def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -> None:
-    made = trace(*sentence_for(name), model=name)
+    made = trace(sentence_for(name), model=name)
     file, again = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     made.view().save(file)
     found = read(str(file))
@@ -183,7 +185,7 @@ FIXED = {
 @pytest.mark.parametrize("option", FIXED, ids=" ".join)
 @pytest.mark.parametrize("command", ["run", "steps"])
 def test_what_a_model_has_decided_is_not_asked_for(
-    attnviz: Attnviz, command: str, option: tuple[str, ...]
+    attnviz: Attnviz, command: str, option: tuple[str, str]
 ) -> None:
     problem, hint = FIXED[option]
     refused = attnviz(command, LETTERS, "--model", "reverse", *option)
@@ -211,12 +213,10 @@ def test_what_a_model_has_can_be_named(attnviz: Attnviz) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--temperature", "2"), ("--no-scale",), ("--causal",), ("--window", "2")]
+    "asked", [{"temperature": 2.0}, {"scale": False}, {"causal": True}, {"window": 2}], ids=str
 )
-def test_what_a_model_can_be_asked_changes_its_weights(option: tuple[str, ...]) -> None:
-    name = option[0].removeprefix("--").removeprefix("no-")
-    value: Any = float(option[1]) if name == "temperature" else 2 if name == "window" else True
-    changed = trace(LETTERS, model="reverse", **{name: value if name != "scale" else False})
+def test_what_a_model_can_be_asked_changes_its_weights(asked: dict[str, Any]) -> None:
+    changed = trace(LETTERS, model="reverse", **asked)
     as_it_is = trace(LETTERS, model="reverse")
 
     assert not torch.equal(changed.layers[0].attended.weights, as_it_is.layers[0].attended.weights)
@@ -325,7 +325,10 @@ def settings(**changes: Any) -> Callable[[Path], None]:
 
 
 def content(name: str, made: bytes) -> Callable[[Path], None]:
-    return lambda place: (place / name).write_bytes(made) and None
+    def change(place: Path) -> None:
+        (place / name).write_bytes(made)
+
+    return change
 
 
 def cut(place: Path) -> None:
