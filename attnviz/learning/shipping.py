@@ -35,6 +35,7 @@ class Making:
 SHIPPED = {
     "reverse": Making(steps=100),
     "sort": Making(steps=900),
+    "induction": Making(steps=400),
     "agreement": Making(steps=1000),
 }
 
