@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import FromModel
+from attnviz.traces.origin import model_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
 from attnviz.wording.numbers import share_text
@@ -16,7 +16,7 @@ READS = "reads "  # which is not said again
 
 def model_of(trace: Trace) -> Model | None:
     """The model whose numbers they are."""
-    return trace.origin.model if isinstance(trace.origin, FromModel) else None
+    return model_behind(trace.origin)
 
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
