@@ -15,7 +15,7 @@ from attnviz.views.facts import learned, normalised
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, scoring, sums, vectors
-from attnviz.views.steps.scene import Scene, count_of
+from attnviz.views.steps.scene import Scene
 from attnviz.views.trace import tokens_grid
 
 ACTIVATIONS: dict[Activation, str] = {
@@ -179,7 +179,7 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
             here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
-        remarks=(count_of(parts.learned_in_block(here.trace, here.layer)),),
+        remarks=(here.count_of(parts.learned_in_block(here.trace, here.layer)),),
     )
 
 

@@ -18,7 +18,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import GIVEN
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
-from attnviz.views.dimensions import axis_of
+from attnviz.views.dimensions import axis_of, by_hand
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
@@ -162,6 +162,13 @@ class Scene:
             found.append(f"written out: head 0 of {heads} (--head follows another)")
         return (*found, "--full writes out all") if found else ()
 
+    def count_of(self, matrices: Mapping[str, Tensor]) -> str:
+        """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`, if nobody wrote them."""
+        parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
+        count = sum(each.numel() for each in matrices.values())
+        written = "numbers, written by hand" if by_hand(self.trace) else "numbers to learn"
+        return f"{' + '.join(parts)} = {count:,} {written}"
+
     def name(self, tokens: Tokens, place: int) -> str:
         """A token's label; with its number where it stands more than once."""
         label = tokens.labels[place]
@@ -297,12 +304,6 @@ def scene(trace: Trace, asked: StepSettings) -> Scene:
     layer = trace.layers[asked.layer]
     refuse_missing_head(asked.head, layer.heads)
     return Scene(trace, layer, asked)
-
-
-def count_of(matrices: Mapping[str, Tensor]) -> str:
-    """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`"""
-    parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
-    return f"{' + '.join(parts)} = {sum(m.numel() for m in matrices.values()):,} numbers to learn"
 
 
 def _times(tokens: Tokens) -> Counter[str]:

@@ -14,7 +14,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
-from attnviz.views.steps.scene import Scene, count_of
+from attnviz.views.steps.scene import Scene
 from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
@@ -139,7 +139,7 @@ def projections(here: Scene) -> Iterator[Section]:
         about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
         grids=tuple(grid for name, each in made_by.items() for grid in _of_heads(here, name, each)),
-        remarks=(count_of(made_by),),
+        remarks=(here.count_of(made_by),),
     )
 
 
@@ -176,7 +176,7 @@ def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
     alone, given = len(made_by) == 1, len(made_by) - len(drawn)
     if by_hand(here.trace):
-        return "They were written by hand: each number says what has how much of what."
+        return "They were written by hand, with a name for each row and each column."
     if not drawn:
         return "It is given." if alone else "They are given."
     if given:
