@@ -175,6 +175,6 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
 
 def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
-    if saved.trace is None and settings.given is None:
+    if saved.trace is None and settings.given is None and settings.model is None:
         choosing.refuse_missing_layer(walking.layer, settings.layers or 1)
         choosing.refuse_missing_head(walking.head, chosen_variant(settings).heads)

@@ -7,28 +7,19 @@ from dataclasses import replace
 
 from attnviz.traces.models.sight import EVERYTHING, Sight
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.dimensions import model_of
 from attnviz.views.grids.grid import Grid
-from attnviz.views.reading import name_of_head
 from attnviz.views.view import Group
+from attnviz.views.whose import model_of
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import listed
 
 
 def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head looks for, where somebody said it."""
+    """What a head was written to do; what one learned is a matter of numbers."""
     model = model_of(trace)
-    return "" if model is None else model.heads.get(f"{layer.name}H{head}", "")
-
-
-def sentences_of_heads(trace: Trace) -> tuple[str, ...]:
-    """`head 0: a word that refers back looks for a noun before it`, of each that has one."""
-    told = (
-        (name_of_head(trace, layer, head), sentence_of(trace, layer, head))
-        for layer in trace.layers
-        for head in range(layer.heads)
-    )
-    return tuple(f"{name}: {sentence}" for name, sentence in told if sentence)
+    if model is None or not model.by_hand:
+        return ""
+    return model.heads.get(f"{layer.name}H{head}", "")
 
 
 def titled_by_sentences(trace: Trace, groups: Sequence[Group]) -> list[Group]:

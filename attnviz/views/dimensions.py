@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attnviz.traces.models.model import Model
-from attnviz.traces.origin import FromModel
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import Axis, dimension_axis, named_dimensions
+from attnviz.views.whose import model_of
 
 OF_MODEL = ("dim", "context")  # sides of tensors that count the numbers of an embedding,
 OF_HEAD = {"width": "asks", "head_value": "hands"}  # those of one head, and by whom they are named,
@@ -48,14 +47,3 @@ def _side_by_side(of_heads: Mapping[str, Sequence[str]], layer: Layer) -> Sequen
         for head in range(layer.heads)
         for name in of_heads.get(f"{layer.name}H{head}", ())
     ]
-
-
-def by_hand(trace: Trace) -> bool:
-    """Whether somebody wrote its numbers, and said what they mean."""
-    model = model_of(trace)
-    return model is not None and bool(model.dimensions)
-
-
-def model_of(trace: Trace) -> Model | None:
-    """The model that it is a trace of, if it is one."""
-    return trace.origin.model if isinstance(trace.origin, FromModel) else None

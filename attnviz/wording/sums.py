@@ -48,13 +48,18 @@ def dot(
     result: float,
     style: Style,
     ends: Style | None = None,
+    more: float | None = None,
 ) -> Sum:
-    """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out."""
+    """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out, `more` is added."""
     ours, theirs, ends = style.of(*first), style.of(*second), ends or style.of(result)
     pairs = list(zip(first, second, strict=True))
     terms = [f"{ours(one)}·{_factor(theirs(other))}" for one, other in pairs]
     value = sum(ours.printed(one) * theirs.printed(other) for one, other in pairs)
-    return _sum(left, added(terms, style), value, result, ends)
+    right = added(terms, style)
+    if more is not None:
+        also = style.of(more)
+        right, value = _plus(right, also(more)), value + also.printed(more)
+    return _sum(left, right, value, result, ends)
 
 
 def additive(

@@ -134,7 +134,8 @@ def _names_of_lines(
         size = max(_fitting([_name(line) for _, line in named], size, room), smallest)
     x, y = start
     for number, line in named:
-        yield Words(_name(line), x, y, size, series=None if line.dashed else number)
+        series = None if line.dashed or line.plain else number
+        yield Words(_name(line), x, y, size, series=series)
         x += text_width(_name(line), size) + BETWEEN_NAMES * size * POINT
 
 

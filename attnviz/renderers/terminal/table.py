@@ -155,8 +155,9 @@ class Table:
         width = self.form.width
         if self.form.cells == "numbers":
             for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
-                text = cell_text(value, masked, self.write, HIDDEN)
-                yield f"{text:>{self.form.width_of(column)}}"
+                number = cell_text(value, masked, self.write, HIDDEN)
+                text, wide = self.grid.worded(row, column, number), self.form.width_of(column)
+                yield " " * (wide - cell_len(text)) + text
             return
         shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
         for text, masked in zip(shown, hidden, strict=True):

@@ -58,7 +58,7 @@ def _drawn(alike: Sequence[Grid], rows: Rows, screen: Screen) -> Iterator[Text]:
 
     Of tables that are longer than the screen the beginning is seen, and so is what explains them.
     """
-    body = list(apart([list(beside(tables)) for tables in rows]))
+    body = list(apart([list(_beside(tables)) for tables in rows]))
     footer = list(_footer(alike, rows))
     if footer and len(body) + len(footer) > screen.rows:
         yield from apart([footer, body])
@@ -81,8 +81,8 @@ def _chosen(alike: Sequence[Grid], screen: Screen) -> Rows | None:
     """The first form in which everything is seen at once; else the one that takes fewest lines."""
     possible = [
         (form, rows)
-        for form in forms(alike, screen)
-        if (rows := in_form(alike, form, screen)) is not None
+        for form in _forms(alike, screen)
+        if (rows := _in_form(alike, form, screen)) is not None
     ]
     if not possible:
         return None
@@ -95,7 +95,7 @@ def _chosen(alike: Sequence[Grid], screen: Screen) -> Rows | None:
     return possible[heights.index(min(heights))][1]
 
 
-def forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
+def _forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
     """From the one that says most to the one that needs least."""
     first = alike[0]
     words = 0 if screen.width is None else widest_word(first.columns)
@@ -120,7 +120,7 @@ def forms(alike: Sequence[Grid], screen: Screen) -> Iterator[Form]:
     yield Form("blocks", 1)
 
 
-def in_form(alike: Sequence[Grid], form: Form, screen: Screen) -> Rows | None:
+def _in_form(alike: Sequence[Grid], form: Form, screen: Screen) -> Rows | None:
     """Grids in this form, if there is room; words are written across if that parts no heads."""
     made = [Table(grid, screen, form, cell_format(grid, screen.decimals, alike)) for grid in alike]
     if any(table.label_width + table.cells_width > screen.room for table in made):
@@ -203,7 +203,8 @@ def _widest_number(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
     widest = len(write(extreme))
     if abs(extreme) >= LARGE:  # a shorter number, with powers of ten
         widest = max(widest, len(write(-ordinary_reach(grid))))
-    return 1 + max(widest, 2)
+    words = max((1 + cell_len(word) for row in grid.words for word in row), default=0)
+    return 1 + max(words + widest, 2)
 
 
 def _alike(grids: Sequence[Grid]) -> list[list[Grid]]:
@@ -249,7 +250,7 @@ def _level(row: Sequence[Table]) -> list[Table]:
     ]
 
 
-def beside(tables: Sequence[Table]) -> Iterator[Text]:
+def _beside(tables: Sequence[Table]) -> Iterator[Text]:
     """The tables of one row, line by line; below a shorter one there is nothing."""
     starts = _starts(tables)
     for parts in zip_longest(*(table.lines() for table in tables), fillvalue=Text(end="")):

@@ -14,6 +14,7 @@ from attnviz.wording.numbers import LARGE, fixed_text, power_text, share_text, s
 
 LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
+OF_MEASURES = 3  # digits behind the point, of what is measured
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
 
 HEAD = re.compile(
@@ -51,7 +52,8 @@ def cell_format(grid: Grid, decimals: int, beside: Sequence[Grid] = ()) -> Write
     """
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
-        return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
+        behind = OF_MEASURES if grid.decimals is None else grid.decimals
+        return str if grid.values.dtype.kind in "iu" else f"{{:.{behind}f}}".format
     if grid.share and grid.scale.kind == "diverging" and grid.scale.high < TINY_DIFFERENCE:
         return tiny_text
     if grid.share:

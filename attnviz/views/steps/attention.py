@@ -15,7 +15,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
-from attnviz.views.steps.scene import Scene
+from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
@@ -231,7 +231,7 @@ def context(here: Scene) -> Iterator[Section]:
         tex=tex,
         grids=grids,
         sums=sums.context(here, here.layer),
-        remarks=(here.count_of(last),) if last else (),
+        remarks=(count_of(here, last),) if last else (),
         stages=_stages_of_context(here, apart, [*last], len(grids)),
         beyond=_attention_of_each_head(here) if last else (),
     )

@@ -18,12 +18,13 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import GIVEN
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
-from attnviz.views.dimensions import axis_of, by_hand
+from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
 from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
+from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text
@@ -162,13 +163,6 @@ class Scene:
             found.append(f"written out: head 0 of {heads} (--head follows another)")
         return (*found, "--full writes out all") if found else ()
 
-    def count_of(self, matrices: Mapping[str, Tensor]) -> str:
-        """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`, if nobody wrote them."""
-        parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
-        count = sum(each.numel() for each in matrices.values())
-        written = "numbers, written by hand" if by_hand(self.trace) else "numbers to learn"
-        return f"{' + '.join(parts)} = {count:,} {written}"
-
     def name(self, tokens: Tokens, place: int) -> str:
         """A token's label; with its number where it stands more than once."""
         label = tokens.labels[place]
@@ -304,6 +298,13 @@ def scene(trace: Trace, asked: StepSettings) -> Scene:
     layer = trace.layers[asked.layer]
     refuse_missing_head(asked.head, layer.heads)
     return Scene(trace, layer, asked)
+
+
+def count_of(here: Scene, matrices: Mapping[str, Tensor]) -> str:
+    """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`"""
+    parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
+    count = sum(each.numel() for each in matrices.values())
+    return f"{' + '.join(parts)} = {count:,} numbers {to_learn(here.trace)}"
 
 
 def _times(tokens: Tokens) -> Counter[str]:
