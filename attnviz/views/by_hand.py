@@ -77,7 +77,8 @@ def _seen(sight: Sight) -> str:
 
 
 def _added(sight: Sight) -> str:
-    return listed(list(_parts_added(sight)))
+    parts = list(_parts_added(sight))
+    return listed(parts) if parts else ""
 
 
 def _parts_added(sight: Sight) -> Iterator[str]:
