@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.cells import cell_len
 
 from attnviz.errors import AttnvizError
+from attnviz.renderers.terminal.lines import printed
+from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces import texts
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
@@ -24,6 +27,7 @@ from attnviz.traces.models.sight import EVERYTHING, Sight, sighted
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import opened
 from attnviz.views.steps.walk import steps
+from attnviz.views.view import View
 from tests.conftest import ROOT
 from tests.evaluate import holds
 
@@ -403,3 +407,30 @@ def test_what_the_page_says_that_the_toy_does_not_know_it_does_not() -> None:
     he = trace("The boy asked the man because he was hungry", model="toy")
     row = he.layers[0].attended.weights[REFERS, 6]
     assert float(row[1]) == pytest.approx(float(row[4]))
+
+
+def test_what_heads_do_is_not_claimed_where_somebody_changed_what_they_see() -> None:
+    told = "a describing word looks at what it describes"
+    own, changed = (trace(FAMOUS, model="toy", causal=each) for each in (None, True))
+    assert f"head 2: {told}" in own.view().closing
+    assert any(told in panel.title for panel in own.view().picture.panels)
+    assert f"head 2, as it was written: {told}" in changed.view().closing
+    assert not any(told in panel.title for panel in changed.view().picture.panels)
+
+
+def lines_of(view: View, width: int) -> list[str]:
+    return [line.plain.rstrip() for line in printed(view, Screen(width))]
+
+
+def test_names_over_tables_stand_level_beside_each_other_and_downwards_where_it_is_narrow() -> None:
+    view = steps(trace(FAMOUS, model="toy"), step="projections").view()
+    wide = lines_of(view, 80)
+    first = wide.index(next(line for line in wide if line.startswith("w_value · head 0")))
+    assert "w_value · head 1" in wide[first]
+    assert wide[first + 1].split() == ["refers"]
+    names = ["animal", "person", "place", "plural", "animal", "person", "plural", "back"]
+    assert wide[first + 2].split() == names
+    assert wide[first + 3].split() == ["animal", "1", "0", "0", "0", "1", "0", "0", "0"]
+    narrow = lines_of(view, 36)
+    assert all(cell_len(line) <= 36 for line in narrow)
+    assert not any("animal person" in line for line in narrow)

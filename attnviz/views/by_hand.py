@@ -9,15 +9,15 @@ from attnviz.traces.models.sight import EVERYTHING, Sight
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.view import Group
-from attnviz.views.whose import model_of
+from attnviz.views.whose import as_written, model_of
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import listed
 
 
 def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head was written to do; what one learned is a matter of numbers."""
+    """What a head was written to do, and does; what one learned is a matter of numbers."""
     model = model_of(trace)
-    if model is None or not model.by_hand:
+    if model is None or not model.by_hand or not as_written(trace):
         return ""
     return model.heads.get(f"{layer.name}H{head}", "")
 
