@@ -409,13 +409,18 @@ def test_what_the_page_says_that_the_toy_does_not_know_it_does_not() -> None:
     assert float(row[1]) == pytest.approx(float(row[4]))
 
 
+def titles(traced: Trace) -> list[str]:
+    """What stands over the panels of a picture."""
+    return [panel.title for panel in opened(traced.view().picture.panels)]
+
+
 def test_what_heads_do_is_not_claimed_where_somebody_changed_what_they_see() -> None:
     told = "a describing word looks at what it describes"
     own, changed = (trace(FAMOUS, model="toy", causal=each) for each in (None, True))
     assert f"head 2: {told}" in own.view().closing
-    assert any(told in panel.title for panel in own.view().picture.panels)
+    assert any(told in title for title in titles(own))
     assert f"head 2, as it was written: {told}" in changed.view().closing
-    assert not any(told in panel.title for panel in changed.view().picture.panels)
+    assert not any(told in title for title in titles(changed))
 
 
 def lines_of(view: View, width: int) -> list[str]:
