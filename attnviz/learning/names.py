@@ -50,6 +50,12 @@ TASKS = {
         "tasks/agreement.toml",
         5,
     ),
+    "pronouns": Row(
+        "he, she, it and they, each for the one that is meant",
+        "the pronoun reads the name or the thing that it stands for",
+        "tasks/pronouns.toml",
+        10,
+    ),
     "brackets": Row(
         "nested brackets of several kinds",
         "a closing bracket reads its opening one",
