@@ -11,12 +11,13 @@ from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import Whole, unmasked
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.learned import best_head, how_right, percent_right
+from attnviz.views.conclusions.learned import how_right, percent_right
 from attnviz.views.gate import in_print
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
+from attnviz.views.learned.found import best_head
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import share_text, significant_text
 
@@ -27,7 +28,8 @@ def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Gli
     """All that there was up to the last of some moments; `told` is what else there is to say."""
     last, steps = moments[-1], training.choices.steps
     seen = Glimpse(
-        title=f"learning {training.task.name}: {training.task.about}",
+        title=f"learning {training.task.name}",
+        about=training.task.about,
         told=(f"step {last.step:,} of {steps:,}", *told),
         layers=tuple(tuple(_maps(training, last, layer)) for layer in range(len(last.weights))),
         scores=_scores(training, last),

@@ -20,10 +20,12 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.blind import note_on_blind, note_on_rows
+from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
+from attnviz.views.dimensions import axis_of
 from attnviz.views.facts import hides, multiplied, sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
@@ -110,7 +112,7 @@ def _shown(
     """What is on the screen, and what in a picture."""
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
-        screen, picture = groups(trace, names), equations(trace, drawn)
+        screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
     elif show and way == "heatmap":
         screen = picture = groups(trace, show, query)
     else:
@@ -287,12 +289,20 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     if part.axes[0] == "head":
         rows = token_axis(part.axes[1].replace("token", "query"), _read(trace, layer, part))
         return [
-            vectors_grid(_titled_group(part.words, trace, layer, head, len(tensor)), each, rows)
+            vectors_grid(
+                _titled_group(part.words, trace, layer, head, len(tensor)),
+                each,
+                rows,
+                axis_of(trace, layer, part.axes[-1], each.shape[-1], head),
+            )
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
-    rows = token_axis(side, trace.tokens)
-    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)
+    rows, columns = (
+        token_axis(side, trace.tokens),
+        axis_of(trace, layer, part.axes[-1], tensor.shape[-1]),
+    )
+    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows, columns)
     return [replace(grid, note=note_on_blind(trace)) if part.show == "context" else grid]
 
 
@@ -336,7 +346,15 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
     elif getattr(layer.projections, "w_out", None) is not None:
         note = "context vectors before they are multiplied by W_o"
     return [
-        replace(vectors_grid(titled("context", trace, layer, head), each, rows), note=note)
+        replace(
+            vectors_grid(
+                titled("context", trace, layer, head),
+                each,
+                rows,
+                axis_of(trace, layer, "head_value", each.shape[-1], head),
+            ),
+            note=note,
+        )
         for head, each in enumerate(layer.attended.contexts)
     ]
 
@@ -397,10 +415,10 @@ def _of_heads(name: str, trace: Trace, layer: Layer, stage: Stage) -> Iterator[t
         yield titled(name, trace, layer, head), layer.weights.cells(stage, head)
 
 
-def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
+def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:
     """A row for each vector."""
     cells = unmasked(array(vectors))
-    return Grid(title, rows, dimension_axis(cells.shape[1]), cells, centred("value", cells))
+    return Grid(title, rows, columns, cells, centred("value", cells))
 
 
 def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:

@@ -177,6 +177,25 @@ def more(
     return _sum(left, right, value, results[place], style.of(*results))
 
 
+def match(
+    left: str,
+    named: Sequence[tuple[str, float, float]],
+    by: tuple[Sequence[str], float],
+    more: float,
+    result: float,
+    style: Style,
+) -> Sum:
+    """`(animal 14·1 + singular 6·1) / √4 + 5 = 15`: products by their names, and what is added."""
+    ours, theirs = style.of(*(each[1] for each in named)), style.of(*(each[2] for each in named))
+    terms = [f"{name} {ours(one)}·{_factor(theirs(other))}" for name, one, other in named]
+    (divisors, divisor), also = by, style.of(more)
+    whole = added(terms, style)
+    right = " / ".join([f"({whole})" if divisors else whole, *divisors])
+    value = sum(ours.printed(one) * theirs.printed(other) for _, one, other in named) / divisor
+    right = _plus(right, also(more)) if also.printed(more) else right
+    return _sum(left, right, value + also.printed(more), result, style.of(result))
+
+
 def product(left: str, first: float, second: float, result: float, style: Style) -> Sum:
     """`0.24·2 = 0.48`, of shares"""
     other = style.of(second)

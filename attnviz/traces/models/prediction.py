@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention import block
+from attnviz.attention import arithmetic, block
 from attnviz.attention.block import Norm
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
@@ -71,5 +71,4 @@ def scores_of_answers(
     vectors: Float[Tensor, "*batch token dim"], last: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
     """Each vector against the vector of each answer."""
-    scores = vectors @ last.w_answers
-    return scores if last.b_answers is None else scores + last.b_answers
+    return arithmetic.project(vectors, last.w_answers, last.b_answers)

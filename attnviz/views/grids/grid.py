@@ -24,6 +24,7 @@ class Curve:
     low: Shaped[np.ndarray, "place"]
     high: Shaped[np.ndarray, "place"]
     dashed: bool = False  # drawn from a formula, not measured
+    plain: bool = False  # in the colour of words, beside lines that have colours of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,9 @@ class Curves:
     places: tuple[float, ...]
     lines: tuple[Curve, ...]
     note: str = ""
+    named: tuple[float, ...] = ()  # the places whose numbers stand below; none: as many as fit
+    until: int | None = None  # so many of the places are reached; None: all
+    reach: float = 0.0  # at least so high is the side, whatever the lines reach
 
     @property
     def table(self) -> Grid:

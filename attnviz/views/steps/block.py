@@ -184,7 +184,7 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
         formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
-            here.grid("hidden", fed.hidden, rows, followed=True),
+            here.grid("hidden", fed.hidden, rows, side="hidden", followed=True),
             here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),

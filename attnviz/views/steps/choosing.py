@@ -28,6 +28,7 @@ NEEDS = {  # what a step that is not there would need
     "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
     "additive-mask": "a 'mask' in a file of --given",
+    "why": "a model that names the numbers of its heads, such as --model toy",
     "dropout": "--dropout 0.1, and weights of a softmax",
     "norm": "--layers 1 --norm pre",
     "feed-forward": "--layers 1, and no --attention-only",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
+from attnviz.views.dimensions import names_of
 from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
@@ -244,6 +246,26 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
         )
     shared = np.isfinite(found)
     return found[shared].tolist(), int(shared[:place].sum())
+
+
+@_followed
+def matches(here: Scene, layer: Layer) -> Iterator[Sum]:
+    """What the softmax receives of each key that has any of what is asked for, number by number.
+
+    Where a cap bends the scores, that is no sum.
+    """
+    assert layer.queries is not None
+    keys, below = layer.keys_of_heads, divisors(here, layer)
+    assert keys is not None
+    for head, key, left in _cells(here, "match", here.visible_keys):
+        numbers = (layer.queries[head, here.followed].tolist(), keys[head, key].tolist())
+        named = zip(names_of(here.trace, layer, "width", head), *numbers, strict=True)
+        met = [each for each in named if each[1] and each[2]]
+        result = here.row("masked scores", head)[key]
+        if met and isfinite(result) and layer.attended.capped_scores is None:
+            more = result - here.row("scaled scores", head)[key]
+            by = (below, 1 / layer.scale)
+            yield sums.match(left, met, by, more, result, here.style)
 
 
 @_followed

@@ -10,6 +10,7 @@ from attnviz.traces import parts
 from attnviz.traces.origin import decided
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Layer, Projections
+from attnviz.views.dimensions import by_hand, names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
@@ -81,6 +82,8 @@ def _embeddings(here: Scene) -> Section:
     if model_of(trace) is not None:
         about += f" They {are_given(trace)}."
     given = "positions" in here.layer.given
+    if by_hand(trace):
+        about += " What each number means stands over it."
     placed = given or trace.positions in ADDED
     if placed:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
@@ -146,9 +149,20 @@ def projections(here: Scene) -> Iterator[Section]:
         title="projections",
         about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
-        grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
+        grids=tuple(grid for name, each in made_by.items() for grid in _of_heads(here, name, each)),
         remarks=(count_of(here, made_by),),
     )
+
+
+def _of_heads(here: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
+    """A matrix; of one whose columns have names those of each head, which are read one by one."""
+    named = names_of(here.trace, here.layer, "width")
+    if not named or here.layer.heads == 1:
+        yield here.matrix(name, matrix)
+        return
+    width = matrix.shape[-1] // here.layer.heads
+    for head in here.shown_heads:
+        yield here.matrix_of_head(name, matrix[..., head * width : (head + 1) * width], head)
 
 
 def matrices_of(here: Scene) -> dict[str, Tensor]:
@@ -172,6 +186,8 @@ def _no_matrices(here: Scene) -> str:
 def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
     alone, given = len(made_by) == 1, len(made_by) - len(drawn)
+    if by_hand(here.trace):
+        return "They were written by hand: each number says what has how much of what."
     if not drawn:
         return f"{'It' if alone else 'They'} {are_given(here.trace, several=not alone)}."
     if given:
@@ -238,7 +254,8 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
     rows = token_axis(name.rstrip("s"), here.trace.tokens if queries else here.keys)
-    return here.heads(name, vectors, rows, followed=queries)
+    side = "head_value" if name == "values" else "width"
+    return here.heads(name, vectors, rows, side=side, followed=queries)
 
 
 def _about_vectors(names: list[str]) -> str:
@@ -306,8 +323,8 @@ def rotary(here: Scene) -> Iterator[Section]:
         formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
         tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
-            *here.heads("queries", layer.queries, queries, followed=True),
-            *here.heads("keys", layer.keys, token_axis("key", here.keys)),
+            *here.heads("queries", layer.queries, queries, side="width", followed=True),
+            *here.heads("keys", layer.keys, token_axis("key", here.keys), side="width"),
         ),
         sums=sums.turned(here, layer),
         remarks=_pairs_left_out(here),

@@ -22,7 +22,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
-from attnviz.views.steps import attention, block, prediction, scoring, vectors
+from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
@@ -44,6 +44,7 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     scoring.additive_mask,
     attention.mask,
     attention.softmax,
+    why.why,
     attention.mixing,
     attention.weighted,
     attention.context,
@@ -57,6 +58,7 @@ BY_KEY = (
     "additive-mask",
     "mask",
     "softmax",
+    "why",
     "dropout",
     "weighted",
 )
