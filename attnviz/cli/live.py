@@ -27,7 +27,7 @@ from attnviz.views.glimpse import glimpse_of, line_of
 from attnviz.wording.words import counted
 
 FRAMES = 10  # a second, at most
-SHARE = 0.1  # of the time, which drawing takes at most
+SHARE = 0.08  # of the time, which drawing takes at most
 SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
 BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
 SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
@@ -60,10 +60,9 @@ def is_screen() -> bool:
 
 
 def _learn(training: Training, stopped: Stopped, show: Callable[[Moment], None]) -> None:
+    training.stopped = stopped
     for moment in training:
         show(moment)
-        if stopped():
-            break
 
 
 class _Lines:
@@ -155,7 +154,8 @@ class _Picture:
         below = BELOW if size.height >= HIGH else 0
         screen = replace(self._screen, width=size.width, height=size.height - below)
         lines = glimpsed(glimpse_of(self._training, moments, *told), screen)
-        self._live.update(_Frame(lines), refresh=True)
+        with leaving.later():
+            self._live.update(_Frame(lines), refresh=True)
 
 
 @dataclass(frozen=True)

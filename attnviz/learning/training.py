@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,6 +67,7 @@ class Training:
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
         self.ended: Ended = "interrupted"
+        self.stopped: Callable[[], bool] = lambda: False  # asked before every step
         self.step = 0
         self.seconds = 0.0
         self._good = self.model
@@ -81,6 +82,8 @@ class Training:
         if not self.moments:
             yield self._look([self._learner.losses(self._batches.at(0)).item()])
         while not self.is_last(self.moments[-1]):
+            if self.stopped():
+                return  # as it was at the last moment: what it learned since is learned again
             started = time.perf_counter()
             losses.append(self._learn())
             self.seconds += time.perf_counter() - started
