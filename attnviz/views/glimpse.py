@@ -11,12 +11,13 @@ from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import Whole, unmasked
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.learned import best_head, how_right, percent_right
+from attnviz.views.conclusions.learned import how_right, percent_right
 from attnviz.views.gate import in_print
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
+from attnviz.views.learned.found import best_head
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import share_text, significant_text
 

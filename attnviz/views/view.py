@@ -22,19 +22,34 @@ if TYPE_CHECKING:  # a View has nothing of tensors in it
 VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
+    "Learning": "attnviz.views.learning:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
+    "Ranking": "attnviz.views.heads:view",
+    "Learned": "attnviz.views.learned.view:view",
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
+
+READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
 FOR_MACHINES = frozenset(("data", "provenance", "command"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
-# rows may as well be its columns; or as a product, the last panel made of the others.
-Kind = Literal["free", "pair", "rows", "table", "product"]
+# rows may as well be its columns; as a product, the last panel made of the others; or as a course,
+# in a table whose rows are named beside it, and with the charts of other groups beside or below.
+Kind = Literal["free", "pair", "rows", "table", "product", "course"]
+
+
+@dataclass(frozen=True)
+class Name:
+    """What is written at a panel or a row of them, in the colour of a line that tells more."""
+
+    text: str
+    more: str = ""  # in smaller letters
+    series: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +60,9 @@ class Group:
     panels: tuple[Drawable, ...]
     below: tuple[Grid | None, ...] = ()  # None: nothing belongs to this one
     kind: Kind = "free"
-    across: int = 1  # of a table: how many panels its rows have
+    across: int = 1  # of a table, or a course: how many panels its rows have
+    over: tuple[Name, ...] = ()  # of a course: what stands over its panels, in place of titles,
+    beside: tuple[Name, ...] = ()  # and beside its rows
 
     @property
     def all(self) -> tuple[Drawable, ...]:
@@ -71,6 +88,14 @@ class Page:
     def hides(self) -> bool:
         """Whether anything in it is hidden by a mask."""
         return hides(self.panels)
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """A moment of a film, whose panels are those of all other moments, with other numbers."""
+
+    groups: tuple[Group, ...]
+    title: str  # over it
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +152,7 @@ class View:
     screen: Page  # everything, for terminals and texts
     picture: Page  # the choice for a picture
     excerpt: Excerpt | None = None  # the choice for a screen that has no room for all
+    film: tuple[Shot, ...] = ()  # what an animation shows, where that is not a walk
     sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
     closing: tuple[str, ...] = ()  # what there is to say in the end
     as_screen: bool = False  # a picture (.svg) shows what a terminal does

@@ -32,6 +32,7 @@ class Trail:
     middle: np.ndarray
     high: np.ndarray
     dashed: bool
+    plain: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +58,18 @@ class Span:
 
 
 def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
-    across, along = _across(curves), _along(curves)
-    x = across.share(np.array(curves.places))
+    across, along, reached = _across(curves), _along(curves), slice(curves.until)
+    x = across.share(np.array(curves.places[reached]))
     trails = []
     for number, line in enumerate(curves.lines):
-        low, middle, high = (along.share(each) for each in (line.low, line.middle, line.high))
-        trails.append(Trail(number, x, low, middle, high, line.dashed))
+        lines = (line.low, line.middle, line.high)
+        low, middle, high = (along.share(each[reached]) for each in lines)
+        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain))
     return Chart(box, tuple(trails))
 
 
 def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
-    """Round numbers on the left; below, the places that were measured; in letters of a size."""
+    """Round numbers on the left; below, places that were measured; in letters of a size."""
     across, along = _across(curves), _along(curves)
     rows = _apart(_numbers(along), along, height / (LINE * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
@@ -82,7 +84,7 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
         0,
         reach,
     )
-    places = _with_room(curves.places, across, width, size)
+    places = _with_room(curves.named or curves.places, across, width, size)
     below = Ticks(
         curves.across,
         STEPS,
@@ -99,9 +101,10 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
 def _across(curves: Curves) -> Span:
     low, high = min(curves.places), max(curves.places)
     logarithmic = low > 0 and high / low >= LARGE_RANGE
-    factor, margin = (high / low) ** 0.04, (high - low) * 0.04
     if logarithmic:
+        factor = (high / low) ** 0.04
         return Span(low / factor, high * factor, True)
+    margin = (high - low) * 0.04
     return Span(low - (margin or 1), high + (margin or 1), False)
 
 
@@ -111,7 +114,7 @@ def _along(curves: Curves) -> Span:
     low, high = float(min(end[0] for end in ends)), float(max(end[1] for end in ends))
     if any(line.dashed for line in curves.lines) and low > 0 and high / low >= LARGE_RANGE:
         return Span(low / 1.3, high * 1.3, True)
-    return Span(0.0, high * 1.08 or 1.0, False)
+    return Span(0.0, max(high, curves.reach) * 1.08 or 1.0, False)
 
 
 def _numbers(span: Span) -> list[float]:

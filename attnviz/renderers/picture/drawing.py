@@ -27,6 +27,7 @@ VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
 HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
+MARKED = 24  # places of a chart: more are a line without a mark at each
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
@@ -108,10 +109,11 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     for trail in chart.trails:
-        color = colors.ink if trail.dashed else colors.series[trail.number % len(colors.series)]
+        worded = trail.dashed or trail.plain
+        color = colors.ink if worded else colors.series[trail.number % len(colors.series)]
         if not trail.dashed:
             axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
-        marker = "" if trail.dashed else "o"
+        marker = "o" if not trail.dashed and len(trail.x) <= MARKED else ""
         style = (0, (4, 3)) if trail.dashed else "solid"
         width = 1.0 if trail.dashed else 1.8
         axes.plot(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, equations, sentences
-from attnviz.renderers.picture.lettering import Lettering
+from attnviz.renderers.picture import arcs, course, equations, sentences
+from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.view import Group
@@ -44,6 +44,14 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
             partial(sentences.place, read, layer),
             partial(sentences.legible, read, layer),
             partial(sentences.crowded, read, layer),
+        )
+    if any(group.kind == "course" for group in groups):
+        return Drawing(
+            SLIDE[0],
+            partial(course.natural_height, groups),
+            partial(course.place, groups),
+            partial(course.legible, groups),
+            lambda room, letters: "",
         )
     if any(group.kind == "product" for group in groups):
         shown = [group for group in groups if group.panels]

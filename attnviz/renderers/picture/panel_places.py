@@ -89,7 +89,8 @@ def _named_lines(
         shown = best.drawn[each]
         assert isinstance(shown, Curves)
         for number, line in enumerate(shown.lines):
-            named.setdefault(line.name, (number, line))
+            if line.name != shown.title:
+                named.setdefault(line.name, (number, line))
     end = boxes[charts[-1]][0] + boxes[charts[-1]][2]
     return list(named.values()), end
 

@@ -1,28 +1,95 @@
-"""What learning comes to, in one sentence made from its figures."""
+"""What came of learning: how it ended, what is right, and which heads read what, as far as true."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from jaxtyping import Float
-
-from attnviz.learning.task import Reading
-from attnviz.learning.training import Learned
+from attnviz.learning.training import Ended, Learned
+from attnviz.views.conclusions.finding import Finding, otherwise, said
+from attnviz.views.learned.found import Found, found_in
 from attnviz.wording.numbers import share_text
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, listed
 
-READS = 0.5  # of its weight, from which on a head is said to read something: more than all else
-VERB = "reads "  # which is not said again
+DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
+MOST_NAMED = 3  # heads that do the same beside the best one; more are counted
 
 
 def sentence_of(learned: Learned) -> str:
-    """`After 310 steps every verb is right; L1H1 reads the subject with .99.`"""
+    """`After 310 steps every verb is right; L1H1 reads the subject with .99 of its weight.`"""
     last = learned.moments[-1]
+    start = said(ENDED, Ending(learned.ended, last.step))
+    heads = [said(HEADS, claim) for claim in _claims(found_in(learned))]
     right = how_right(last.accuracy, learned.task.asked)
-    told = [_best(each, last.scores[each.name]) for each in learned.task.readings]
-    heads = _joined([each for each in told if each])
-    return f"{_beginning(learned)} {right}{f'; {heads}' if heads else ''}."
+    return f"{start} {right}{'; ' if heads else ''}{', '.join(heads)}."
+
+
+def at_a_moment(learned: Learned, place: int) -> str:
+    """What could be said then of how right it is; of the last moment all there is to say."""
+    if place == len(learned.moments) - 1:
+        return sentence_of(learned)
+    moment = learned.moments[place]
+    right = how_right(moment.accuracy, learned.task.asked)
+    return f"{said(ENDED, Ending('steps', moment.step))} {right}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How it ended, after how many steps."""
+
+    ended: Ended
+    step: int
+
+    @property
+    def after(self) -> str:
+        return counted(self.step, "step")
+
+
+ENDED: tuple[Finding[Ending], ...] = (
+    Finding(
+        "no number",
+        lambda ending: ending.ended == "nan",
+        lambda ending: (
+            f"The loss is no finite number any more; of the model after {ending.after}, which is "
+            "kept,"
+        ),
+    ),
+    Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step"),
+    Finding(
+        "stopped",
+        lambda ending: ending.ended == "interrupted",
+        lambda ending: f"Stopped after {ending.after}, when",
+    ),
+    Finding("learned", otherwise, lambda ending: f"After {ending.after}"),
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How many of the answers are right, and what each of them is."""
+
+    accuracy: float
+    asked: str
+
+
+RIGHT: tuple[Finding[Answers], ...] = (
+    Finding(
+        "all",
+        lambda answers: answers.accuracy == 1,
+        lambda answers: f"every {answers.asked} is right",
+    ),
+    Finding(
+        "none",
+        lambda answers: answers.accuracy == 0,
+        lambda answers: f"no {answers.asked} is right",
+    ),
+    Finding(
+        "some",
+        otherwise,
+        lambda answers: f"{percent_right(answers.accuracy)} of the {answers.asked}s are right",
+    ),
+)
 
 
 def how_right(accuracy: float, asked: str) -> str:
@@ -30,9 +97,7 @@ def how_right(accuracy: float, asked: str) -> str:
     >>> how_right(1.0, "verb"), how_right(0.9995, "verb"), how_right(0.0, "verb")
     ('every verb is right', '99.9% of the verbs are right', 'no verb is right')
     """
-    if accuracy in (0, 1):
-        return f"{'every' if accuracy else 'no'} {asked} is right"
-    return f"{percent_right(accuracy)} of the {asked}s are right"
+    return said(RIGHT, Answers(accuracy, asked))
 
 
 def percent_right(accuracy: float) -> str:
@@ -45,42 +110,65 @@ def percent_right(accuracy: float) -> str:
     return f"{share:g}%" if share or not accuracy else "less than 0.1%"
 
 
-def _beginning(learned: Learned) -> str:
-    step = learned.moments[-1].step
-    if learned.ended == "nan":
-        return (
-            f"The loss is no finite number any more, and the model of step {step:,} is kept, with "
-            "which"
-        )
-    if learned.ended == "interrupted":
-        return f"Stopped after {counted(step, 'step')}, when"
-    return f"After {counted(step, 'step')}"
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What is said of one reading, after others."""
+
+    found: Found
+    first: bool  # it says what the numbers are
+    does: str  # "reads the subject"; without its verb, where the one before has the same
+
+    @property
+    def share(self) -> str:
+        unit = " of its weight" if self.first else ""
+        return f"{share_text(self.found.score)}{unit}"
 
 
-def _best(reading: Reading, scores: Float[np.ndarray, "layer head"]) -> str:
-    """The head that does so most, and with how much of its weight."""
-    if np.isnan(scores).all():  # nothing to read in any sentence
-        return ""
-    head, score = best_head(scores)
-    if score < READS:
-        beyond = math.ceil(100 * score) / 100
-        return f"no head {reading.does} with more than {share_text(beyond)}"
-    return f"{head} {reading.does} with {share_text(score)}"
+HEADS: tuple[Finding[Claim], ...] = (
+    Finding(
+        "several do it",
+        lambda claim: claim.found.score >= DOES and bool(claim.found.others(DOES)),
+        lambda claim: f"{claim.found.head} {claim.does} with {claim.share} {_others(claim.found)}",
+    ),
+    Finding(
+        "one does it",
+        lambda claim: claim.found.score >= DOES,
+        lambda claim: f"{claim.found.head} {claim.does} with {claim.share}",
+    ),
+    Finding(
+        "none does it",
+        otherwise,
+        lambda claim: (
+            f"no head {claim.found.reading.does} with more than {_at_most(claim.found.score)}"
+            f"{' of its weight' if claim.first else ''}"
+        ),
+    ),
+)
 
 
-def best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
-    """The head that does something most, and how much."""
-    layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
-    return f"L{layer}H{head}", float(scores[layer, head])
+def _claims(found: Sequence[Found]) -> Iterator[Claim]:
+    """Of each reading one; of those that some head does first."""
+    done = [each for each in found if each.score >= DOES]
+    before = ""
+    for each in (*done, *(each for each in found if each not in done)):
+        verb, _, rest = each.reading.does.partition(" ")
+        same = verb == before and bool(rest)
+        yield Claim(each, not before, rest if same else each.reading.does)
+        before = verb
 
 
-def _joined(told: list[str]) -> str:
-    """With commas; what all of them do is said once.
+def _others(found: Found) -> str:
+    """The heads that do the same, and how much of their weight at least."""
+    others = found.others(DOES)
+    named = listed([*others]) if len(others) <= MOST_NAMED else f"{len(others)} more heads"
+    return f"({named} with {'at least ' * (len(others) > 1)}{_at_least(min(others.values()))})"
 
-    >>> _joined(["L1H1 reads the subject with .99", "L0H1 reads the word before with .94"])
-    'L1H1 reads the subject with .99, L0H1 the word before with .94'
-    """
-    if not told or not all(f" {VERB}" in each for each in told):
-        return ", ".join(told)
-    first, *others = told
-    return ", ".join([first, *(each.replace(f" {VERB}", " ", 1) for each in others)])
+
+def _at_most(share: float) -> str:
+    """Two digits that are no less."""
+    return share_text(math.ceil(share * 100 - 1e-9) / 100)
+
+
+def _at_least(share: float) -> str:
+    """Two digits that are no more."""
+    return share_text(math.floor(share * 100 + 1e-9) / 100)

@@ -24,6 +24,7 @@ class Curve:
     low: Shaped[np.ndarray, "place"]
     high: Shaped[np.ndarray, "place"]
     dashed: bool = False  # drawn from a formula, not measured
+    plain: bool = False  # in the colour of words, beside lines that have colours of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,7 @@ class Grid:
     share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
     pooled: str = ""  # what one cell stands for, if several were put together
     decimals: int | None = None  # behind the point; None: as many as there is room for
+    words: tuple[tuple[str, ...], ...] = ()  # of each cell, before its number; or of none
 
     @cached_property
     def _all(self) -> Patch:
@@ -62,7 +64,12 @@ class Grid:
             rows=self.rows.part(rows),
             columns=self.columns.part(columns),
             cells=Whole(patch.values, patch.hidden),
+            words=tuple(each[columns] for each in self.words[rows]),
         )
+
+    def worded(self, row: int, column: int, number: str) -> str:
+        """What stands in a cell: its number, and before it its word, if it has one."""
+        return f"{self.words[row][column]} {number}" if self.words and number else number
 
     def with_values(self, values: Values) -> Grid:
         """The same with other numbers in its cells."""
@@ -78,6 +85,9 @@ class Curves:
     places: tuple[float, ...]
     lines: tuple[Curve, ...]
     note: str = ""
+    named: tuple[float, ...] = ()  # the places whose numbers stand below; none: as many as fit
+    until: int | None = None  # so many of the places are reached; None: all
+    reach: float = 0.0  # at least so high is the side, whatever the lines reach
 
     @property
     def table(self) -> Grid:

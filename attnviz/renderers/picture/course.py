@@ -1,0 +1,338 @@
+"""Heads while they learn: tables whose rows are named once, charts beside or below; in inches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.course_charts import charted
+from attnviz.renderers.picture.labels import MIDDLE, column_title, labels_at, marks_at, row_title
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.numbers import panel_of
+from attnviz.renderers.picture.placed import Box, Layout, Panel, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
+from attnviz.renderers.picture.ticks import (
+    PanelStyle,
+    Ticks,
+    column_ticks,
+    row_ticks,
+    style_of,
+    text_width,
+)
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.view import Group, Name
+
+CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
+LOWEST_CHARTS = 6.5  # of a label's letters
+NATURAL_CHARTS = 2.4  # inches, on a page as wide as a slide
+LARGEST_TABLE = 3.4  # inches, on a page that is as high as it wants
+WIDEST_NAME = 5.5  # of a label's letters: what stands beside a row
+STRETCH, LONGER = 1.25, 3.0  # times as wide as high: a cell of as many rows as columns, and others
+GAP = 0.7  # between two tables, in letters of a label
+AIR = 1.6  # between tables and charts
+ABOVE = 1.5  # of its letters: the room for what stands over a table
+FEWEST = 3  # columns, of a course that has more
+ROUNDS = 4  # in which labels and tables find their sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables of one size in rows and columns, with the room that is left for each."""
+
+    group: Group
+    letters: Lettering
+    style: PanelStyle
+    rows: Ticks
+    columns: Ticks
+    width: float  # of one table
+    height: float
+
+    @property
+    def grids(self) -> list[Grid]:
+        return [each for each in self.group.panels if isinstance(each, Grid)]
+
+    @property
+    def down(self) -> int:
+        return math.ceil(len(self.grids) / self.group.across)
+
+    @property
+    def gap(self) -> float:
+        return GAP * self.letters.label * POINT
+
+    @property
+    def named(self) -> float:
+        """The width of what stands beside the rows."""
+        lines = [line for each in self.group.beside for line in _beside(each, self.letters)]
+        widths = (text_width(text, size) * (BOLD if bold else 1) for text, size, bold in lines)
+        return max(widths, default=0.0) + (self.gap if lines else 0.0)
+
+    @property
+    def over(self) -> float:
+        """The height of what stands over a table."""
+        return ABOVE * self.letters.label * POINT if self.group.over else 0.0
+
+    @property
+    def over_each(self) -> bool:
+        """Whether something stands over every table, and not over the first row alone."""
+        return len(self.group.over) > self.group.across
+
+    @property
+    def named_all(self) -> bool:
+        """Whether every token has its name beside its row."""
+        return len(self.rows.places) == self.rows.count
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        """What the labels on the left, and those below, take."""
+        room = self.style.axis_room
+        return self.rows.extent + room, self.columns.extent + room
+
+    @property
+    def around(self) -> tuple[float, float]:
+        """What all but the tables takes of the width, and of the height."""
+        beside, below = self.labels
+        headings = self.over * (self.down if self.over_each else 1)
+        wide = self.named + beside + self.gap * (self.group.across - 1)
+        return wide, below + headings + self.gap * (self.down - 1)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """All of it."""
+        wide, high = self.around
+        return wide + self.width * self.group.across, high + self.height * self.down
+
+    @property
+    def cell(self) -> float:
+        """The area of a cell."""
+        return self.width * self.height / max(self.grids[0].values.size, 1)
+
+    def box(self, place: int, corner: tuple[float, float]) -> Box:
+        """Where a table stands, in a room with this upper left corner."""
+        row, column = divmod(place, self.group.across)
+        left = corner[0] + self.named + self.labels[0] + column * (self.width + self.gap)
+        headings = self.over * (row + 1 if self.over_each else 1)
+        top = corner[1] - headings - row * (self.height + self.gap)
+        return left, top - self.height, self.width, self.height
+
+
+def in_room(group: Group, width: float, height: float, letters: Lettering) -> Tables:
+    """The tables as large as a room lets them be: cells are about square where that is wanted."""
+    style = style_of(letters, SLIDE, 1.0, 1.0)
+    found = Tables(group, letters, style, Ticks("", 1), Ticks("", 1), 1.0, 1.0)
+    for _ in range(ROUNDS):
+        grid, (wide, high) = found.grids[0], found.around
+        across = max((width - wide) / group.across, 0.1)
+        down = max((height - high) / found.down, 0.1)
+        found = _of_size(found, *_in_shape(grid, across, down))
+        rows = row_ticks(grid.rows, found.height / len(grid.rows), style)
+        columns = column_ticks(grid.columns, found.width / len(grid.columns), style)
+        found = replace(found, rows=rows, columns=columns)
+    return found
+
+
+def _of_size(tables: Tables, width: float, height: float) -> Tables:
+    return replace(tables, width=width, height=height)
+
+
+def _in_shape(grid: Grid, width: float, height: float) -> tuple[float, float]:
+    """So much of a room that no cell is much wider than high, and none higher than wide."""
+    rows, columns = len(grid.rows), len(grid.columns)
+    stretch = STRETCH if grid.rows.counts == grid.columns.counts else LONGER
+    wide, high = width / columns, height / rows
+    return min(wide, high * stretch) * columns, min(high, wide) * rows
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Tables and charts, where each has its place in a room."""
+
+    tables: Tables
+    charts: tuple[tuple[Curves, Box], ...]
+    corner: tuple[float, float]
+
+
+def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
+    """Charts on the right of the tables or below them, whatever makes cells larger."""
+    left, bottom, width, height = room
+    key = keys.height(_keys(groups), width, letters.note)
+    best = _best(groups, (left, bottom + key, width, height - key), letters)
+    legend = keys.drawn(_keys(groups), (left, bottom, width, key), letters.note)
+    return joined([_drawn(best), charted(best.charts, letters), legend])
+
+
+def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
+    """All rows and columns, where tokens can be named; else those that tell most."""
+    tables = _tables(groups)
+    few = _of_few(tables)
+    wanted = [
+        _of_columns(rows, count)
+        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST))
+        for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
+    ]
+    ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
+    return next((each for each in ways if each.tables.named_all), ways[len(ways) // 2])
+
+
+def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
+    ways = [way(groups, room, letters) for way in (_beside_tables, _below_tables)]
+    return max(ways, key=lambda each: each.tables.cell)
+
+
+def _of_few(group: Group) -> Group:
+    """The rows whose names have a colour; all, where none has."""
+    kept = [row for row, name in enumerate(group.beside) if name.series is not None]
+    if not kept:
+        return group
+    panels = (group.panels[row * group.across : (row + 1) * group.across] for row in kept)
+    return replace(
+        group,
+        panels=tuple(chain.from_iterable(panels)),
+        beside=tuple(group.beside[row] for row in kept),
+    )
+
+
+def _of_columns(group: Group, count: int) -> Group:
+    """So many columns, the last ones and the first."""
+    if not group.beside:
+        return group
+    kept = [0, *range(group.across - count + 1, group.across)]
+    rows = range(0, len(group.panels), group.across)
+    panels = tuple(group.panels[row + column] for row in rows for column in kept)
+    return replace(
+        group, panels=panels, across=count, over=tuple(group.over[each] for each in kept)
+    )
+
+
+def _beside_tables(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
+    """One chart below the other, in all the width that tables leave."""
+    left, bottom, width, height = room
+    charts, air = _charts(groups), AIR * letters.label * POINT
+    wide = width - (CHARTS_WIDE * width + air if charts else 0.0)
+    tables = in_room(_tables(groups), wide, height, letters)
+    start = left + tables.size[0] + air
+    each = height / max(len(charts), 1)
+    boxes = [
+        (start, bottom + height - (place + 1) * each, left + width - start, each)
+        for place in range(len(charts))
+    ]
+    return Course(tables, tuple(zip(charts, boxes, strict=True)), (left, bottom + height))
+
+
+def _below_tables(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
+    """Charts in a row."""
+    left, bottom, width, height = room
+    charts, air = _charts(groups), AIR * letters.label * POINT
+    high = max(CHARTS_HIGH * height, LOWEST_CHARTS * letters.label * POINT) if charts else 0.0
+    tables = in_room(_tables(groups), width, height - high, letters)
+    count = max(len(charts), 1)
+    each = (width - air * (count - 1)) / count
+    high = height - tables.size[1] - 0.5 * air
+    boxes = [(left + place * (each + air), bottom, each, high) for place in range(len(charts))]
+    return Course(tables, tuple(zip(charts, boxes, strict=True)), (left, bottom + height))
+
+
+def _tables(groups: Sequence[Group]) -> Group:
+    return next(group for group in groups if group.kind == "course")
+
+
+def _others(groups: Sequence[Group]) -> list[Group]:
+    return [group for group in groups if group.kind != "course"]
+
+
+def _charts(groups: Sequence[Group]) -> list[Curves]:
+    return [each for group in groups for each in group.panels if isinstance(each, Curves)]
+
+
+def _keys(groups: Sequence[Group]) -> list[keys.Key]:
+    """What the colours mean, and what is hatched."""
+    grids = [each for each in _tables(groups).panels if isinstance(each, Grid)]
+    hides = any(each.cells.hides for each in grids)
+    scale = grids[0].scale
+    return [keys.of_scale(scale), *([keys.of_hidden(scale)] if hides else [])]
+
+
+def _drawn(course: Course) -> Layout:
+    tables = course.tables
+    boxes = [tables.box(place, course.corner) for place in range(len(tables.grids))]
+    words = (*_labels(tables, boxes), *_names_over(tables, boxes), *_names_beside(tables, boxes))
+    panels = tuple(_panel(grid, box, tables) for grid, box in zip(tables.grids, boxes, strict=True))
+    marks = tuple(
+        mark for place, box in enumerate(boxes) for mark in marks_at(*_sides(tables, place), box)
+    )
+    return replace(empty_layout(), panels=panels, words=words, marks=marks)
+
+
+def _panel(grid: Grid, box: Box, tables: Tables) -> Panel:
+    return panel_of(grid, box, tables.letters.number, tables.letters.smallest)
+
+
+def _sides(tables: Tables, place: int) -> tuple[Ticks, Ticks]:
+    """The labels of a table: on the left those of the first in a row, below those of the last."""
+    none = Ticks("", 0)
+    last = place + tables.group.across >= len(tables.grids)
+    rows = replace(tables.rows, title="") if place % tables.group.across == 0 else none
+    return rows, replace(tables.columns, title="") if last else none
+
+
+def _labels(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
+    """Of the tables, and what their sides are, once for all."""
+    for place, box in enumerate(boxes):
+        yield from labels_at(*(_sides(tables, place)), box, tables.style)
+    left, right = boxes[0][0], max(box[0] + box[2] for box in boxes)
+    foot, top = min(box[1] for box in boxes), max(box[1] + box[3] for box in boxes)
+    style = tables.style
+    yield from row_title(tables.rows.title, left - tables.rows.extent, (foot, top), style)
+    yield from column_title(
+        tables.columns.title, foot - tables.columns.extent, (left, right), style
+    )
+
+
+def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
+    """A name over each table, or over those of the first row; what more there is, in its colour."""
+    for name, (left, bottom, width, height) in zip(tables.group.over, boxes, strict=False):
+        letters, y = tables.letters, bottom + height + 0.45 * tables.letters.label * POINT
+        text, size = fitted(name.text, letters.label, letters.smallest, width / BOLD)
+        yield Words(text, left, y, size, bold=True)
+        start = left + text_width(f"{text} ", size) * BOLD
+        room = left + width + tables.gap / 2 - start
+        more, size = fitted(name.more, letters.label, letters.smallest, room)
+        if more:
+            yield Words(more, start, y, size, series=name.series)
+
+
+def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
+    """The name of each row, and what more there is below it, around the middle of its height."""
+    first = boxes[:: tables.group.across]
+    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=True):
+        lines = list(_beside(name, tables.letters))
+        high = sum(size * POINT * ABOVE for _, size, _ in lines)
+        x, y = left - tables.labels[0] - tables.named, bottom + (height + high) / 2
+        for text, size, bold in lines:
+            foot = y - size * POINT * (ABOVE / 2 + MIDDLE)
+            yield Words(text, x, foot, size, bold=bold, series=None if bold else name.series)
+            y -= size * POINT * ABOVE
+
+
+def _beside(name: Name, letters: Lettering) -> Iterator[tuple[str, float, bool]]:
+    """Lines of letters: what it is called, and below it what more there is."""
+    yield name.text, letters.title, True
+    room = WIDEST_NAME * letters.label * POINT
+    for line in wrapped(name.more.split(" "), " ", letters.label, room):
+        yield (*fitted(line, letters.label, letters.smallest, room), False)
+
+
+def natural_height(groups: Sequence[Group], letters: Lettering, width: float) -> float:
+    """So high that tables fill the width, with charts below them."""
+    tables = in_room(_tables(groups), width, SLIDE[0], letters)
+    largest = LARGEST_TABLE * letters.label * POINT * 4
+    high = tables.size[1] - max(tables.height - largest, 0.0) * tables.down
+    charts = NATURAL_CHARTS + AIR * letters.label * POINT if _charts(groups) else 0.0
+    return high + charts + keys.height(_keys(groups), width, letters.note)
+
+
+def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:
+    """How many of its tokens a table names."""
+    return len(in_room(_tables(groups), room[2], room[3], letters).rows.places)

@@ -1,0 +1,81 @@
+"""Charts beside a course: all along the same steps, each under one line that names its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from attnviz.renderers.picture.charts import chart, chart_ticks
+from attnviz.renderers.picture.labels import labels_at, marks_at
+from attnviz.renderers.picture.lettering import POINT, Lettering
+from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import BETWEEN_NAMES, fitted
+from attnviz.renderers.picture.ticks import PanelStyle, Ticks, text_width
+from attnviz.views.grids.grid import Curves
+
+HEADING = 1.9  # in letters of a label: the room for the line above a chart
+RIGHT = 1.0  # and what the last number below it needs beside it
+
+
+def charted(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> Layout:
+    """Each in its box; where they stand below each other, the numbers below the last one alone."""
+    lowest = min((box[1] for _, box in charts), default=0.0)
+    left = max((_ticks(each, box, letters)[0].extent for each, box in charts), default=0.0)
+    return joined([
+        _charted(curves, box, left, letters, numbered=box[1] == lowest) for curves, box in charts
+    ])  # fmt: skip
+
+
+def _ticks(curves: Curves, box: Box, letters: Lettering) -> tuple[Ticks, Ticks]:
+    return chart_ticks(curves, box[2], max(box[3] - _around(letters), 0.1), letters.axis)
+
+
+def _around(letters: Lettering) -> float:
+    """What stands above a chart and below it."""
+    return (HEADING * letters.label + 2.2 * letters.axis) * POINT
+
+
+def _charted(
+    curves: Curves, box: Box, beside: float, letters: Lettering, *, numbered: bool
+) -> Layout:
+    left, bottom, width, height = box
+    foot = 2.2 * letters.axis * POINT if numbered else 0.5 * letters.axis * POINT
+    wide = max(width - beside - RIGHT * letters.axis * POINT, 0.2)
+    high = max(height - foot - HEADING * letters.label * POINT, 0.2)
+    inner = left + beside, bottom + foot, wide, high
+    rows, columns = chart_ticks(curves, wide, high, letters.axis)
+    rows, columns = replace(rows, title=""), replace(columns, title="")
+    shown = columns if numbered else Ticks("", 0)
+    words = [*labels_at(rows, shown, inner, PanelStyle()), *_named(curves, inner, letters)]
+    if numbered:
+        words += _side(curves.across, [word for word in words if word.across == "center"], letters)
+    return replace(
+        empty_layout(),
+        charts=(chart(curves, inner),),
+        words=tuple(words),
+        marks=tuple(marks_at(rows, columns, inner)),
+    )
+
+
+def _named(curves: Curves, box: Box, letters: Lettering) -> Iterator[Words]:
+    """What is drawn; or each curve in its colour, where they are several."""
+    left, y = box[0], box[1] + box[3] + 0.5 * letters.label * POINT
+    named = [(number, line) for number, line in enumerate(curves.lines)]
+    names = [line.name for _, line in named]
+    between = BETWEEN_NAMES * letters.label * POINT
+    wide = sum(text_width(name, letters.label) for name in names) + between * (len(names) - 1)
+    size = max(min(letters.label, letters.label * box[2] / max(wide, 1e-6)), letters.smallest)
+    for number, line in named:
+        room = max(box[0] + box[2] - left, 0.1)
+        text, points = fitted(line.name, size, letters.smallest, room)
+        series = None if line.plain or line.dashed else number
+        yield Words(text, left, y, points, series=series)
+        left += text_width(text, points) + BETWEEN_NAMES * points * POINT
+
+
+def _side(name: str, numbers: Sequence[Words], letters: Lettering) -> Iterator[Words]:
+    """What the side counts, before its first number."""
+    first = min(numbers, key=lambda word: word.x, default=None)
+    if first is not None:
+        x = first.x - text_width(first.text, first.size) / 2 - 0.6 * letters.axis * POINT
+        yield Words(name, x, first.y, letters.axis, faint=True, across="right")

@@ -1,0 +1,140 @@
+"""What a model that learned is drawn from: tables of its heads then and now, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool
+
+from attnviz.cells import Whole, unmasked
+from attnviz.learning.training import Learned
+from attnviz.traces.from_text import trace_of
+from attnviz.traces.settings import Settings
+from attnviz.traces.source import Source
+from attnviz.traces.trace import Trace
+from attnviz.traces.weights import array, mask_of
+from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale, bar_scale, widest
+from attnviz.views.learned.found import Found, found_in, heads_of, name_of_head
+from attnviz.views.reading import token_axis
+from attnviz.views.view import Name
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import isolated
+
+Head = tuple[int, int]  # its layer, and its number there
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A model that learned, and which token is followed, if one is."""
+
+    learned: Learned
+    query: int | None = None
+
+    @cached_property
+    def trace(self) -> Trace:
+        """What the model does with the sentence that was watched, now that it has learned."""
+        model, text = self.learned.model, self.learned.watched.text
+        settings = Settings(device=self.learned.settings.device)
+        return trace_of(Source(text, settings, model.matrices, model=model))
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        return found_in(self.learned)
+
+    @cached_property
+    def heads(self) -> list[Head]:
+        """All of them."""
+        return heads_of(self.learned.moments[-1])
+
+    def that_matter(self, most: int) -> list[Head]:
+        """All heads where they are few; else those that do something best, or the first ones."""
+        if len(self.heads) <= most:
+            return self.heads
+        return sorted({each.best for each in self.found})[:most] or self.heads[:most]
+
+    def name(self, head: Head, place: int | None = None) -> Name:
+        """A head; with what it does best of all heads, and how well it did so at a moment."""
+        best = [number for number, each in enumerate(self.found) if each.best == head]
+        done = [_done(self.found[number], place) for number in best]
+        return Name(name_of_head(*head), " · ".join(done), best[0] if best else None)
+
+    def step(self, place: int) -> str:
+        return f"step {self.learned.moments[place].step:,}"
+
+    def of_head(self, head: Head, place: int) -> Grid:
+        """Who reads whom, at a moment."""
+        layer, number = head
+        tokens = self.learned.watched
+        return Grid(
+            f"weights {name_of_head(*head)} · {self.step(place)}",
+            token_axis("query (reads)", tokens),
+            token_axis("key (is read)", tokens),
+            Whole(self.learned.moments[place].weights[layer][number], self._hidden(head)),
+            self._scale,
+            note=f"{AXES_NOTE} · {SUM_TO_ONE}",
+            share=True,
+        )
+
+    def of_token(self, head: Head, places: Sequence[int]) -> Grid:
+        """What the followed token reads, a row for each moment."""
+        layer, number = head
+        rows = [self.learned.moments[place].weights[layer][number][self._place] for place in places]
+        steps = [f"{self.learned.moments[place].step:,}" for place in places]
+        return self._rows("step", steps, name_of_head(*head), rows, [head] * len(places))
+
+    def of_heads(self, heads: Sequence[Head], place: int) -> Grid:
+        """What the followed token reads at a moment, a row for each head."""
+        weights = self.learned.moments[place].weights
+        rows = [weights[layer][number][self._place] for layer, number in heads]
+        names = [name_of_head(*head) for head in heads]
+        return self._rows("head", names, self.step(place), rows, heads)
+
+    def _rows(
+        self,
+        side: str,
+        names: Sequence[str],
+        of: str,
+        rows: list[np.ndarray],
+        heads: Sequence[Head],
+    ) -> Grid:
+        label = isolated(self.learned.watched.labels[self._place])
+        hidden = np.stack([self._hidden(head)[self._place] for head in heads])
+        return Grid(
+            f'what "{label}" ({self._place + 1}) reads · {of}',
+            Axis(side, side, tuple(names), ("",) * len(names)),
+            token_axis("key (is read)", self.learned.watched),
+            Whole(np.stack(rows), hidden),
+            self._scale,
+            note=SUM_TO_ONE,
+            share=True,
+        )
+
+    @property
+    def _place(self) -> int:
+        assert self.query is not None
+        return self.query
+
+    def _hidden(self, head: Head) -> Bool[np.ndarray, "query key"]:
+        layer, number = head
+        return ~array(mask_of(number, self.trace.layers[layer].visible))
+
+    @cached_property
+    def _scale(self) -> Scale:
+        """One for all moments: from 0 to 1; or, among many keys, to the next round number."""
+        found = [
+            bar_scale(unmasked(weights.reshape(-1, weights.shape[-1])))
+            for moment in self.learned.moments
+            for weights in moment.weights
+        ]
+        return widest(found)
+
+
+def _done(found: Found, place: int | None) -> str:
+    """`subject .97`"""
+    score = found.course[-1 if place is None else place]
+    return f"{found.reading.name} {share_text(float(score))}"
