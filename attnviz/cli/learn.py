@@ -19,6 +19,7 @@ from attnviz.learning.names import TASKS, task_of
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
+from attnviz.tokens.finding import find_query
 from attnviz.wording.commands import option, quoted
 from attnviz.wording.words import counted
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from attnviz.learning.training import Learned, Training
 
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
-WITHOUT = ("query", "full", "embeddings", "dropout", "memory", "dtype")
+WITHOUT = ("embeddings", "dropout", "memory", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +118,16 @@ def learn(
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
     training, asked = begun(chosen, teaching.choices, typed.of(attention, blocks))
+    if wanted.query is not None:
+        find_query(training.watched, wanted.query)
 
     from attnviz.cli.live import watched  # torch, for which errors need not wait
 
     with leaving.stopping() as stopped:
-        watched(training, stopped, wanted, pictures)
-    _tell(training.learned())
+        on_screen = watched(training, stopped, wanted, pictures)
     if chosen.save is not None:
         _save(chosen.save, training.progress(asked), quiet=wanted.quiet)
+    _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
 
 
 def list_or_refuse(typed: Typed) -> None:
@@ -211,12 +214,16 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
     )
 
 
-def _tell(learned: Learned) -> None:
-    """What came of it."""
-    from attnviz.views.conclusions.learned import sentence_of
-
-    say(sentence_of(learned))
-    if learned.ended == "nan":
+def _deliver(
+    learned: Learned, wanted: OutputOptions, pictures: PictureOptions, *, on_screen: bool
+) -> None:
+    """What came of it: where it was watched on a screen, all but a sentence is there already."""
+    view = learned.view(query=wanted.query)
+    if wanted.out or wanted.json or not on_screen:
+        output.deliver(view, wanted, pictures)
+    if not wanted.json and (wanted.out or on_screen):
+        say(view.headline)
+    if learned.ended == "nan" and not wanted.quiet:
         tell(f"note: a lower --rate than {learned.choices.rate:g} may help")
 
 

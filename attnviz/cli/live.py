@@ -40,14 +40,14 @@ Stopped = Callable[[], bool]
 
 def watched(
     training: Training, stopped: Stopped, wanted: OutputOptions, pictures: PictureOptions
-) -> None:
-    """Learn until it is done, or until somebody stops it, and show how it goes."""
-    if wanted.quiet:
-        _learn(training, stopped, lambda moment: None)
-    elif is_screen() and not wanted.json:
+) -> bool:
+    """Learn until it is done, or until somebody stops it; and whether it was seen on a screen."""
+    drawn = is_screen() and not (wanted.json or wanted.quiet)
+    if drawn:
         _on_screen(training, stopped, wanted, pictures)
     else:
-        _learn(training, stopped, _Lines(training))
+        _learn(training, stopped, (lambda moment: None) if wanted.quiet else _Lines(training))
+    return drawn
 
 
 def is_screen() -> bool:

@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
+from attnviz.learning import need
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
@@ -26,6 +28,7 @@ from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.wording.words import counted
 
 HELD_OUT = 128  # sentences that the accuracy is measured on
 BETWEEN_LOOKS = 10  # steps, once there have been many
@@ -62,7 +65,8 @@ class Training:
         self.task = task
         self.settings = settings or task.settings
         self.choices = decided(task, choices or Choices())
-        self.watched = task.vocabulary.cut(watch or task.watch)
+        self.watched = watched_in(task, self.settings, watch)
+        need.refuse_too_much(task, self.settings, self.choices)
         self.model = fresh(task, self.settings) if since is None else since.model
         self._learner = Learner(self.model, self.choices.rate or 0)
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
@@ -166,6 +170,19 @@ class Training:
         self._good = kept(self.model)
         self._kept_by_optimizer = self._learner.kept
         return moment
+
+
+def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
+    """The sentence that is drawn: one's own, or the task's."""
+    tokens = task.vocabulary.cut(task.watch if text is None else text)
+    if settings.positions == "learned" and len(tokens) > task.longest:
+        raise AttnvizError(
+            f"the sentence to watch has {counted(len(tokens), 'token')}, and the model learns "
+            f"positions for {task.longest}",
+            "give a shorter one, or positions that need not be learned: --positions rotary",
+            about="watch",
+        )
+    return tokens
 
 
 def next_look(step: int) -> int:
