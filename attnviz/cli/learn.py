@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,6 +161,7 @@ def go_on(
     """A model that was written while it learned; whatever would make it another is refused."""
     folder = chosen.from_
     assert folder is not None
+    elsewhere = {"device": typed.pop("device")} if "device" in typed else {}
     for name in (*typed, *(["watch"] if chosen.watch is not None else [])):
         raise AttnvizError(
             f"--from goes on as it was begun, and {option(name)} would be another beginning",
@@ -174,7 +175,8 @@ def go_on(
     since = read(folder)
     task = _task_again(chosen, since)
     choices = choices.over(since.choices)
-    training = Training(task, since.model.settings, choices, since.watch, since)
+    settings = replace(since.model.settings, **elsewhere)
+    training = Training(task, settings, choices, since.watch, since)
     _refuse_what_is_done(training, folder)
     return training, dict(since.asked)
 

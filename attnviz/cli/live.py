@@ -29,7 +29,7 @@ from attnviz.wording.words import counted
 FRAMES = 10  # a second, at most
 SHARE = 0.08  # of the time, which drawing takes at most
 SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
-BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
+BELOW, HIGH = 3, 20  # lines that stay free for what is said in the end, on a screen so high
 SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
 AGAIN = 25  # in so many frames
 FEWEST_BETWEEN, GROWTH = 10, 4  # steps between two lines; and so many times fewer than there were

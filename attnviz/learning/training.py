@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.learning import need
@@ -19,7 +20,7 @@ from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, accuracies_of
+from attnviz.learning.learner import Learner, accuracies_of, apart
 from attnviz.learning.moment import Moment as Moment
 from attnviz.learning.progress import Kept, Progress
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
@@ -67,7 +68,9 @@ class Training:
         self.choices = decided(task, choices or Choices())
         self.watched = watched_in(task, self.settings, watch)
         need.refuse_too_much(task, self.settings, self.choices)
-        self.model = fresh(task, self.settings) if since is None else since.model
+        self.device = device_of(self.settings)
+        model = fresh(task, self.settings) if since is None else since.model
+        self.model = model.like(torch.empty(0, device=self.device))
         self._learner = Learner(self.model, self.choices.rate or 0)
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
@@ -76,7 +79,9 @@ class Training:
         self.step = 0
         self.seconds = 0.0
         self._good = self.model
-        self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True)
+        self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True).on(
+            self.device
+        )
         self._kept_by_optimizer: Kept = {}
         if since is not None:
             self._go_on(since)
@@ -85,7 +90,7 @@ class Training:
         """Each moment at which there is something new to look at, the first before any step."""
         losses: list[float] = []
         if not self.moments:
-            yield self._look([self._learner.losses(self._batches.at(0)).item()])
+            yield self._look([self._learner.losses(self._batches.at(0).on(self.device)).item()])
         while not self.is_last(self.moments[-1]):
             if self.stopped():
                 return  # as it was at the last moment: what it learned since is learned again
@@ -147,7 +152,7 @@ class Training:
         self._learner.go_on(since.optimizer)
 
     def _learn(self) -> float:
-        loss = self._learner.learn(self._batches.at(self.step))
+        loss = self._learner.learn(self._batches.at(self.step).on(self.device))
         self.step += 1
         return loss.item()
 
@@ -157,19 +162,26 @@ class Training:
     @torch.no_grad()
     def _look(self, losses: list[float]) -> Moment:
         passed = self._learner.through(self._held_out.ids)
-        watched = self._learner.through(torch.tensor(self.watched.ids))
+        watched = self._learner.through(torch.tensor(self.watched.ids, device=self.device))
         moment = Moment(
             step=self.step,
             seconds=self.seconds,
             loss=float(np.mean(losses)),
             accuracy=accuracies_of(passed, self._held_out).item(),
             scores=scores_of_heads(passed, self._held_out),
-            weights=tuple(layer.attended.weights.numpy().copy() for layer in watched.layers),
+            weights=tuple(apart(layer.attended.weights).numpy() for layer in watched.layers),
         )
         self.moments.append(moment)
         self._good = kept(self.model)
         self._kept_by_optimizer = self._learner.kept
         return moment
+
+
+def device_of(settings: Settings) -> torch.device:
+    """Where it is learned: models so small are fastest where nothing has to be copied."""
+    if settings.device == "auto":
+        return torch.device("cpu")
+    return devices.choose(settings.device, settings.dtype)
 
 
 def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
@@ -192,9 +204,7 @@ def next_look(step: int) -> int:
 
 def kept(model: Model) -> Model:
     """The model as it is now, whatever becomes of its parameters."""
-    return model.with_parameters(
-        {name: each.detach().clone() for name, each in model.parameters.items()}
-    )
+    return model.with_parameters({name: apart(each) for name, each in model.parameters.items()})
 
 
 def scores_of_heads(
@@ -211,7 +221,7 @@ def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> n
     there = read != NOTHING
     chosen = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
     put = weights.gather(-1, chosen).squeeze(-1) * there[:, None]
-    found: np.ndarray = (put.sum((0, 2)) / there.sum()).numpy()
+    found: np.ndarray = (put.sum((0, 2)) / there.sum()).cpu().numpy()
     return found
 
 
