@@ -187,7 +187,7 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
     part = stopped(stop_at)
     assert part.ended == "interrupted"
     assert part.moments[-1].step == stop_at
-    progress.write(tmp_path, part.progress({"task": "reverse"}))
+    progress.write(tmp_path, part.progress())
 
     since = progress.read(tmp_path)
     rest = Training(part.task, since.model.settings, since.choices, since.watch, since)

@@ -117,7 +117,7 @@ def learn(
     if chosen.save is not None:
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
-    training, asked = begun(chosen, teaching.choices, typed.of(attention, blocks))
+    training = begun(chosen, teaching.choices, typed.of(attention, blocks))
     if wanted.query is not None:
         find_query(training.watched, wanted.query)
 
@@ -126,7 +126,7 @@ def learn(
     with leaving.stopping() as stopped:
         on_screen = watched(training, stopped, wanted, pictures)
     if chosen.save is not None:
-        _save(chosen.save, training.progress(asked), quiet=wanted.quiet)
+        _save(chosen.save, training.progress(), quiet=wanted.quiet)
     _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
 
 
@@ -142,22 +142,18 @@ def list_or_refuse(typed: Typed) -> None:
     tasks()
 
 
-def begin(
-    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
-) -> tuple[Training, dict[str, str]]:
-    """A model that has not learned anything yet; and where its task is from."""
+def begin(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+    """A model that has not learned anything yet."""
     assert chosen.task is not None
     task = task_of(chosen.task)
     settings = settings_for(task, typed)
 
     from attnviz.learning.training import Training
 
-    return Training(task, settings, choices, chosen.watch), {"task": chosen.task}
+    return Training(task, settings, choices, chosen.watch, asked={"task": chosen.task})
 
 
-def go_on(
-    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
-) -> tuple[Training, dict[str, str]]:
+def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
     """A model that was written while it learned; whatever would make it another is refused."""
     folder = chosen.from_
     assert folder is not None
@@ -176,9 +172,9 @@ def go_on(
     task = _task_again(chosen, since)
     choices = choices.over(since.choices)
     settings = replace(since.model.settings, **elsewhere)
-    training = Training(task, settings, choices, since.watch, since)
+    training = Training(task, settings, choices, since.watch, since, since.asked)
     _refuse_what_is_done(training, folder)
-    return training, dict(since.asked)
+    return training
 
 
 def _task_again(chosen: LearnOptions, since: Progress) -> Task:

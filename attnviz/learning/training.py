@@ -44,6 +44,7 @@ class Learned(Showable):
     """A model that learned, and how it came to it."""
 
     task: Task
+    asked: Mapping[str, str]  # where it is from, as options of the command line
     settings: Settings
     choices: Choices  # as they turned out: no None
     watched: Tokens
@@ -62,8 +63,10 @@ class Training:
         choices: Choices | None = None,
         watch: str | None = None,
         since: Progress | None = None,
+        asked: Mapping[str, str] | None = None,
     ) -> None:
         self.task = task
+        self.asked = asked or {"task": task.name}
         self.settings = settings or task.settings
         self.choices = decided(task, choices or Choices())
         self.watched = watched_in(task, self.settings, watch)
@@ -121,6 +124,7 @@ class Training:
         """What was learned so far."""
         return Learned(
             task=self.task,
+            asked=self.asked,
             settings=self.settings,
             choices=self.choices,
             watched=self.watched,
@@ -129,10 +133,10 @@ class Training:
             ended=self.ended,
         )
 
-    def progress(self, asked: Mapping[str, str]) -> Progress:
-        """How far it has come, for files; `asked` says where the task is from."""
+    def progress(self) -> Progress:
+        """How far it has come, for files."""
         return Progress(
-            asked=asked,
+            asked=self.asked,
             watch=self.watched.text,
             choices=self.choices,
             model=self._told,
