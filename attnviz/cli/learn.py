@@ -118,16 +118,21 @@ def learn(
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
     training = begun(chosen, teaching.choices, typed.of(attention, blocks))
+    on_screen = _watched(training, wanted, pictures)
+    if chosen.save is not None:
+        _save(chosen.save, training.progress(), quiet=wanted.quiet)
+    _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
+
+
+def _watched(training: Training, wanted: OutputOptions, pictures: PictureOptions) -> bool:
+    """Learn, until Ctrl-C at most; and whether it was seen on a screen."""
     if wanted.query is not None:
         find_query(training.watched, wanted.query)
 
     from attnviz.cli.live import watched  # torch, for which errors need not wait
 
     with leaving.stopping() as stopped:
-        on_screen = watched(training, stopped, wanted, pictures)
-    if chosen.save is not None:
-        _save(chosen.save, training.progress(), quiet=wanted.quiet)
-    _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
+        return watched(training, stopped, wanted, pictures)
 
 
 def list_or_refuse(typed: Typed) -> None:
