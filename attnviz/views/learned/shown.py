@@ -39,7 +39,7 @@ class Shown:
     def trace(self) -> Trace:
         """What the model does with the sentence that was watched, now that it has learned."""
         model, text = self.learned.model, self.learned.watched.text
-        settings = Settings(device=self.learned.settings.device)
+        settings = Settings(model=model.name, device=self.learned.settings.device)
         return trace_of(Source(text, settings, model.matrices, model=model))
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from math import inf
 
 from attnviz.learning.training import Learned
 from attnviz.tokens.finding import find_query
@@ -151,7 +152,14 @@ def _command(learned: Learned, query: str | None) -> Command:
     task, chosen, own = learned.task, learned.choices, vars(learned.task.settings)
     settings = {name: each for name, each in vars(learned.settings).items() if each != own[name]}
     taught = {name: each for name, each in asdict(chosen).items() if each != getattr(task, name)}
+    if chosen.until == inf:  # which whoever says how many steps has not to say
+        taught = {"steps": chosen.steps, **taught}
+        del taught["until"]
     watched = {"watch": learned.watched.text, "query": query}
     usual = {"watch": task.vocabulary.cut(task.watch).text, "query": None}
     options = {name: each for name, each in watched.items() if each != usual[name]}
-    return Command(name="learn", argument=task.name, options={**settings, **taught, **options})
+    asked = dict(learned.asked)
+    argument = asked.pop("task", None)
+    return Command(
+        name="learn", argument=argument, options={**asked, **settings, **taught, **options}
+    )
