@@ -26,15 +26,16 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.view import Group, Name
 
 CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
-LOWEST_CHARTS = 6.5  # of a label's letters
+LOWEST_CHARTS = 8.0  # of a label's letters
 NATURAL_CHARTS = 2.4  # inches, on a page as wide as a slide
 LARGEST_TABLE = 3.4  # inches, on a page that is as high as it wants
 WIDEST_NAME = 5.5  # of a label's letters: what stands beside a row
-STRETCH, LONGER = 1.25, 3.0  # times as wide as high: a cell of as many rows as columns, and others
+STRETCH, LONGER = 1.5, 3.0  # times as wide as high: a cell of as many rows as columns, and others
 GAP = 0.7  # between two tables, in letters of a label
 AIR = 1.6  # between tables and charts
 ABOVE = 1.5  # of its letters: the room for what stands over a table
 FEWEST = 3  # columns, of a course that has more
+LITTLE_SMALLER = 0.8  # times the largest cell, where no way lets all tokens be named
 ROUNDS = 4  # in which labels and tables find their sizes
 
 
@@ -173,7 +174,9 @@ def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
         for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
     ]
     ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
-    return next((each for each in ways if each.tables.named_all), ways[len(ways) // 2])
+    largest = max(each.tables.cell for each in ways)
+    full = (each for each in ways if each.tables.cell > LITTLE_SMALLER * largest)
+    return next((each for each in ways if each.tables.named_all), None) or next(full)
 
 
 def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
@@ -297,18 +300,28 @@ def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
         text, size = fitted(name.text, letters.label, letters.smallest, width / BOLD)
         yield Words(text, left, y, size, bold=True)
         start = left + text_width(f"{text} ", size) * BOLD
-        room = left + width + tables.gap / 2 - start
-        more, size = fitted(name.more, letters.label, letters.smallest, room)
+        more, size = _more(name, left + width + tables.gap / 2 - start, letters)
         if more:
             yield Words(more, start, y, size, series=name.series)
+
+
+def _more(name: Name, room: float, letters: Lettering) -> tuple[str, float]:
+    """What more there is; where all of it has no room, how much it is alone."""
+    whole = fitted(name.more, letters.label, letters.smallest, room)
+    if whole[0] == name.more:
+        return whole
+    return fitted(name.more.rpartition(" ")[2], letters.label, letters.smallest, room)
 
 
 def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """The name of each row, and what more there is below it, around the middle of its height."""
     first = boxes[:: tables.group.across]
-    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=True):
+    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=False):
         lines = list(_beside(name, tables.letters))
         high = sum(size * POINT * ABOVE for _, size, _ in lines)
+        share = min((height + tables.gap) / high, 1.0)
+        lines = [(text, size * share, bold) for text, size, bold in lines]
+        high *= share
         x, y = left - tables.labels[0] - tables.named, bottom + (height + high) / 2
         for text, size, bold in lines:
             foot = y - size * POINT * (ABOVE / 2 + MIDDLE)
