@@ -24,6 +24,9 @@ OF_EMBEDDINGS = "embeddings"
 OF_TEXT = "the text"
 OF_LEARNING = "sentences and seeds"
 
+MOST_LEARNERS = 1000  # seeds that a model learns from
+LEARNERS = 10  # unless somebody says how many
+
 Choose = Callable[[Settings, str], Settings]
 
 
@@ -62,6 +65,11 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
 
 
 def refuse_unknown_aspect(by: str) -> None:
+    if by in LEARNED and by not in ASPECTS:
+        raise AttnvizError(
+            f"--by {by} compares models that learn, and there is none",
+            "give a task: --learn reverse",
+        )
     if by not in ASPECTS:
         raise unknown("way to compare by", by, ASPECTS)
 
@@ -85,6 +93,15 @@ def values_of(
         only = f"there is only one value to compare by: '{names[0]}'" if names else ""
         raise AttnvizError(only or "there is no value", _more_values(aspect, names))
     return names
+
+
+def refuse_learning_by(by: str, repeats: int) -> None:
+    """Refuse what no models can be compared by, and seeds that would take too long."""
+    if by not in LEARNED:
+        raise unknown("way to compare learning by", by, LEARNED)
+    if not 1 <= repeats <= MOST_LEARNERS:
+        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_LEARNERS:,} with --learn"
+        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_LEARNERS)}")
 
 
 def chosen_reference(names: Sequence[str], reference: object) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -11,21 +12,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis import measures
-from attnviz.analysis.aspects import LEARNED, values_of
+from attnviz.analysis.aspects import LEARNED, LEARNERS, refuse_learning_by, values_of
 from attnviz.attention.variants import VARIANTS
-from attnviz.errors import AttnvizError, unknown
 from attnviz.learning.batches import Batches, stacked
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of, side_by_side
 from attnviz.learning.task import Examples, Task, examples_of
 from attnviz.learning.training import HELD_OUT, Choices, decided, next_look
 from attnviz.traces.foreseen import refuse_settings
+from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import Source
+from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
 
-REPEATS = 10
-MOST_REPEATS = 1000
 NUMBERS_AT_ONCE = 2**21  # of what one layer makes of the sentences of a step
 # So wide are heads where it is asked what scaling is for: as in GPT-3 and Llama. Queries and keys
 # of N(0, 1) then have scores that spread by √128, which is 11.
@@ -79,11 +80,21 @@ class Learning(Showable):
     seeds: range
     steps: Int[np.ndarray, "look"]  # after which somebody looked
     ways: tuple[Way, ...]
+    base: Trace  # the first way before any step, of the sentence that the task watches
     command: Command | None = None  # the one that would make it, where there is one
 
     @property
     def until(self) -> float:
-        return self.choices.until or 0
+        """How much is right where it counts as learned."""
+        return right_enough(self.task, self.choices)
+
+    @property
+    def provenance(self) -> Provenance:
+        """What made it: the settings that all ways have in common, and how they are taught."""
+        taught = {"task": self.task.name, "by": self.by, "repeats": len(self.seeds)}
+        made = self.base.provenance
+        settings = {**asdict(self.settings), **taught, **asdict(self.choices)}
+        return replace(made, settings=settings, command=None, seed=self.seeds[0])
 
     @property
     def last(self) -> int:
@@ -101,7 +112,7 @@ def compare_learning(
     *,
     by: str = "scale",
     values: Sequence[object] | None = None,
-    repeats: int = REPEATS,
+    repeats: int = LEARNERS,
     choices: Choices | None = None,
     command: Command | None = None,
     track: Steps = lambda steps: steps,
@@ -124,26 +135,27 @@ def compare_learning(
         seeds=seeds,
         steps=np.array(steps),
         ways=tuple(each.way(name) for name, each in zip(names, ways, strict=True)),
+        base=_before_any_step(task, chosen[0]),
         command=command,
     )
 
 
 def own_settings(task: Task, by: str) -> Settings:
     """The task's own; with wide heads where it is asked what scaling is for."""
-    own = task.settings
-    wide = by == "scale" and VARIANTS[own.variant].projected
-    return replace(own, head_dim=WIDE) if wide else own
+    return with_wide_heads(task.settings) if by == "scale" else task.settings
+
+
+def with_wide_heads(settings: Settings) -> Settings:
+    """As wide as the reason for scaling takes heads to be; embeddings that are compared are not."""
+    projected = VARIANTS[settings.variant].projected
+    return replace(settings, head_dim=WIDE) if projected else settings
 
 
 def chosen_ways(
     by: str, values: Sequence[object] | None, settings: Settings, repeats: int
 ) -> tuple[str, ...]:
     """The values that are compared, once it is sure that each can be learned with."""
-    if by not in LEARNED:
-        raise unknown("way to compare learning by", by, LEARNED)
-    if not 1 <= repeats <= MOST_REPEATS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,} with --learn"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
+    refuse_learning_by(by, repeats)
     names = values_of(LEARNED[by], values, settings)
     for name in names:
         refuse_settings(LEARNED[by].choose(settings, name))
@@ -231,6 +243,11 @@ class _Group:
         )
 
 
+def right_enough(task: Task, choices: Choices) -> float:
+    """What is wanted, or what the task wants, where nothing ends before the last step."""
+    return task.until if choices.until in (None, math.inf) else choices.until
+
+
 def _learned(ways: Sequence[_Learning], choices: Choices, track: Steps) -> list[int]:
     """All ways, step by step; after which of them somebody looked."""
     looked, last = [0], choices.steps or 0
@@ -245,6 +262,11 @@ def _learned(ways: Sequence[_Learning], choices: Choices, track: Steps) -> list[
         if all((each >= (choices.until or 0)).all() for each in accuracies):
             break
     return looked
+
+
+def _before_any_step(task: Task, settings: Settings) -> Trace:
+    model = fresh(task, settings)
+    return trace_of(Source(task.watch, Settings(model=task.name), model.matrices, model=model))
 
 
 def _together(task: Task, settings: Settings, batch: int) -> int:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from attnviz.attention.arithmetic import project
 from attnviz.attention.choices import Activation, Place
 
 Vectors = Float[Tensor, "*batch token dim"]
@@ -28,18 +29,18 @@ EPSILON = 1e-5  # torch's
 class Norm:
     """What LayerNorm multiplies with, and adds, once a vector has mean 0 and variance 1."""
 
-    gain: Float[Tensor, "dim"]
-    shift: Float[Tensor, "dim"]
+    gain: Float[Tensor, "... dim"]
+    shift: Float[Tensor, "... dim"]
 
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
     """Two matrices and an activation between them; each token goes through by itself."""
 
-    w_1: Float[Tensor, "dim hidden"]
-    b_1: Float[Tensor, "hidden"]
-    w_2: Float[Tensor, "hidden dim"]
-    b_2: Float[Tensor, "dim"]
+    w_1: Float[Tensor, "*batch dim hidden"]
+    b_1: Float[Tensor, "... hidden"]
+    w_2: Float[Tensor, "*batch hidden dim"]
+    b_2: Float[Tensor, "... dim"]
     activation: Activation
 
 
@@ -110,12 +111,12 @@ def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
 def hidden(vectors: Vectors, parameters: FeedForward) -> Hidden:
     """The first half of feed-forward: another width, and the activation."""
     activation = FUNCTIONS[parameters.activation]
-    return activation(vectors @ parameters.w_1 + parameters.b_1)
+    return activation(project(vectors, parameters.w_1, parameters.b_1))
 
 
 def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
     """The second half: back to the width of an embedding."""
-    return hidden @ parameters.w_2 + parameters.b_2
+    return project(hidden, parameters.w_2, parameters.b_2)
 
 
 def normed_before(inputs: Vectors, norm: Norm | None, place: Place) -> Vectors:

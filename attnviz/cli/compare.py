@@ -12,6 +12,7 @@ import typer
 
 from attnviz.analysis.aspects import (
     ASPECTS,
+    LEARNED,
     TEXT,
     chosen_aspect,
     chosen_reference,
@@ -21,6 +22,7 @@ from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
     AttentionOptions,
+    BlockOptions,
     MatrixOptions,
     ModelOptions,
     SavedOptions,
@@ -35,8 +37,12 @@ from attnviz.cli.options import (
     settings_of,
 )
 from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.teaching import TeachingOptions
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces import foreseen
+from attnviz.wording.commands import option
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -49,12 +55,16 @@ PANEL = "Comparison"
 _LISTED = ", ".join(
     f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
 )
+_ABOUT = dict.fromkeys(LEARNED, "with --learn") | {
+    name: aspect.about for name, aspect in ASPECTS.items()
+}
 
 
 def _values(typed: Mapping[str, Any]) -> Sequence[str]:
     """What the values of --values may be, which nobody waits for torch to hear."""
     by = typed.get("by") or "scale"
-    return () if by == "device" or by not in ASPECTS else ASPECTS[by].values()
+    known = LEARNED if typed.get("learn") is not None else ASPECTS
+    return () if by == "device" or by not in known else known[by].values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +80,28 @@ class ComparisonOptions:
             show_default=False,
         ),
     ] = None
+    learn: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--learn",
+            metavar="TASK",
+            help="In place of a text: train a small model on a task in each way, all from the same "
+            f"sentences: {', '.join(TASKS)}.",
+            short="Compare how models learn a task: --learn reverse --by heads",
+            example="reverse",
+            among={name: row.about for name, row in TASKS.items()},
+        ),
+    ] = None
     by: Annotated[
         str | None,
         in_section(
             PANEL,
             "--by",
             metavar="WHAT",
-            help=f"What differs: {_LISTED}.  [default: scale]",
+            help=f"What differs: {_LISTED}; with --learn {', '.join(LEARNED)}.  [default: scale]",
             short=f"What differs: {', '.join(ASPECTS)}.",
-            among={name: aspect.about for name, aspect in ASPECTS.items()},
+            among=_ABOUT,
         ),
     ] = None
     values: Annotated[
@@ -110,7 +133,8 @@ class ComparisonOptions:
             PANEL,
             "--repeats",
             metavar="N",
-            help="How many seeds conclusions and curves are drawn over.",
+            help="How many seeds conclusions and curves are drawn over; with --learn 10, unless it "
+            "is said.",
             short="How many seeds conclusions are drawn over, if not 20: --repeats 100",
         ),
     ] = 20
@@ -156,8 +180,12 @@ class ComparisonOptions:
     ModelOptions,
     AttentionOptions,
     MatrixOptions,
+    BlockOptions,
+    TeachingOptions,
     OutputOptions,
     PictureOptions,
+    without=("memory",),
+    rarely=("steps", "until"),
 )
 def compare(
     text: TextOptions,
@@ -166,6 +194,8 @@ def compare(
     model: ModelOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
+    blocks: BlockOptions,
+    teaching: TeachingOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -175,13 +205,19 @@ def compare(
 
     Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
     scores are divided by the square root of a head's width. With OTHER: two sentences of as many
-    tokens, place by place.
+    tokens, place by place. With --learn: models that learn, each in its way.
 
     \b
     attnviz compare "I am learning this" --by mask
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
+    if chosen.learn is not None:
+        from attnviz.cli.compare_learning import compare_learning
+
+        compare_learning(chosen, attention, blocks, teaching, wanted, pictures, typed)
+        return
+    _refuse_what_is_learned(typed.of(blocks, teaching))
     refuse_both(saved.trace, typed.of(text, model, matrices))
     refuse_others(model.model, typed.of(text, attention, matrices))
     settings = settings_of(text, model, attention, matrices)
@@ -201,6 +237,15 @@ def compare(
     source.ask_about_files(text.text, chosen.other, quiet=quiet)
     source.ask_about_words(text.text, chosen.other, quiet=quiet)
     source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
+
+
+def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:
+    """Ways of attending are compared in a single attention, and nothing is learned."""
+    for name in options:
+        raise AttnvizError(
+            f"{option(name)} is about models that learn, and there is none",
+            f"give a task, such as --learn reverse, or leave {option(name)} out",
+        )
 
 
 def _of_a_file(

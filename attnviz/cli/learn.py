@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed, accepts, refuse_mistake
+from attnviz.cli.options import Typed, accepts
 from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
@@ -19,7 +19,6 @@ from attnviz.learning.names import TASKS, task_of
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
-from attnviz.traces import foreseen
 from attnviz.wording.commands import option, quoted
 from attnviz.wording.words import counted
 
@@ -27,17 +26,14 @@ if TYPE_CHECKING:
     from attnviz.learning.progress import Progress
     from attnviz.learning.task import Task
     from attnviz.learning.training import Learned, Training
-    from attnviz.traces.settings import Settings
 
-LEARNING = "Learning"
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
 WITHOUT = ("query", "full", "embeddings", "dropout", "memory", "dtype")
-OF_FEED_FORWARD = ("feed_forward", "activation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """What is learned, how, and what is kept of it."""
+    """What is learned, and what is kept of it."""
 
     task: Annotated[
         str | None,
@@ -59,50 +55,6 @@ class LearnOptions:
             help="The sentence whose heatmaps are drawn, in the task's own words.",
             short='The sentence that is drawn: --watch "a b c d e f g h"',
             example='"a b c d e f g h"',
-        ),
-    ] = None
-    steps: Annotated[
-        int | None,
-        in_section(
-            LEARNING,
-            "--steps",
-            metavar="N",
-            help="Learn for N steps; without --until as many as that, however right it is.  "
-            "[default: the task's]",
-            short="Learn for N steps, however right it is: --steps 1000",
-            example="1000",
-        ),
-    ] = None
-    until: Annotated[
-        float | None,
-        in_section(
-            LEARNING,
-            "--until",
-            metavar="SHARE",
-            help="Learn until this share of the answers is right, on sentences that are held "
-            "out.  [default: the task's]",
-            short="Learn until so much is right: --until 0.95",
-            example="0.95",
-        ),
-    ] = None
-    batch: Annotated[
-        int | None,
-        in_section(
-            LEARNING,
-            "--batch",
-            metavar="N",
-            help="Learn from N sentences in a step.  [default: the task's]",
-            example="64",
-        ),
-    ] = None
-    rate: Annotated[
-        float | None,
-        in_section(
-            LEARNING,
-            "--rate",
-            metavar="X",
-            help="How far a step goes (AdamW's learning rate).  [default: the task's]",
-            example="0.003",
         ),
     ] = None
     save: Annotated[
@@ -130,10 +82,17 @@ class LearnOptions:
 
 
 @accepts(
-    LearnOptions, AttentionOptions, BlockOptions, OutputOptions, PictureOptions, without=WITHOUT
+    LearnOptions,
+    TeachingOptions,
+    AttentionOptions,
+    BlockOptions,
+    OutputOptions,
+    PictureOptions,
+    without=WITHOUT,
 )
 def learn(
     chosen: LearnOptions,
+    teaching: TeachingOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
     wanted: OutputOptions,
@@ -157,7 +116,7 @@ def learn(
     if chosen.save is not None:
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
-    training, asked = begun(chosen, typed.of(attention, blocks))
+    training, asked = begun(chosen, teaching.choices, typed.of(attention, blocks))
 
     from attnviz.cli.live import watched  # torch, for which errors need not wait
 
@@ -180,9 +139,10 @@ def list_or_refuse(typed: Typed) -> None:
     tasks()
 
 
-def begin(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[str, str]]:
+def begin(
+    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
+) -> tuple[Training, dict[str, str]]:
     """A model that has not learned anything yet; and where its task is from."""
-    choices = choices_of(chosen)
     assert chosen.task is not None
     task = task_of(chosen.task)
     settings = settings_for(task, typed)
@@ -192,7 +152,9 @@ def begin(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[s
     return Training(task, settings, choices, chosen.watch), {"task": chosen.task}
 
 
-def go_on(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[str, str]]:
+def go_on(
+    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
+) -> tuple[Training, dict[str, str]]:
     """A model that was written while it learned; whatever would make it another is refused."""
     folder = chosen.from_
     assert folder is not None
@@ -201,7 +163,6 @@ def go_on(chosen: LearnOptions, typed: dict[str, Any]) -> tuple[Training, dict[s
             f"--from goes on as it was begun, and {option(name)} would be another beginning",
             f"leave {option(name)} out, or --from",
         )
-    choices = choices_of(chosen)
     refuse_missing(folder)
 
     from attnviz.learning.progress import read
@@ -248,24 +209,6 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
         f"and {until:g} was wanted",
         f"try --steps {2 * max(last.step, 1)}, which go on however right it is",
     )
-
-
-def choices_of(chosen: LearnOptions) -> Choices:
-    """Who says how many steps, and not how right it is to be, wants them all."""
-    until = chosen.until
-    if chosen.steps is not None and until is None:
-        until = math.inf
-    return Choices(steps=chosen.steps, until=until, batch=chosen.batch, rate=chosen.rate)
-
-
-def settings_for(task: Task, typed: dict[str, Any]) -> Settings:
-    """The task's own settings, but for what was typed."""
-    refuse_mistake(typed.get("variant", ""))
-    if any(name in typed for name in OF_FEED_FORWARD):
-        typed = {"attention_only": False, **typed}
-    settings = replace(task.settings, **typed)
-    foreseen.refuse_settings(settings)
-    return settings
 
 
 def _tell(learned: Learned) -> None:

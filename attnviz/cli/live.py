@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
 from attnviz.cli import background
@@ -21,13 +22,14 @@ from attnviz.cli.telling import tell
 from attnviz.learning.training import Moment, Training
 from attnviz.machine import leaving
 from attnviz.renderers.terminal.glimpse import glimpsed
-from attnviz.renderers.terminal.screen import Screen
+from attnviz.renderers.terminal.screen import Screen, segments
 from attnviz.views.glimpse import glimpse_of, line_of
 from attnviz.wording.words import counted
 
 FRAMES = 10  # a second, at most
 SHARE = 0.1  # of the time, which drawing takes at most
 SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
+BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
 SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
 AGAIN = 25  # in so many frames
 FEWEST_BETWEEN, GROWTH = 10, 4  # steps between two lines; and so many times fewer than there were
@@ -150,10 +152,23 @@ class _Picture:
 
     def _draw(self, moments: Sequence[Moment], *told: str) -> None:
         size = self._live.console.size
-        screen = replace(self._screen, width=size.width, height=size.height)
+        below = BELOW if size.height >= HIGH else 0
+        screen = replace(self._screen, width=size.width, height=size.height - below)
         lines = glimpsed(glimpse_of(self._training, moments, *told), screen)
-        text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
-        self._live.update(text, refresh=True)
+        self._live.update(_Frame(lines), refresh=True)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Lines that are as long as they are to be: nobody need break them anew."""
+
+    lines: Sequence[Text]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for number, line in enumerate(self.lines):
+            if number:
+                yield Segment.line()
+            yield from segments(line, console)
 
 
 def _steps_a_second(steps: int, seconds: float) -> Sequence[str]:

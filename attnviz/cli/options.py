@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cli.help import HelpAll
+from attnviz.cli.help import Heading, HelpAll
 from attnviz.cli.making import (
     AttentionOptions,
     BlockOptions,
@@ -47,15 +48,19 @@ class Typed:
 
 
 def accepts(
-    *groups: type, without: Collection[str] = ()
+    *groups: type, without: Collection[str] = (), rarely: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups.
 
-    `without` are those that mean nothing to it, and stay as they are by default. A command that
-    must know what was typed takes it after them, as `typed`.
+    `without` are those that mean nothing to it, and stay as they are by default; those that are
+    needed `rarely` are listed by --help-all alone. A command that must know what was typed takes it
+    after them, as `typed`.
     """
     parameters = [
-        each for group in groups for each in _parameters(group) if each.name not in without
+        _listed_last(each) if each.name in rarely else each
+        for group in groups
+        for each in _parameters(group)
+        if each.name not in without
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -111,6 +116,15 @@ def _parameters(group: type) -> list[inspect.Parameter]:
         )
         for each in fields(group)
     ]
+
+
+def _listed_last(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same without the sentence that the first screen of help has of it."""
+    kind, declared = get_args(parameter.annotation)
+    heading = declared.rich_help_panel
+    unsaid = copy(declared)
+    unsaid.rich_help_panel = Heading(heading, example=heading.example)
+    return parameter.replace(annotation=Annotated[kind, unsaid])
 
 
 def _default(declared: Field[Any]) -> Any:

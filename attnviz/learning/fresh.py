@@ -55,22 +55,34 @@ def _of_layer(plan: Plan, number: int, dim: int) -> dict[str, Tensor]:
     """The matrices of one layer, by their names; gains are 1, and whatever is added is 0."""
     stream = f"L{number} " if number else ""
     variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
-    groups = variant.kv_heads or variant.heads
-    shapes = {
-        "w_query": (dim, variant.heads * width),
-        "w_key": (dim, groups * width),
-        "w_value": (dim, groups * plan.value_width),
-        "w_out": (variant.heads * plan.value_width, dim),
-    }
+    shapes = _shapes_of_attention(plan, dim)
     if plan.settings.feeds:
         wide = plan.hidden_width(dim)
         shapes |= {"w_1": (dim, wide), "w_2": (wide, dim)}
     found: dict[str, Any] = {
         name: seeds.projection(f"{stream}{name}", *shape) for name, shape in shapes.items()
     }
+    if variant.additive:
+        found["w_score"] = seeds.projection(f"{stream}w_score", width, variant.heads).T.flatten()
     if plan.settings.feeds:
         found |= {"b_1": torch.zeros(wide), "b_2": torch.zeros(dim)}
     if plan.settings.norm != "none":
         for name in ("attention", "feed_forward")[: 2 if plan.settings.feeds else 1]:
             found |= {f"{name}_gain": torch.ones(dim), f"{name}_shift": torch.zeros(dim)}
+    return found
+
+
+def _shapes_of_attention(plan: Plan, dim: int) -> dict[str, tuple[int, int]]:
+    """Of the matrices that a variant has: embeddings that are compared themselves have none."""
+    variant, width = plan.variant, plan.width or 1
+    groups = variant.kv_heads or variant.heads
+    found: dict[str, tuple[int, int]] = {}
+    if variant.projected:
+        found |= {
+            "w_query": (dim, variant.heads * width),
+            "w_key": (dim, groups * width),
+            "w_value": (dim, groups * plan.value_width),
+        }
+    if variant.joined:
+        found["w_out"] = (variant.heads * plan.value_width, dim)
     return found

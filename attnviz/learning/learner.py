@@ -79,11 +79,15 @@ def side_by_side(models: Sequence[Model]) -> Model:
     """Models of the same settings as one: with an axis of models, and one for their sentences."""
     named = [each.parameters for each in models]
     return models[0].with_parameters(
-        {name: _stacked([each[name] for each in named]) for name in named[0]}
+        {name: _stacked(name, [each[name] for each in named]) for name in named[0]}
     )
 
 
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows."""
+def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
+    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows.
+
+    What weighs additive scores is added to nothing: it is multiplied with each of them.
+    """
     together = torch.stack([*tensors])
-    return together.unsqueeze(1) if together.ndim > 2 else together[:, None, None, :]
+    whole = together.ndim > 2 or name.endswith("w_score")
+    return together.unsqueeze(1) if whole else together[:, None, None, :]

@@ -28,7 +28,8 @@ def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Gli
     """All that there was up to the last of some moments; `told` is what else there is to say."""
     last, steps = moments[-1], training.choices.steps
     seen = Glimpse(
-        title=f"learning {training.task.name}: {training.task.about}",
+        title=f"learning {training.task.name}",
+        about=training.task.about,
         told=(f"step {last.step:,} of {steps:,}", *told),
         layers=tuple(tuple(_maps(training, last, layer)) for layer in range(len(last.weights))),
         scores=_scores(training, last),

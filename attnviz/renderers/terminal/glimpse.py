@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -12,15 +12,15 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.colors import theme
+from attnviz.renderers.terminal.maps import arranged, drawn, smaller
 from attnviz.renderers.terminal.ramps import RAMP, legend, painted
-from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, PLAIN, Screen, apart, sized
-from attnviz.renderers.terminal.tables import Rows, beside, fit, forms, in_form
+from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, PLAIN, Screen, sized
 from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.wording.numbers import share_text
 
-SIDE = 27  # columns beside the maps, for scores and curves,
-SHORTEST_SIDE = 6  # which take so many lines at least
+SIDE, WIDEST_SIDE = 26, 36  # columns beside the maps, for scores and curves,
+WIDE_ENOUGH, HIGH_ENOUGH = 60, 8  # of a screen that has room for that
 HIGHEST_CURVE = 5  # lines
 SCORE = 5  # columns of a score, at least
 EIGHTHS = len(RAMP)
@@ -31,63 +31,54 @@ Lines = list[Text]
 def glimpsed(glimpse: Glimpse, screen: Screen) -> Lines:
     """At most as many lines as the screen shows at once, and none is longer than it is wide."""
     above = list(_heading(glimpse, screen))
-    left = max(screen.rows - len(above), 1)
-    return [*above, *_body(glimpse, screen, left)][: screen.rows]
+    lines = [*above, *_body(glimpse, screen, max(screen.rows - len(above), 1))]
+    return [_end(line, screen.room) for line in lines[: screen.rows]]
 
 
 def _heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
     """What is learned; how far it is, and as much of the rest as one line has room for."""
-    yield Text(_cut(glimpse.title, screen.room), BOLD)
+    whole = f"{glimpse.title}: {glimpse.about}"
+    yield Text(whole if cell_len(whole) <= screen.room else glimpse.title, BOLD)
     line = ""
     for told in glimpse.told:
         longer = f"{line} · {told}" if line else told
-        if cell_len(longer) > screen.room:
-            break
-        line = longer
+        if cell_len(longer) <= screen.room:
+            line = longer
     yield Text(line, DIM)
 
 
 def _body(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
-    """Maps with scores and curves beside them; else below them; else some of the maps alone."""
+    """Maps of all heads, with scores and curves beside or below them; else of some; else of one."""
     narrower = replace(screen, width=screen.room - SIDE - GAP)
-    if rows >= SHORTEST_SIDE and (maps := _maps(glimpse.layers, narrower, rows)):
-        return list(_side_by_side(maps, _side(glimpse, screen, rows)))
-    below = list(_below(glimpse, screen))
     for layers in (glimpse.layers, *_fewer(glimpse)):
-        if maps := _maps(layers, screen, rows - len(below)):
-            return [*maps, *below]
-    best = next(iter(_fewer(glimpse)))[0][0]
-    maps = [line for row in fit([best], replace(screen, height=rows)) for line in beside(row)]
-    return [*maps[: max(rows - len(below), 0)], *below]
+        if screen.room >= WIDE_ENOUGH and rows >= HIGH_ENOUGH:
+            how = arranged(layers, narrower, rows)
+            if how:
+                maps = list(drawn(layers, how, narrower))
+                wide = max(line.cell_len for line in maps) + GAP
+                beside = replace(screen, width=min(screen.room - wide, WIDEST_SIDE))
+                return list(_side_by_side(maps, wide, _side(glimpse, beside, rows)))
+        for below in (list(_below(glimpse, screen)), [_in_short(glimpse)]):
+            how = arranged(layers, screen, rows - len(below))
+            if how:
+                return [*drawn(layers, how, screen), *below]
+    below = [_in_short(glimpse)] if rows > 1 else []
+    layers = ((smaller(layers[0][0], screen, rows - len(below)),),)
+    how = arranged(layers, screen, rows - len(below))
+    return [*(drawn(layers, how, screen) if how else ()), *below]
 
 
-def _maps(layers: Sequence[Sequence[Grid]], screen: Screen, rows: int) -> Lines:
-    """Heads side by side, the layers below each other, in the first form that has room; or none."""
-    blocks = replace(screen, numbers=screen.numbers or False)
-    for form in forms(layers[0], blocks):
-        found = [in_form(heads, form, blocks) for heads in layers]
-        made = [each for each in found if each is not None]
-        if len(made) < len(layers):
-            continue
-        drawn = [list(_of_layer(each)) for each in made]
-        high = sum(map(len, drawn))
-        if high + len(drawn) - 1 <= rows:
-            return list(apart(drawn))
-        if high <= rows:
-            return [line for lines in drawn for line in lines]
-    return []
-
-
-def _of_layer(rows: Rows) -> Iterator[Text]:
-    for tables in rows:
-        yield from beside(tables)
+def _in_short(glimpse: Glimpse) -> Text:
+    """The numbers alone, where there is room for one line."""
+    return Text(" · ".join(f"{each.name} {each.written}" for each in glimpse.courses))
 
 
 def _fewer(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
     """The heads that do most of what is to be done, then the first of them alone."""
     every = [head for heads in glimpse.layers for head in heads]
     places = dict.fromkeys(_best(glimpse.scores)) or {0: None}
-    yield (tuple(every[place] for place in sorted(places)),)
+    if len(every) > len(places) > 1:
+        yield (tuple(every[place] for place in sorted(places)),)
     yield ((every[next(iter(places))],),)
 
 
@@ -97,8 +88,7 @@ def _best(scores: Grid) -> list[int]:
     return [int(place) for place in values.argmax(0)] if values.size else []
 
 
-def _side_by_side(left: Lines, right: Lines) -> Iterator[Text]:
-    wide = max(line.cell_len for line in left) + GAP
+def _side_by_side(left: Lines, wide: int, right: Lines) -> Iterator[Text]:
     for one, other in zip_longest(left, right, fillvalue=Text(end="")):
         line = one.copy()
         line.append(" " * (wide - line.cell_len))
@@ -108,14 +98,14 @@ def _side_by_side(left: Lines, right: Lines) -> Iterator[Text]:
 def _side(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
     """Scores of heads, curves, and what the colours mean, as far as there is room."""
     low = 2 * len(glimpse.courses)  # lines of the lowest curves, with a line above each
-    table = list(_table(glimpse.scores, replace(screen, width=SIDE), rows - low - 1))
+    table = list(_table(glimpse.scores, screen, rows - low - 1))
     high = min(HIGHEST_CURVE, (rows - len(table) - 1) // len(glimpse.courses) - 1)
     drawn = [
-        [_named(each), *_curve(glimpse, place, SIDE, max(high, 1), screen)]
+        [_named(each), *_curve(glimpse, place, screen.room, max(high, 1), screen)]
         for place, each in enumerate(glimpse.courses)
     ]
     lines = [*table, *([Text()] if table else []), *(line for each in drawn for line in each)]
-    scale = list(legend(glimpse.layers[0], replace(screen, width=SIDE)))
+    scale = list(legend(glimpse.layers[0], screen))
     return [*lines, *([Text(), *scale] if len(lines) + 1 + len(scale) <= rows else [])]
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
@@ -91,3 +93,9 @@ def sized(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1) + "…"
+
+
+def segments(line: Text, console: Console) -> list[Segment]:
+    """The parts of a line, each in its style; one without parts has that of the line."""
+    whole = line.style if isinstance(line.style, Style) else Style()
+    return [Segment(each.text, each.style or whole) for each in line.render(console)]

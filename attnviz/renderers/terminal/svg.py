@@ -18,7 +18,7 @@ from attnviz.renderers.colors import Theme, theme
 from attnviz.renderers.look import Look
 from attnviz.renderers.provenance import provenance_of
 from attnviz.renderers.terminal.lines import printed
-from attnviz.renderers.terminal.screen import BOLD, Screen, wrapped
+from attnviz.renderers.terminal.screen import BOLD, Screen, segments, wrapped
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
@@ -56,7 +56,7 @@ def picture(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()) -> 
     drawn = [
         each
         for row, line in enumerate(lines)
-        for each in _line(_segments(line, console), MARGIN + row * HIGH, colors)
+        for each in _line(segments(line, console), MARGIN + row * HIGH, colors)
     ]
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}"'
@@ -76,13 +76,6 @@ def _words(view: View) -> list[str]:
         "metadata": provenance_of(view),
     }
     return [f"<{tag}>{html.escape(text)}</{tag}>" for tag, text in told.items() if text]
-
-
-def _segments(line: Text, console: Console) -> list[Segment]:
-    """The parts of a line, each in its style; one without parts has that of the line."""
-    whole = line.style if isinstance(line.style, Style) else Style()
-    parts = line.render(console)
-    return [Segment(each.text, each.style or whole) for each in parts]
 
 
 def _line(segments: Sequence[Segment], top: float, colors: Theme) -> Iterator[str]:

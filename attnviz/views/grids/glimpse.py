@@ -24,7 +24,8 @@ class Course:
 class Glimpse:
     """A few words, the heatmaps of all heads, what each head does, and curves."""
 
-    title: str
+    title: str  # "learning agreement"
+    about: str  # what is done
     told: tuple[str, ...]  # the step, the pace, what is left: the most important first
     layers: tuple[tuple[Grid, ...], ...]  # of each, the weights of each head
     scores: Grid  # a row for each head, a column for each thing that one may come to do

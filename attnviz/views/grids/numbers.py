@@ -14,6 +14,7 @@ from attnviz.wording.numbers import LARGE, fixed_text, power_text, share_text, s
 
 LARGEST_WHOLE = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
+OF_MEASURES = 3  # digits behind the point, of what is measured
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
 
 HEAD = re.compile(
@@ -51,7 +52,8 @@ def cell_format(grid: Grid, decimals: int, beside: Sequence[Grid] = ()) -> Write
     """
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
-        return str if grid.values.dtype.kind in "iu" else "{:.3f}".format
+        behind = OF_MEASURES if grid.decimals is None else grid.decimals
+        return str if grid.values.dtype.kind in "iu" else f"{{:.{behind}f}}".format
     if grid.share and grid.scale.kind == "diverging" and grid.scale.high < TINY_DIFFERENCE:
         return tiny_text
     if grid.share:
@@ -68,7 +70,8 @@ def _part_of(grid: Grid) -> str:
 def _format_of_values(grid: Grid, digits: int, heads: Sequence[Grid]) -> Write:
     reach, largest = grid.cells.reach, max(each.cells.reach for each in heads)
     asked = grid.decimals is not None
-    if asked and all(each.values.size and _whole(each.values) for each in heads):
+    by_hand = grid.columns.named  # what people write by hand is whole, and stays so
+    if (asked or by_hand) and all(each.values.size and _whole(each.values) for each in heads):
         return lambda value: fixed_text(value, 0)
     if 0 < largest < (smallest(digits) if asked else SMALL):
         return lambda value: power_text(value, max(digits - 1, 0))

@@ -1,0 +1,119 @@
+"""`attnviz compare --learn`: a task, learned in several ways from the same sentences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
+from attnviz.cli import output
+from attnviz.cli.making import AttentionOptions, BlockOptions
+from attnviz.cli.options import Typed
+from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.teaching import TeachingOptions, settings_for
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import task_of
+from attnviz.machine import leaving
+from attnviz.wording.commands import Command, option
+
+if TYPE_CHECKING:
+    from attnviz.cli.compare import ComparisonOptions
+    from attnviz.learning.task import Task
+    from attnviz.traces.settings import Settings
+
+# What is compared are curves, of models whose words and vectors are the task's.
+MEANS_NOTHING = (
+    "text", "other", "file", "tokenizer", "trace", "model", "given", "item", "embeddings",
+    "reference", "mean", "curves", "query", "full", "dropout", "dtype",
+)  # fmt: skip
+OF_WIDTH = ("dim", "head_dim")
+
+
+def compare_learning(
+    chosen: ComparisonOptions,
+    attention: AttentionOptions,
+    blocks: BlockOptions,
+    teaching: TeachingOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+    typed: Typed,
+) -> None:
+    """Train, and show what came of it; Ctrl-C shows what there is by then."""
+    refuse_others(typed)
+    repeats = chosen.repeats if "repeats" in typed.names else LEARNERS
+    by = chosen.by or "scale"
+    refuse_learning_by(by, repeats)
+    assert chosen.learn is not None
+    choices, task = teaching.choices, task_of(chosen.learn)
+    settings = settings_of(task, by, typed.of(attention, blocks))
+
+    from attnviz.analysis import learning  # torch, for which errors need not wait
+
+    with leaving.stopping() as stopped:
+        learned = learning.compare_learning(
+            task,
+            settings,
+            by=by,
+            values=chosen.names(),
+            repeats=repeats,
+            choices=choices,
+            command=command_of(chosen, typed.of(attention, blocks, teaching)),
+            track=tracked(stopped, quiet=wanted.quiet),
+        )
+    output.deliver(learned.view(), wanted, pictures)
+
+
+def refuse_others(typed: Typed) -> None:
+    """What nobody would take into account."""
+    for name in MEANS_NOTHING:
+        if name in typed.names:
+            called = name.upper() if name in ("text", "other") else option(name)
+            raise AttnvizError(
+                f"--learn compares models that learn from sentences of their own, and {called} is "
+                "given",
+                f"leave {called} out, or --learn",
+            )
+
+
+def settings_of(task: Task, by: str, typed: dict[str, Any]) -> Settings:
+    """The task's own, but for what was typed; wide heads, unless a width was."""
+    settings = settings_for(task, typed)
+    if by != "scale" or any(name in typed for name in OF_WIDTH):
+        return settings
+
+    from attnviz.analysis.learning import with_wide_heads
+
+    return with_wide_heads(settings)
+
+
+def command_of(chosen: ComparisonOptions, typed: Mapping[str, Any]) -> Command:
+    """The command that would learn the same."""
+    asked = {name: getattr(chosen, name) for name in ("learn", "by", "values")}
+    repeats = {} if chosen.repeats == type(chosen).repeats else {"repeats": chosen.repeats}
+    options = {**asked, **repeats, **typed}
+    return Command(
+        name="compare", options={name: each for name, each in options.items() if each is not None}
+    )
+
+
+def tracked(
+    stopped: Callable[[], bool], *, quiet: bool
+) -> Callable[[Sequence[int]], Iterable[int]]:
+    """Steps until somebody stops them; with a bar on standard error, if somebody may see it."""
+
+    def until_stopped(steps: Sequence[int]) -> Iterator[int]:
+        for step in shown(steps):
+            if stopped():
+                return
+            yield step
+
+    def shown(steps: Sequence[int]) -> Iterable[int]:
+        if quiet or not sys.stderr.isatty():
+            return steps
+        from rich.console import Console
+        from rich.progress import track
+
+        return track(steps, "learning", console=Console(stderr=True), transient=True)
+
+    return until_stopped

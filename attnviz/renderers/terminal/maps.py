@@ -1,0 +1,235 @@
+"""Small heatmaps of many heads: how they are arranged where there is little room, and drawn fast.
+
+They are drawn anew many times in a second, so that how is reckoned first, and only then drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
+from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.pooling import pool
+from attnviz.wording.words import isolated
+
+LONGEST_NAME, SHORTEST_NAME = 10, 5  # columns of a word beside a row; of two beside half lines
+UPPER, LOWER = "▀", "▄"
+GAPS = 3, 2, 1  # columns between two maps; where they are dear
+
+Heads = Sequence[Grid]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How maps are drawn: how wide a cell is, whether it is half a line high, what stands around.
+
+    `letters` are words of one letter over the columns.
+    """
+
+    wide: int
+    halves: bool = False
+    named: bool = False
+    letters: bool = False
+    gap: int = GAPS[0]
+
+    def columns(self, grid: Grid) -> int:
+        return self.wide * len(grid.columns)
+
+    def lines(self, grid: Grid) -> int:
+        rows = len(grid.rows)
+        return 1 + self.letters + ((rows + 1) // 2 if self.halves else rows)
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Maps in a form, and which stand side by side."""
+
+    form: Form
+    rows: tuple[tuple[int, ...], ...]  # places among all heads
+    apart: bool = False  # whether a line stands between two rows of them
+
+
+def arranged(layers: Sequence[Heads], screen: Screen, lines: int) -> Arranged | None:
+    """The first way in which all maps find room; None if there is none.
+
+    A layer is a row, or several; or all heads stand one after another.
+    """
+    grid, counts = layers[0][0], [len(heads) for heads in layers]
+    places = [range(sum(counts[:layer]), sum(counts[: layer + 1])) for layer in range(len(counts))]
+    every = [range(sum(counts))]
+    for forms, parts, most in _ways(list(_forms(grid, screen)), places, every):
+        for form in forms:
+            rows = [row for part in parts for row in _beside(part, form, grid, screen)]
+            high = len(rows) * form.lines(grid)
+            if len(rows) <= most and all(rows) and high <= lines:
+                return Arranged(form, tuple(rows), high + len(rows) - 1 <= lines)
+    return None
+
+
+def _ways(
+    forms: Sequence[Form], layers: Sequence[range], every: Sequence[range]
+) -> Iterator[tuple[Sequence[Form], Sequence[range], int]]:
+    """Forms, which heads go together, and how many rows there may be: the best first."""
+    named, bare = ([each for each in forms if each.named == names] for names in (True, False))
+    for some in (named, bare):
+        yield some, layers, len(layers)
+        yield some, layers, sum(map(len, layers))
+    for some in (named, bare):
+        yield some, every, sum(map(len, layers))
+
+
+def _forms(grid: Grid, screen: Screen) -> Iterator[Form]:
+    """From the one that says most to the one that needs least."""
+    letters = all(cell_len(label) == 1 for label in grid.columns.labels)
+    sizes = [(2, False), (1, True), (1, False)] if screen.colored else [(2, False), (1, False)]
+    for gap in GAPS:
+        for wide, halves in sizes:
+            for named in (True, False):
+                for over in (True, False) if letters else (False,):
+                    yield Form(wide, halves, named, over, gap)
+
+
+def _beside(
+    places: Sequence[int], form: Form, grid: Grid, screen: Screen
+) -> Iterator[tuple[int, ...]]:
+    """Rows of maps, each as long as the others; an empty one if not even one map finds room."""
+    room = screen.room - (name_width(grid.rows, form) if form.named else 0) + form.gap
+    most = room // (form.columns(grid) + form.gap)
+    if most < 1:
+        yield ()
+        return
+    rows = -(-len(places) // most)
+    each = -(-len(places) // rows)
+    for start in range(0, len(places), each):
+        yield tuple(places[start : start + each])
+
+
+def drawn(layers: Sequence[Heads], how: Arranged, screen: Screen) -> Iterator[Text]:
+    """The maps in their places."""
+    every = [head for heads in layers for head in heads]
+    for number, row in enumerate(how.rows):
+        if number and how.apart:
+            yield Text(end="")
+        yield from _row([every[place] for place in row], how.form, screen)
+
+
+def smaller(grid: Grid, screen: Screen, lines: int) -> Grid:
+    """Blocks of cells, so large that one map finds room."""
+    high = 2 * (lines - 1) if screen.colored else lines - 1
+    fitting = max(min(high, screen.room), 1)
+    size = max(1, -(-len(grid.columns) // fitting))
+    return replace(pool(grid, size, size), scale=grid.scale)
+
+
+def name_width(rows: Axis, form: Form) -> int:
+    """As wide as the longest name, and a space behind it."""
+    return max(map(cell_len, _names(rows, form))) + 1
+
+
+@lru_cache(maxsize=64)
+def _names(rows: Axis, form: Form) -> list[str]:
+    """The word of each line; of half lines those of both."""
+    words = [
+        isolated(label or number) for label, number in zip(rows.labels, rows.numbers, strict=True)
+    ]
+    if not form.halves:
+        return [_cut(word, LONGEST_NAME) for word in words]
+    words = [_cut(word, SHORTEST_NAME) for word in words]
+    return ["/".join(words[first : first + 2]) for first in range(0, len(words), 2)]
+
+
+def _cut(word: str, most: int) -> str:
+    return word if cell_len(word) <= most else sized(word, most)
+
+
+def _row(heads: Heads, form: Form, screen: Screen) -> Iterator[Text]:
+    """Maps side by side, line by line."""
+    names = _names(heads[0].rows, form) if form.named else []
+    start = name_width(heads[0].rows, form) if form.named else 0
+    width = form.columns(heads[0])
+    yield _titles([head.title for head in heads], start, width, form.gap)
+    if form.letters:
+        letters = "".join(label.ljust(form.wide) for label in heads[0].columns.labels)
+        yield Text(" " * start + (" " * form.gap).join([letters] * len(heads)), DIM, end="")
+    maps = [
+        list(_halves(head, screen) if form.halves else _lines(head, form, screen)) for head in heads
+    ]
+    for place in range(len(maps[0])):
+        line = Text(sized(names[place], start) if names else "", end="")
+        for number, lines in enumerate(maps):
+            line.append(" " * form.gap if number else "")
+            line.append_text(lines[place])
+        yield line
+
+
+def _titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
+    """Over each map its name, as far as there is room; the first may begin over the names."""
+    first, *others = titles
+    line = sized(_cut(first, start + width), start + width)
+    for title in others:
+        line += " " * gap + sized(_cut(title, width), width)
+    return Text(line.rstrip(), BOLD, end="")
+
+
+def _lines(grid: Grid, form: Form, screen: Screen) -> Iterator[Text]:
+    """A line for each row, in blocks of colour, or of some height."""
+    paint = painted(grid.values, grid.scale, screen) if screen.colored else None
+    for row, hidden in enumerate(grid.hidden.tolist()):
+        shown = [" "] * len(hidden) if paint else glyphs(grid.values[row], grid.scale)
+        line = Text(end="")
+        for (masked, glyph, style), cells in groupby(
+            (
+                (masked, HIDDEN if masked else shown[column], _style(paint, row, column, masked))
+                for column, masked in enumerate(hidden)
+            )
+        ):
+            count = sum(1 for _ in cells)
+            text = (glyph.ljust(form.wide) if masked else glyph * form.wide) * count
+            line.append(text, style)
+        yield line
+
+
+def _style(paint: Paint | None, row: int, column: int, masked: bool) -> Style:
+    if masked:
+        return DIM
+    return Style() if paint is None else paint.behind((row, column))
+
+
+def _halves(grid: Grid, screen: Screen) -> Iterator[Text]:
+    """Two rows in a line: the upper half of a cell in one colour, the lower in another."""
+    paint = painted(grid.values, grid.scale, screen)
+    hidden, rows = grid.hidden.tolist(), len(grid.rows)
+    for upper in range(0, rows, 2):
+        line = Text(end="")
+        pair = [row for row in (upper, upper + 1) if row < rows]
+        cells = (_half(paint, pair, column, hidden) for column in range(len(grid.columns)))
+        for (glyph, style), alike in groupby(cells):
+            line.append(glyph * sum(1 for _ in alike), style)
+        yield line
+
+
+def _half(
+    paint: Paint, pair: Sequence[int], column: int, hidden: Sequence[Sequence[bool]]
+) -> tuple[str, Style]:
+    seen = [row for row in pair if not hidden[row][column]]
+    if not seen:
+        return HIDDEN, DIM
+    colors = [paint.color((row, column)) for row in seen]
+    if len(seen) == 2:
+        return UPPER, _ink(colors[0], colors[1])
+    return (UPPER if seen[0] == pair[0] else LOWER), _ink(colors[0], None)
+
+
+@lru_cache(maxsize=4096)
+def _ink(color: Color, behind: Color | None) -> Style:
+    return Style(color=color, bgcolor=behind)
