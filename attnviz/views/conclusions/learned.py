@@ -20,9 +20,9 @@ def sentence_of(learned: Learned) -> str:
     """`After 310 steps every verb is right; L1H1 reads the subject with .99.`"""
     last = learned.moments[-1]
     start = said(ENDED, Ending(learned.ended, last.step))
-    heads = [said(HEADS, claim) for claim in _claims(found_in(learned))]
+    heads = _heads(found_in(learned))
     right = how_right(last.accuracy, learned.task.asked)
-    return f"{start} {right}{'; ' if heads else ''}{', '.join(heads)}."
+    return f"{start} {right}{f'; {heads}' if heads else ''}."
 
 
 def at_a_moment(learned: Learned, place: int) -> str:
@@ -121,25 +121,28 @@ class Claim:
 HEADS: tuple[Finding[Claim], ...] = (
     Finding(
         "several do it",
-        lambda claim: claim.found.score >= DOES and bool(claim.found.others(DOES)),
+        lambda claim: bool(claim.found.others(DOES)),
         lambda claim: f"{_best(claim)} {_others(claim.found)}",
     ),
-    Finding("one does it", lambda claim: claim.found.score >= DOES, lambda claim: _best(claim)),
-    Finding(
-        "none does it",
-        otherwise,
-        lambda claim: (
-            f"no head {claim.found.reading.does} with more than {_at_most(claim.found.score)}"
-        ),
-    ),
+    Finding("one does it", otherwise, lambda claim: _best(claim)),
 )
 
 
-def _claims(found: Sequence[Found]) -> Iterator[Claim]:
-    """Of each reading one; of those that some head does first."""
+def _heads(found: Sequence[Found]) -> str:
+    """What heads came to do; where none does anything, how little."""
     done = [each for each in found if each.score >= DOES]
+    if done:
+        return ", ".join(said(HEADS, claim) for claim in _claims(done))
+    told = [
+        f"{claim.does} with more than {_at_most(claim.found.score)}" for claim in _claims(found)
+    ]
+    return f"no head {', nor '.join(told)}" if told else ""
+
+
+def _claims(found: Sequence[Found]) -> Iterator[Claim]:
+    """One of each reading; a verb that the one before has is not said again."""
     before = ""
-    for each in (*done, *(each for each in found if each not in done)):
+    for each in found:
         verb, _, rest = each.reading.does.partition(" ")
         yield Claim(each, rest if rest and verb == before else each.reading.does)
         before = verb
