@@ -313,24 +313,31 @@ def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """A name over each table, or over those of the first row; what more there is, in its colour."""
     for name, (left, bottom, width, height) in zip(tables.group.over, boxes, strict=False):
         letters, y = tables.letters, bottom + height + 0.45 * tables.letters.label * POINT
-        text, size = fitted(name.text, letters.label, letters.smallest, width / BOLD)
+        least = sum(text_width(f" {told.share}", letters.smallest) for told in name.more)
+        room = max(width - least, width / 2) / BOLD
+        text, size = fitted(name.text, letters.label, letters.smallest, room)
         yield Words(text, left, y, size, bold=True)
         start = left + text_width(f"{text} ", size) * BOLD
         yield from _more(name, (start, y), left + width + tables.gap / 2 - start, letters)
 
 
 def _more(name: Name, start: Place, room: float, letters: Lettering) -> Iterator[Words]:
-    """What more there is; where all of it has no room, the numbers alone."""
-    size = letters.label
-    for texts in ([told.text for told in name.more], [told.share for told in name.more]):
-        wide = sum(text_width(f"{text} ", size) for text in texts)
-        fitting = min(size, size * room / max(wide, 1e-6))
-        if fitting >= letters.smallest:
-            break
+    """What more there is; where all of it has no room, the numbers alone, or nothing."""
     x, y = start
-    for told, text in zip(name.more, texts, strict=True):
-        yield Words(text, x, y, max(fitting, letters.smallest), series=told.series)
-        x += text_width(f"{text} ", max(fitting, letters.smallest))
+    ways = [[told.text for told in name.more], [told.share for told in name.more], []]
+    sizes = [_beside_each_other(texts, room, letters) for texts in ways]
+    texts, size = next(
+        way for way in zip(ways, sizes, strict=True) if way[1] >= letters.smallest - 1e-6
+    )
+    for told, text in zip(name.more, texts, strict=False):
+        yield Words(text, x, y, size, series=told.series)
+        x += text_width(f"{text} ", size)
+
+
+def _beside_each_other(texts: Sequence[str], room: float, letters: Lettering) -> float:
+    """How large letters can be."""
+    wide = sum(text_width(f"{text} ", letters.label) for text in texts)
+    return letters.label * min(1.0, room / wide if wide else 1.0)
 
 
 def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:

@@ -13,6 +13,7 @@ from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 
 EDGE = 0.02  # inches around a cell, that its lines reach into
+WIDER = 1.1  # times its width a line of text may become where letters are set on coarse pixels
 MARK = 0.05  # and around a chart, that its marks do
 BELOW, ABOVE = 0.4, 1.2  # of a letter's size: how far a line of text reaches from its foot
 
@@ -50,11 +51,12 @@ def _around(word: Words) -> Box:
     """A line of text that is read from left to right, from where it begins."""
     size = word.size * POINT
     start = {"left": 0.0, "center": 0.5, "right": 1.0}[word.across]
-    width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0)
+    width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0) * WIDER
     if word.angle:
         reach = width + size
         return word.x - reach, word.y - reach, 2 * reach, 2 * reach
-    return word.x - start * width, word.y - BELOW * size, width + EDGE, (BELOW + ABOVE) * size
+    left, wide = word.x - start * width - size / 2, width + size
+    return left, word.y - BELOW * size, wide, (BELOW + ABOVE) * size
 
 
 def _with_marks(box: Box) -> Box:

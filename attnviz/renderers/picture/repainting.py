@@ -75,9 +75,10 @@ def _at_an_end(panel: Panel, end: str) -> Panel:
 
 def _canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Look) -> Canvas:
     (down, across, _), (left, bottom, width, height) = low.shape, panel.box
-    top = layout.size[1] - bottom - height
-    rows, row = _places(top, height, down / layout.size[1], len(panel.grid.rows), down)
-    columns, column = _places(left, width, across / layout.size[0], len(panel.grid.columns), across)
+    pixels = across / layout.size[0]
+    top = down - (bottom + height) * pixels  # counted from below, where a page ends at a pixel
+    rows, row = _places(top, height * pixels, len(panel.grid.rows), down)
+    columns, column = _places(left * pixels, width * pixels, len(panel.grid.columns), across)
     lowest, highest = _ends(panel, look)
     told = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
     part = low[rows, columns]
@@ -86,12 +87,12 @@ def _canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Loo
 
 
 def _places(
-    start: float, length: float, pixels: float, count: int, most: int
+    start: float, length: float, count: int, most: int
 ) -> tuple[slice, Shaped[np.ndarray, "pixel"]]:
     """The pixels of one side of a panel, and at which of its cells each of them is."""
-    part = slice(max(int(start * pixels) - 1, 0), min(int((start + length) * pixels) + 2, most))
-    inches = (np.arange(part.start, part.stop) + 0.5) / pixels - start
-    return part, np.clip((inches / length * count).astype(int), 0, count - 1)
+    part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, most))
+    shares = (np.arange(part.start, part.stop) + 0.5 - start) / length
+    return part, np.clip((shares * count).astype(int), 0, count - 1)
 
 
 def _ends(panel: Panel, look: Look) -> tuple[Color, Color]:
