@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
 from attnviz.learning.names import task_of
@@ -133,10 +134,13 @@ def channels(pixels: np.ndarray) -> np.ndarray:
 
 
 def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        animation, "draw_layout", lambda *call: asked.append(call[1].numbers) or draw_layout(*call)
-    )
+    asked: list[bool | None] = []
+
+    def noted(layout: Layout, look: Look) -> Figure:
+        asked.append(look.numbers)
+        return draw_layout(layout, look)
+
+    monkeypatch.setattr(animation, "draw_layout", noted)
     view = learned(steps=(0, 9)).view()
 
     view.render(".gif", dpi=30, numbers=True)
