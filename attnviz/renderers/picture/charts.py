@@ -19,6 +19,7 @@ LINE = 1.3  # from one number to the next, in letters
 STEPS = 1000  # of a side, between which numbers are placed
 LARGE_RANGE = 8  # from where on a scale is logarithmic
 ROUND = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
+MARKED = 24  # places: more are a line without a mark at each
 MOST_POWERS = 6  # of ten, beside a logarithmic scale
 
 
@@ -33,6 +34,7 @@ class Trail:
     high: np.ndarray
     dashed: bool
     plain: bool
+    marked: bool  # at each of its places
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,8 @@ def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
     for number, line in enumerate(curves.lines):
         lines = (line.low, line.middle, line.high)
         low, middle, high = (along.share(each[reached]) for each in lines)
-        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain))
+        marked = not line.dashed and len(curves.places) <= MARKED
+        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain, marked))
     return Chart(box, tuple(trails))
 
 
