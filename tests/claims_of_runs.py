@@ -233,9 +233,9 @@ def without(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(
-    r"^(the only head|head (\d+)|L(\d+)H(\d+)) is switched off: its weights are what it would read; "
-    r"(0 goes on in place of it|in place of it the mean over the sentence goes on, the same for "
-    r"every token)$"
+    r"^(the only head|head (\d+)|L(\d+)H(\d+)) is switched off: its weights are what it would "
+    r"read; (0 goes on in place of it|in place of it the mean over the sentence goes on, the same "
+    r"for every token)$"
 )
 def switched_off(said: Said, match: re.Match[str]) -> bool:
     layer, head = said.trace.layers[int(match[3] or 0)], int(match[2] or match[4] or 0)

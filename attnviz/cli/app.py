@@ -38,6 +38,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.learn:learn",
         "Train a small model on a task, and watch its attention form.",
     ),
+    "heads": (
+        "attnviz.cli.heads:heads",
+        "Rank the heads of a model by how many answers are lost without each.",
+    ),
     "example": ("", "Recompute the textbooks' worked examples, and show them step by step."),
     "variants": (
         "attnviz.cli.answers:variants",

@@ -60,6 +60,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("ablate", "ablation", "knock-out", "knockout", "switch-off", "prune", "remove", "off"): (
         "did you mean --without?"
     ),
+    ("prediction", "predictions", "logits", "next", "next-token", "top-k", "topk", "answer"): (
+        "did you mean --predict?"
+    ),
     ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
     ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
     ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",

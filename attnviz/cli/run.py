@@ -82,7 +82,7 @@ def run(
     refuse_undrawable(shown, wanted)
     settings = settings_of(text, model, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_)
+    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict)
     output.deliver(view, wanted, pictures)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)

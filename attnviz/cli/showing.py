@@ -61,6 +61,14 @@ class ShowOptions:
             f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
         ),
     ] = None
+    predict: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--predict",
+            help="With --model: show the three likeliest answers of every place.",
+        ),
+    ] = False
     verify: Annotated[
         bool,
         in_section(

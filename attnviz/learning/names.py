@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pkgutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.errors import unknown
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
+
+GRAMMAR = ".toml"  # what the name of a grammar's file ends in
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,12 @@ TASKS = {
         "attnviz.learning.tasks.induction:task",
         8,
     ),
+    "agreement": Row(
+        "a verb in the form that its subject asks for, whatever else stands before it",
+        "the verb's place reads the subject, and not the noun beside it",
+        "tasks/agreement.toml",
+        5,
+    ),
     "brackets": Row(
         "nested brackets of several kinds",
         "a closing bracket reads its opening one",
@@ -54,5 +63,10 @@ def task_of(name: str) -> Task:
     """The task of this name, imported only now that it is wanted."""
     if name not in TASKS:
         raise unknown("task", name, TASKS, about="task")
-    found: Task = pkgutil.resolve_name(TASKS[name].path)
+    row = TASKS[name]
+    if row.path.endswith(GRAMMAR):
+        from attnviz.learning.grammar_files import read
+
+        return read(Path(__file__).parent / row.path)
+    found: Task = pkgutil.resolve_name(row.path)
     return found

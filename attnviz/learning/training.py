@@ -15,6 +15,7 @@ from torch import Tensor
 from attnviz.attention.variants import Variant
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
+from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of
 from attnviz.learning.moment import Moment as Moment
@@ -111,7 +112,7 @@ class Training:
             settings=self.settings,
             choices=self.choices,
             watched=self.watched,
-            model=self._good,
+            model=self._told,
             moments=tuple(self.moments),
             ended=self.ended,
         )
@@ -122,10 +123,15 @@ class Training:
             asked=asked,
             watch=self.watched.text,
             choices=self.choices,
-            model=self._good,
+            model=self._told,
             optimizer=self._kept_by_optimizer,
             moments=tuple(self.moments),
         )
+
+    @property
+    def _told(self) -> Model:
+        """The last good model, with what it says of itself."""
+        return with_facts(self._good, self.task, self.moments[-1], self._held_out)
 
     def _go_on(self, since: Progress) -> None:
         self.moments = [*since.moments]

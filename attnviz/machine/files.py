@@ -17,11 +17,19 @@ from attnviz.machine import memory
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
 Kind = Literal[
-    "text", "lesson", "file of matrices", "file of arrays", "trace", "file of vectors", "model"
+    "text",
+    "lesson",
+    "grammar",
+    "file of matrices",
+    "file of arrays",
+    "trace",
+    "file of vectors",
+    "model",
 ]
 LARGEST: dict[Kind, int] = {  # bytes; all is read whole, but for vectors, of which some are kept
     "text": 10 * 10**6,
     "lesson": 10 * 10**6,
+    "grammar": 10 * 10**6,
     "file of matrices": 20 * 10**6,
     "file of arrays": 2 * 10**9,
     "trace": 2 * 10**9,

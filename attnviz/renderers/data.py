@@ -169,7 +169,7 @@ def _json(value: Any, indent: str) -> Iterator[bytes]:
         yield from _lines("[]", (("", [chunk]) for chunk in _matrix(value, deeper)), indent)
     elif isinstance(value, np.ndarray):
         yield from _lines("[]", (("", _json(part, deeper)) for part in value), indent)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and value:
         items = ((f"{standard_json.dumps(key)}: ", _json(value[key], deeper)) for key in value)
         yield from _lines("{}", items, indent)
     elif isinstance(value, list) and value and isinstance(value[0], dict):

@@ -106,8 +106,9 @@ def _table(grid: Grid, beside: Sequence[Grid]) -> str:
 
 def _cells(grid: Grid, row: int, write: Write) -> Iterator[str]:
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
-    for value, masked in zip(values, hidden, strict=True):
-        yield cell_text(value, masked, write, HIDDEN)
+    for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
+        number = cell_text(value, masked, write, HIDDEN)
+        yield escaped(grid.worded(row, column, number)) if grid.words else number
 
 
 def _line(cells: Sequence[str]) -> str:

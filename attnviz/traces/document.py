@@ -12,12 +12,14 @@ from attnviz.attention.block import Block
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
+from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.stored import arrays_of, facts_of
 from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
-from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_RESIDUAL
+from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array
-from attnviz.wording.commands import PATHS, without_folders
+from attnviz.wording.commands import PATHS, place_told, without_folders
 
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and contents again
 
@@ -43,7 +45,16 @@ def contents(trace: Trace) -> Contents:
         named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
     if trace.memory is not None:
         named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
+    if trace.prediction is not None:
+        named["prediction"] = _prediction(trace, trace.prediction)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
+
+
+def _prediction(trace: Trace, prediction: Prediction) -> Contents:
+    """What is answered, in the order of the answers; and at which places anything is asked."""
+    found = {part.data: part.find(trace, trace.layers[-1]) for part in OF_PREDICTION}
+    asked = [place + 1 for place in prediction.asked]
+    return {"answers": list(prediction.answers), "asked": asked, **_arrays(found)}
 
 
 def _tokens(tokens: Tokens) -> Contents:
@@ -95,6 +106,8 @@ def _arrays(found: Mapping[str, Tensor | None]) -> Contents:
 
 def _of_origin(origin: Origin) -> Contents:
     """The matrices that were given, and the vectors of a file, to the last digit."""
+    if isinstance(origin, FromModel):
+        return {"model": arrays_of(origin.model)}
     named: Contents = {}
     if not isinstance(origin, Drawn) and origin.matrices.of_all_layers:
         named["given"] = _given(origin.matrices)
@@ -121,6 +134,7 @@ def _facts(trace: Trace) -> Contents:
         "tokens": _facts_of_tokens(trace.tokens),
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
+        "predicts": None if trace.prediction is None else trace.prediction.predicts,
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
@@ -142,6 +156,8 @@ def _facts_of_layer(layer: Layer) -> Contents:
 
 def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
+    if isinstance(origin, FromModel):
+        return named | {"model": facts_of(origin.model)}
     if not isinstance(origin, Drawn):
         given = origin.matrices
         facts = ("item", "items", "heads", "kv_heads", *WORDS, "vocabulary")
@@ -156,6 +172,6 @@ def _facts_of_origin(origin: Origin) -> Contents:
 def _facts_of_settings(settings: Settings) -> Contents:
     """What they name is in the file, too, so that nobody needs to know where it was."""
     return {
-        name: without_folders(value) if name in PATHS and value else value
+        name: place_told(name, value) if name in PATHS and value else value
         for name, value in asdict(settings).items()
     }

@@ -29,6 +29,7 @@ WORDS = {
     "hidden": "numbers in a hidden vector",
     "position": "positions",
     "memory": "tokens of the memory",
+    "answer": "answers",
 }
 # Heads side by side are as wide as the matrices that make them.
 SIDE_BY_SIDE = (

@@ -89,7 +89,10 @@ def refuse_settings(settings: Settings) -> None:
     """Settings that no trace can be made with."""
     refuse_unknown_device(settings.device)
     if settings.model is not None:
-        card_of(settings.model).refuse_others(chosen(settings))
+        card = card_of(settings.model)
+        card.refuse_others(chosen(settings))
+        heads = chosen_variant(card.settings).heads
+        refuse_missing_heads(settings.without, card.settings.layers or 1, heads)
     elif settings.given is not None:
         files.refuse_missing(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:

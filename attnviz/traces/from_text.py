@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.models.prediction import predicted
+from attnviz.traces.models.prediction import Prediction, predicted
 from attnviz.traces.need import Counts, Need, need_of, refuse_too_much
 from attnviz.traces.plan import Plan, planned
 from attnviz.traces.settings import Settings, refuse_odd_rotary
@@ -67,7 +68,8 @@ def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -
     memory = plan.matrices.memory
     if memory is None and sentence.memory is not None:
         memory = _other(sentence.memory, plan, embeddings)
-    done = tuple(layers(plan, placed(embeddings, plan), memory))
+    inputs = placed(embeddings, plan)
+    done = tuple(layers(plan, inputs, memory))
     return Trace(
         tokens=sentence.tokens,
         keys=sentence.keys,
@@ -78,12 +80,25 @@ def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -
         positions=plan.settings.positions,
         embeddings=embeddings,
         layers=done,
-        prediction=None
-        if source.model is None
-        else predicted(done[-1].outputs, source.model.like(embeddings)),
+        prediction=_prediction(source, sentence, plan, inputs, done),
         origin=source.origin,
         provenance=_provenance(plan, done[0], command, given=source.text is None),
     )
+
+
+def _prediction(
+    source: Source, sentence: Sentence, plan: Plan, inputs: Vectors, done: Sequence[Layer]
+) -> Prediction | None:
+    """What a model answers; and what it would with all of its heads, where some are off."""
+    if source.model is None:
+        return None
+    model = source.model.like(inputs)
+    found = predicted(done[-1].outputs, model, sentence.tokens)
+    if found is None or plan.settings.without is None:
+        return found
+    *_, last = layers(replace(plan, settings=replace(plan.settings, without=None)), inputs)
+    whole = predicted(last.outputs, model, sentence.tokens)
+    return replace(found, with_all_heads=None if whole is None else whole.probabilities)
 
 
 def placed(vectors: Vectors, plan: Plan) -> Vectors:
@@ -192,5 +207,6 @@ def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
         "dropout": variant.dropout,
         "embeddings": settings.embeddings and Path(settings.embeddings).name,
         "given": settings.given and Path(settings.given).name,
+        "model": settings.model and Path(settings.model).name,
         "device": str(layer.inputs.device),
     }

@@ -48,5 +48,15 @@ class FromModel:
     model: Model
     vectors: Float[Tensor, "token dim"] | None = None
 
+    @property
+    def decided(self) -> Settings:
+        """As they turned out."""
+        return self.model.chosen(self.settings)
+
 
 Origin = Drawn | Given | FromExample | FromModel
+
+
+def decided(origin: Origin) -> Settings:
+    """The settings of a run, also those that a model decided."""
+    return origin.decided if isinstance(origin, FromModel) else origin.settings

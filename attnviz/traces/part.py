@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
 
     from attnviz.attention.block import Block, Residual
+    from attnviz.traces.models.prediction import Prediction
     from attnviz.traces.trace import Layer, Trace
     from attnviz.traces.weights import Stage
 
@@ -134,6 +135,18 @@ def of_feed_forward(name: str, sides: str, words: str) -> Part:
 def of_norm(name: str) -> Callable[[Residual], Tensor | None]:
     """Of its LayerNorm, if it has one."""
     return lambda residual: getattr(residual.norm, name, None)
+
+
+def of_prediction(
+    words: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
+) -> Part:
+    """A part of what a model answers, which the last of its layers leads to."""
+
+    def found(trace: Trace, layer: Layer) -> Tensor | None:
+        last = layer is trace.layers[-1]
+        return find(trace.prediction) if last and trace.prediction is not None else None
+
+    return Part(words, sides, found, **names)
 
 
 def of_cross(part: Part, given: str = "") -> Part:

@@ -25,6 +25,7 @@ from attnviz.traces.part import (
     of_feed_forward,
     of_matrix,
     of_norm,
+    of_prediction,
     of_residual,
     turned,
     unturned,
@@ -302,6 +303,54 @@ OF_RESIDUAL = (
     ResidualPart("gain", "the gain of LayerNorm", "dim", of_norm("gain")),
     ResidualPart("shift", "the shift of LayerNorm", "dim", of_norm("shift")),
 )
+OF_PREDICTION = (
+    of_prediction("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
+    of_prediction(
+        "the gain of the last LayerNorm",
+        "dim",
+        lambda made: None if made.norm is None else made.norm.gain,
+        data="last_gain",
+    ),
+    of_prediction(
+        "the shift of the last LayerNorm",
+        "dim",
+        lambda made: None if made.norm is None else made.norm.shift,
+        data="last_shift",
+    ),
+    of_prediction(
+        "what answers are made of",
+        "token dim",
+        lambda made: made.vectors,
+        data="vectors",
+        step="last-norm",
+    ),
+    of_prediction(
+        "a vector for each answer", "dim answer", lambda made: made.w_answers, data="w_answers"
+    ),
+    of_prediction(
+        "what is added to the scores of answers",
+        "answer",
+        lambda made: made.b_answers,
+        data="b_answers",
+    ),
+    of_prediction(
+        "scores of answers", "token answer", lambda made: made.logits, data="logits", step="logits"
+    ),
+    of_prediction(
+        "prediction",
+        "token answer",
+        lambda made: made.probabilities,
+        data="probabilities",
+        step="prediction",
+        show="prediction",
+    ),
+    of_prediction(
+        "prediction of all heads",
+        "token answer",
+        lambda made: made.with_all_heads,
+        data="probabilities_with_all_heads",
+    ),
+)
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
 MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
@@ -312,7 +361,7 @@ OF_NORMS = tuple(
     if part.data in ("gain", "shift")
 )
 OF_CROSS = tuple(of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
-PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS)
+PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS, *OF_PREDICTION)
 SHOWN = {part.show: part for part in PARTS if part.show}
 ALL = "all"  # of them, after --show
 STEPS = {part.step: part for part in PARTS if part.step}

@@ -25,12 +25,16 @@ from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import WORDS, Matrices
-from attnviz.traces.origin import Drawn, FromExample, Given, Origin
+from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.stored import read_again
+from attnviz.traces.models.vocabulary import PREDICTS
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
 from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
     OF_ATTENTION,
     OF_BLOCK,
+    OF_PREDICTION,
     OF_RESIDUAL,
     SAVED,
 )
@@ -42,7 +46,14 @@ from attnviz.vectors.arrays import numpy_arrays
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
 OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
-MAY_LACK = ("gain", "shift")  # of a block without a norm
+MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads
+    "gain",
+    "shift",
+    "last_gain",
+    "last_shift",
+    "b_answers",
+    "probabilities_with_all_heads",
+)
 PROJECTIONS = (
     "w_query",
     "w_key",
@@ -144,6 +155,7 @@ class _Reader:
             variant=of_their_types(Variant, self.facts["variant"]),
             embeddings=self._tensor(self.contents["embeddings"]),
             layers=tuple(self._layer(*each) for each in layers),
+            prediction=self._prediction(),
             origin=self._origin(),
             provenance=self.provenance,
         )
@@ -247,9 +259,28 @@ class _Reader:
             outputs=found["outputs"],
         )
 
+    def _prediction(self) -> Prediction | None:
+        stored = self.contents.get("prediction")
+        if not stored:
+            return None
+        found = self._fitting(OF_PREDICTION, stored)
+        norm = Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None
+        arrays = ("inputs", "vectors", "w_answers", "logits", "probabilities")
+        return Prediction(
+            answers=tuple(map(str, stored["answers"])),
+            predicts=_one_of(PREDICTS, self.facts["predicts"]),
+            norm=norm,
+            **{name: found[name] for name in arrays},
+            b_answers=found.get("b_answers"),
+            asked=tuple(int(place) - 1 for place in stored["asked"]),
+            with_all_heads=found.get("probabilities_with_all_heads"),
+        )
+
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
         settings = of_their_types(Settings, facts["settings"])
+        if facts["kind"] == "model":
+            return self._of_a_model(settings)
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
         if facts["kind"] == "drawn":
@@ -260,6 +291,11 @@ class _Reader:
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
+
+    def _of_a_model(self, settings: Settings) -> FromModel:
+        model = read_again(self.facts["origin"]["model"], self.contents["model"])
+        vectors = model.embeddings[list(self._tokens("tokens").ids)]
+        return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 
     def _matrices(self, facts: Contents) -> Matrices:
         """As they were given: not in the dtype of the run, but in full."""
@@ -283,6 +319,11 @@ def _refuse_uneven(trace: Trace) -> None:
         wanted = (len(trace.tokens), len(trace.keys_of(layer)))
         if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (wanted, len(trace.tokens)):
             raise ValueError(wanted)
+    made = trace.prediction
+    if made is not None and made.logits.shape != (len(trace.tokens), len(made.answers)):
+        raise ValueError(made.logits.shape)
+    if made is not None and not set(made.asked) <= set(range(len(trace.tokens))):
+        raise ValueError(made.asked)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
 

@@ -161,7 +161,8 @@ class Settings:
         for name in ("activation", "feed_forward"):
             if self.attention_only and getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(
-                    f"{option(name)} is about feed-forward, and {option('attention_only')} has none",
+                    f"{option(name)} is about feed-forward, which {option('attention_only')} "
+                    "leaves out",
                     "leave one of them out",
                     about=name,
                 )

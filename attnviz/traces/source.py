@@ -135,7 +135,8 @@ def _refuse_given(
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
     """The command that makes the same; none for an example, and matrices that are in no file."""
-    in_no_file = source.settings.given is None and source.matrices.anything
+    own = source.model is None and source.matrices.anything
+    in_no_file = source.settings.given is None and own
     if in_no_file or source.of_an_example:
         return None
     wanted = {key: value for key, value in options.items() if value is not None}
@@ -260,6 +261,8 @@ def matrices_of(settings: Settings) -> Matrices:
 
 def vocabulary_of(source: Source) -> int | None:
     """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    if source.model is not None:
+        return len(source.model.vocabulary.words)
     own = source.settings.embeddings is not None or source.matrices.anything
     found = source.matrices.vocabulary
     return found or (None if own else vocabulary(source.settings.tokenizer))

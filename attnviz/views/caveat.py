@@ -14,6 +14,7 @@ from attnviz.traces.chance import (
     weights_shown_alone,
 )
 from attnviz.traces.trace import Trace
+from attnviz.views.whose import beyond_what_it_learned
 from attnviz.wording.words import listed
 
 SHAPE_ALONE = "the shape is real, the meaning is not"
@@ -27,7 +28,13 @@ def caveat_of_softmax(trace: Trace) -> str:
 
 
 def caveat(trace: Trace, shown: Collection[str]) -> str:
-    """Of the parts that are shown; nothing where all that they are made of was given."""
+    """Of the parts that are shown; nothing where all that they are made of was given.
+
+    What a model never learned to read is no better than chance.
+    """
+    beyond = beyond_what_it_learned(trace)
+    if beyond:
+        return beyond
     if all(name in BEFORE_ALL for name in shown):
         drawn = "embeddings" in shown and embeddings_drawn(trace)
         return f"random vectors: {SHAPE_ALONE}" if drawn else ""

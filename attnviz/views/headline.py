@@ -8,6 +8,7 @@ from dataclasses import replace
 from attnviz.attention.variants import Variant
 from attnviz.traces.trace import Trace
 from attnviz.views.switched_off import without_heads
+from attnviz.views.whose import of_a_model
 
 # When a name says what is so; one that somebody made up may say anything.
 HOLDS: dict[str, Callable[[Variant], bool]] = {
@@ -23,7 +24,7 @@ INSTEAD = ("causal", "scaled")  # what it may be called whose own name says what
 def headline(trace: Trace) -> str:
     """The kind of attention, and what is done to its weights that nobody would expect."""
     layer = trace.layers[0]
-    off = without_heads(trace)
+    off = f"{of_a_model(trace)}{without_heads(trace)}"
     if layer.mistake:
         return f"{_kind(trace)} with a mistake ({layer.mistake}){off}"
     by_hand = layer.attended.mixed_by == "hand"

@@ -12,7 +12,7 @@ from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import LINES_SUM, NOTHING, ROW_SUMS, SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.reading import readings
-from attnviz.views.view import Group
+from attnviz.views.view import READINGS, Group
 
 
 def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
@@ -50,7 +50,7 @@ def untitled(rows: Sequence[Grid]) -> Group:
     whole, *others = (row.title for row in rows)
     beyond = ["of its own sentence" if others else "", *(t.removeprefix(whole) for t in others)]
     panels = (replace(row, title=t.strip()) for row, t in zip(rows, beyond, strict=True))
-    return Group("readings", tuple(panels))
+    return Group(READINGS, tuple(panels))
 
 
 def _note(grid: Grid, shares: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnviz.attention.choices import Place
 from attnviz.traces.chance import depends_on_seed
-from attnviz.traces.origin import Drawn, FromModel, Given, Origin
+from attnviz.traces.origin import Drawn, FromModel, Given, Origin, decided
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
@@ -87,7 +87,7 @@ def _positions(trace: Trace) -> str:
 
 def _position_base(trace: Trace) -> str:
     """That of the angles, if it is another than in the papers."""
-    base = trace.origin.settings.position_base
+    base = decided(trace.origin).position_base
     other = base != Settings.position_base and _placed(trace)
     return f"position base {base:.15g}" if other else ""
 

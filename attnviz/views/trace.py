@@ -20,24 +20,29 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
 from attnviz.views.blind import note_on_blind, note_on_rows
+from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
+from attnviz.views.dimensions import axis_of
 from attnviz.views.facts import hides, multiplied, sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, Axis, dimension_axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
 from attnviz.views.lines import arcs_of, sentences, untitled
+from attnviz.views.prediction import all_answers, answered, best_answers
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import Excerpt, Group, Page, View, page_of
+from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
+from attnviz.views.whose import model_of, what_heads_do
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
+IN_AN_EXCERPT = ("weights ", "prediction")
 OF_A_BLOCK = ("outputs",)
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
@@ -57,19 +62,28 @@ def view(
     show: Sequence[str] | None = None,
     query: str | None = None,
     as_: str | None = None,
+    predict: bool = False,
 ) -> View:
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
     With a query and names after --show, the query's own row of those parts, and all that it
     reads. `as_` is the way in which weights are drawn: "heatmap", "arcs", "sentence" or
-    "terminal".
+    "terminal". To `predict` is to show what a model answers, place by place.
     """
     parts = None if show is None else parts_to_show(show)
     refuse_odd_way(as_ or usual(query, parts), parts if as_ else None, query)
     way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
     screen, picture = _shown(trace, parts, place, way)
-    options = {"show": ",".join(show) if show else None, "query": query, "as_": as_}
+    if predict:
+        answers = Group("prediction", (best_answers(trace, place),))
+        screen, picture = (_with(page, answers, trace) for page in (screen, picture))
+    options = {
+        "show": ",".join(show) if show else None,
+        "query": query,
+        "as_": as_,
+        "predict": predict or None,
+    }
     asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
@@ -78,7 +92,12 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=(*_whole_beside(trace, screen, place, way), *note_on_heads(trace)),
+        closing=(
+            *_whole_beside(trace, screen, place, way),
+            *note_on_heads(trace),
+            *what_heads_do(trace),
+            *answered(trace, place),
+        ),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -91,15 +110,14 @@ def _shown(
     trace: Trace, show: Sequence[str] | None, query: int | None, way: str
 ) -> tuple[Page, Page]:
     """What is on the screen, and what in a picture."""
-    blocks = OF_A_BLOCK if trace.layers[0].block else ()
-    names, drawn = show or (*ON_SCREEN, *blocks), show or IN_A_PICTURE
+    names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
-        screen, picture = groups(trace, names), equations(trace, drawn)
+        screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
     elif show and way == "heatmap":
         screen = picture = groups(trace, show, query)
     else:
         names = drawn = IN_A_PICTURE
-        screen = picture = [Group("readings", tuple(readings(trace, query)))]
+        screen = picture = [Group(READINGS, tuple(readings(trace, query)))]
     if way == "heatmap" and query is not None and not show:
         picture = [untitled(readings(trace, query))]
     if way == "sentence" and query is not None:
@@ -111,9 +129,24 @@ def _shown(
     return on_screen, page_of(picture, line, caveat(trace, drawn))
 
 
+def _with(page: Page, group: Group, trace: Trace) -> Page:
+    return page_of([*page.groups, group], settings_line(trace), page.caveat)
+
+
+def _usual(trace: Trace) -> tuple[str, ...]:
+    """What is on the screen where nobody says what to show.
+
+    The vectors of a model that learned are wide, and their numbers mean nothing one by one.
+    """
+    model = model_of(trace)
+    if model is not None and not model.by_hand:
+        return IN_A_PICTURE
+    return (*ON_SCREEN, *(OF_A_BLOCK if trace.layers[0].block else ()))
+
+
 def _excerpt(screen: Page) -> Excerpt | None:
     """The weights alone, where there is no room for the vectors that they make."""
-    kept = tuple(each for each in screen.groups if each.name.startswith("weights "))
+    kept = tuple(each for each in screen.groups if each.name.startswith(IN_AN_EXCERPT))
     left_out = dict.fromkeys(each.name.split()[0] for each in screen.groups if each not in kept)
     if not kept or not left_out:
         return None
@@ -231,6 +264,7 @@ def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
         else "scaling changes no score",
         "masked": "nothing is hidden, and no mask is added",
         "outputs": "outputs are a block's, and there is none (--layers 1)",
+        "prediction": "nothing is predicted (--model agreement does)",
     }
     reasons = dict.fromkeys(why[name] for name in show)
     return AttnvizError(
@@ -243,6 +277,8 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     """A part of one attention: a grid, or one for each head; none where there is nothing."""
     if part.show == "tokens":
         return _tokens(trace, layer)
+    if part.show == "prediction":
+        return all_answers(trace) if layer is trace.layers[-1] else []
     if part.show == "weights":
         return weights_grids(trace, layer, "mixing", layer.attended.mixed_by)
     if part.stage is not None:
@@ -253,12 +289,20 @@ def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
     if part.axes[0] == "head":
         rows = token_axis(part.axes[1].replace("token", "query"), _read(trace, layer, part))
         return [
-            vectors_grid(_titled_group(part.words, trace, layer, head, len(tensor)), each, rows)
+            vectors_grid(
+                _titled_group(part.words, trace, layer, head, len(tensor)),
+                each,
+                rows,
+                axis_of(trace, layer, part.axes[-1], each.shape[-1], head),
+            )
             for head, each in enumerate(tensor)
         ]
     side = "token" if part.show == "embeddings" else "query (reads)"
-    rows = token_axis(side, trace.tokens)
-    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows)
+    rows, columns = (
+        token_axis(side, trace.tokens),
+        axis_of(trace, layer, part.axes[-1], tensor.shape[-1]),
+    )
+    grid = vectors_grid(_name_of_vectors(part, trace, layer), tensor, rows, columns)
     return [replace(grid, note=note_on_blind(trace)) if part.show == "context" else grid]
 
 
@@ -302,7 +346,15 @@ def contexts_grids(trace: Trace, layer: Layer) -> list[Grid]:
     elif getattr(layer.projections, "w_out", None) is not None:
         note = "context vectors before they are multiplied by W_o"
     return [
-        replace(vectors_grid(titled("context", trace, layer, head), each, rows), note=note)
+        replace(
+            vectors_grid(
+                titled("context", trace, layer, head),
+                each,
+                rows,
+                axis_of(trace, layer, "head_value", each.shape[-1], head),
+            ),
+            note=note,
+        )
         for head, each in enumerate(layer.attended.contexts)
     ]
 
@@ -363,10 +415,10 @@ def _of_heads(name: str, trace: Trace, layer: Layer, stage: Stage) -> Iterator[t
         yield titled(name, trace, layer, head), layer.weights.cells(stage, head)
 
 
-def vectors_grid(title: str, vectors: Tensor, rows: Axis) -> Grid:
+def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:
     """A row for each vector."""
     cells = unmasked(array(vectors))
-    return Grid(title, rows, dimension_axis(cells.shape[1]), cells, centred("value", cells))
+    return Grid(title, rows, columns, cells, centred("value", cells))
 
 
 def titled(name: str, trace: Trace, layer: Layer, head: int) -> str:

@@ -25,10 +25,13 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
     "Learning": "attnviz.views.learning:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
+    "Ranking": "attnviz.views.heads:view",
     "Learned": "attnviz.views.learned.view:view",
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
+
+READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
 FOR_MACHINES = frozenset(("data", "provenance", "command"))

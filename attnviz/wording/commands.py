@@ -90,4 +90,14 @@ def _spelled(name: str, value: Any) -> Iterator[str]:
         return
     for one in value if isinstance(value, (list, tuple)) else [value]:
         yield option(name)
-        yield without_folders(str(one)) if name in PATHS else str(one)
+        yield place_told(name, str(one)) if name in PATHS else str(one)
+
+
+def place_told(name: str, path: str) -> str:
+    """A path without folders; of a model it is no name of one that comes with attnviz, still.
+
+    >>> place_told("model", "agreement"), place_told("model", "/home/me/agreement")
+    ('agreement', './agreement')
+    """
+    alone = without_folders(path)
+    return f"./{alone}" if name == "model" and alone != path else alone

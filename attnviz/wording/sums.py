@@ -48,13 +48,18 @@ def dot(
     result: float,
     style: Style,
     ends: Style | None = None,
+    more: float | None = None,
 ) -> Sum:
-    """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out."""
+    """`0.26·0.88 + 0.79·0.92 = 0.96`; `ends` is the style of what comes out, `more` is added."""
     ours, theirs, ends = style.of(*first), style.of(*second), ends or style.of(result)
     pairs = list(zip(first, second, strict=True))
     terms = [f"{ours(one)}·{_factor(theirs(other))}" for one, other in pairs]
     value = sum(ours.printed(one) * theirs.printed(other) for one, other in pairs)
-    return _sum(left, added(terms, style), value, result, ends)
+    right = added(terms, style)
+    if more is not None:
+        also = style.of(more)
+        right, value = _plus(right, also(more)), value + also.printed(more)
+    return _sum(left, right, value, result, ends)
 
 
 def additive(
@@ -170,6 +175,25 @@ def more(
     value = written.printed(values[place]) + also.printed(added[place])
     right = _plus(written(values[place]), also(added[place]))
     return _sum(left, right, value, results[place], style.of(*results))
+
+
+def match(
+    left: str,
+    named: Sequence[tuple[str, float, float]],
+    by: tuple[Sequence[str], float],
+    more: float,
+    result: float,
+    style: Style,
+) -> Sum:
+    """`(animal 14·1 + singular 6·1) / √4 + 5 = 15`: products by their names, and what is added."""
+    ours, theirs = style.of(*(each[1] for each in named)), style.of(*(each[2] for each in named))
+    terms = [f"{name} {ours(one)}·{_factor(theirs(other))}" for name, one, other in named]
+    (divisors, divisor), also = by, style.of(more)
+    whole = added(terms, style)
+    right = " / ".join([f"({whole})" if divisors else whole, *divisors])
+    value = sum(ours.printed(one) * theirs.printed(other) for _, one, other in named) / divisor
+    right = _plus(right, also(more)) if also.printed(more) else right
+    return _sum(left, right, value + also.printed(more), result, style.of(result))
 
 
 def product(left: str, first: float, second: float, result: float, style: Style) -> Sum:

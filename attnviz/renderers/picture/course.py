@@ -271,10 +271,9 @@ def _panel(grid: Grid, box: Box, tables: Tables) -> Panel:
 
 def _sides(tables: Tables, place: int) -> tuple[Ticks, Ticks]:
     """The labels of a table: on the left those of the first in a row, below those of the last."""
-    row, column = divmod(place, tables.group.across)
     none = Ticks("", 0)
     last = place + tables.group.across >= len(tables.grids)
-    rows = replace(tables.rows, title="") if column == 0 else none
+    rows = replace(tables.rows, title="") if place % tables.group.across == 0 else none
     return rows, replace(tables.columns, title="") if last else none
 
 

@@ -75,7 +75,8 @@ def with_glyphs(each: Drawable) -> Drawable:
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
     rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
-    return replace(grid, title=_named(grid.title), rows=rows, columns=columns)
+    words = tuple(tuple(map(fonts.drawable, each)) for each in grid.words)
+    return replace(grid, title=_named(grid.title), rows=rows, columns=columns, words=words)
 
 
 def _curves_with_glyphs(curves: Curves) -> Curves:
@@ -142,3 +143,5 @@ def _texts_of_table(grid: Grid) -> Iterator[str]:
     yield grid.title
     for axis in (grid.rows, grid.columns):
         yield from (axis.title, *axis.labels)
+    for words in grid.words:
+        yield from words

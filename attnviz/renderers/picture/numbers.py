@@ -41,7 +41,9 @@ def numbered_as(panel: Panel, full: Grid, largest: float = NUMBER) -> Panel:
 @lru_cache(maxsize=128)  # asked for again and again while panels find their places
 def longest_number(grid: Grid) -> float:
     """The width of the longest number of a grid, in letters of 10 points."""
-    widths = (text_width(text, 10) for text in _longest(_numbers(grid)))
+    numbers = _numbers(grid)
+    texts = {*numbers.flat} if grid.words else _longest(numbers)
+    widths = (text_width(text, 10) for text in texts)
     return max(widths, default=0.0) or text_width("−0.00", 10)
 
 
@@ -56,7 +58,8 @@ def _written(grid: Grid, write: Write) -> np.ndarray:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
     for place, value in np.ndenumerate(grid.values):
-        numbers[place] = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
+        number = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
+        numbers[place] = grid.worded(place[0], place[1], number)
     return numbers
 
 

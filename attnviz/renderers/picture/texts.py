@@ -22,6 +22,9 @@ BROKEN = 0.3  # of the worth of titles that stand on one line
 NAMES = 0.85  # of the letters of a title: those of the lines of a chart
 BETWEEN_NAMES = 1.0  # in letters
 
+SENTENCE = ": "  # what follows it in a title is a sentence, which may be broken,
+SENTENCE_LINES = 1.6  # to stand on two lines: words that are not broken leave some of each empty
+
 OF_A_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
 
 Titled = Grid | Curves | None
@@ -57,12 +60,14 @@ def headings(shown: Sequence[Titled], room: float, style: PanelStyle) -> Heading
     sizes = [style.title * share for share in SHRINKING if style.title * share >= style.smallest]
     fitting = [size for size in sizes if widest * size <= room]
     size = max(fitting, default=min(sizes, default=style.smallest))
+    if any(SENTENCE in title for title in titles):
+        size = max([size, *(each for each in sizes if widest * each <= SENTENCE_LINES * room)])
     lines = (wrapped(unbroken(title).split(" "), " ", size, room) for title in titles)
     named = (
         (*title, "") if isinstance(each, Curves) else title
         for each, title in zip(shown, map(tuple, lines), strict=True)
     )
-    return Headings(size, tuple(named), bool(fitting))
+    return Headings(size, tuple(named), size in fitting)
 
 
 def without_what_all_say(titles: Sequence[str], scales: Sequence[str]) -> list[str]:

@@ -20,6 +20,24 @@ def across(axis: Axis, widths: Sequence[int]) -> list[str]:
     return ["".join(_on_the_right(isolated(label), width) for label, width in words)]
 
 
+def stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
+    """Names of several words over numbers, each broken between its words, in so many lines."""
+    names = [isolated(label).split() for label in axis.labels]
+    ends = [[""] * (height - len(words)) + words for words in names]
+    lines = zip(*ends, strict=True)
+    return ["".join(map(_on_the_right, line, widths)) for line in lines]
+
+
+def tallest_stack(axis: Axis) -> int:
+    """How many lines such names take."""
+    return max((len(label.split()) for label in axis.labels), default=0)
+
+
+def widths_of_words(axis: Axis) -> list[int]:
+    """How wide each name is, broken between its words."""
+    return [max(map(cell_len, isolated(label).split()), default=0) for label in axis.labels]
+
+
 def widest_word(axis: Axis) -> int:
     """0 if the places have no words."""
     return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0

@@ -15,7 +15,7 @@ from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
 from attnviz.views.grids.section import Drawable, Section, table_of
-from attnviz.views.view import View
+from attnviz.views.view import READINGS, View
 
 
 def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
@@ -28,7 +28,10 @@ def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
 def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
     """Everything if it fits; else what matters most, and how to see the rest."""
     if view.sentences:
-        return list(apart([list(reading(each, screen)) for each in view.sentences]))
+        others = [each for group in view.screen.groups if group.name != READINGS
+                  for each in group.all]  # fmt: skip
+        read = [list(reading(each, screen)) for each in view.sentences]
+        return list(apart([*read, list(lines(others, screen))] if others else read))
     if view.excerpt is None or screen.height is None or screen.full:
         return list(lines(view.screen.panels, screen))
     less = replace(screen, height=screen.height - below)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -36,6 +36,11 @@ class Form:
     heading: Literal["across", "down", "numbers"] = "numbers"
     pairs: bool = False
     widths: tuple[int, ...] = ()  # of columns that are as wide as their words
+    stacked: int = 0  # lines of names that are broken between their words
+
+    def part(self, columns: slice) -> Form:
+        """The same for some of the columns."""
+        return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
         return self.widths[column] if self.widths else self.width
@@ -92,7 +97,13 @@ class Table:
     def _headings(self) -> list[str]:
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
         if self.form.heading == "across":
-            return headings.across(columns, [*map(self.form.width_of, range(len(columns)))])
+            widths = [*map(self.form.width_of, range(len(columns)))]
+            stacks = self.form.stacked
+            return (
+                headings.stacked(columns, widths, stacks)
+                if stacks
+                else headings.across(columns, widths)
+            )
         if self.form.heading == "down":
             return headings.down(columns, width, numbers=numbers)
         return (headings.numbered if numbers else headings.ruler)(columns, width)
@@ -144,8 +155,9 @@ class Table:
         width = self.form.width
         if self.form.cells == "numbers":
             for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
-                text = cell_text(value, masked, self.write, HIDDEN)
-                yield f"{text:>{self.form.width_of(column)}}"
+                number = cell_text(value, masked, self.write, HIDDEN)
+                text, wide = self.grid.worded(row, column, number), self.form.width_of(column)
+                yield " " * (wide - cell_len(text)) + text
             return
         shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
         for text, masked in zip(shown, hidden, strict=True):

@@ -16,7 +16,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.cells import EVERYTHING
-from attnviz.renderers.terminal.headings import tallest_word, widest_word
+from attnviz.renderers.terminal.headings import (
+    tallest_stack,
+    tallest_word,
+    widest_word,
+    widths_of_words,
+)
 from attnviz.renderers.terminal.ramps import legend
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
 from attnviz.renderers.terminal.table import Form, Table
@@ -151,38 +156,74 @@ def _smallest_block(alike: Sequence[Grid], screen: Screen) -> int:
 
 def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
     write = cell_format(grid, screen.decimals, alike)  # of all columns, whichever are shown
-    form = Form("numbers", _number_width(grid, alike, screen))
     shown = grid if screen.full or screen.width is None else grid.part(slice(ROWS_AT_ONCE))
-    names = Table(shown, screen, form, write).label_width
-    at_once = max(1, (screen.room - names) // form.width)
-    starts = range(0, len(grid.columns), at_once) if screen.full else range(1)
+    form = Form("numbers", _number_width(grid, alike, screen))
+    room = screen.room - Table(shown, screen, form, write).label_width
+    if grid.columns.named:
+        lines = max(tallest_stack(each.columns) for each in alike)
+        form = _form_of_names(grid, _widest_number(grid, alike, screen), room, lines)
+    parts = list(_parts(form, len(grid.columns), room))
     return [
-        Table(shown.part(EVERYTHING, slice(start, start + at_once)), screen, form, write)
-        for start in starts
+        Table(shown.part(EVERYTHING, part), screen, form.part(part), write)
+        for part in (parts if screen.full else parts[:1])
     ]
+
+
+def _form_of_names(grid: Grid, number: int, room: int, lines: int) -> Form:
+    """Names of dimensions over their numbers; downwards, where that shows more of them."""
+    widths = tuple(max(number, width + 1) for width in widths_of_words(grid.columns))
+    if sum(widths) > room:
+        return Form("numbers", number, "down")
+    return Form("numbers", number, "across", widths=widths, stacked=lines)
+
+
+def _parts(form: Form, count: int, room: int) -> Iterator[slice]:
+    """The columns that there is room for at once, then the next; one at least."""
+    start, taken = 0, 0
+    for column in range(count):
+        if column > start and taken + form.width_of(column) > room:
+            yield slice(start, column)
+            start, taken = column, 0
+        taken += form.width_of(column)
+    yield slice(start, count)
 
 
 def _number_width(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
     """The widest number, or the widest name of a column, and a space before it."""
+    heads = [cell_len(head) for head in grid.columns.headings]
+    names = heads[-1:] if grid.columns.numbers[-1] else heads
+    return max(_widest_number(grid, alike, screen), 1 + max(names))
+
+
+def _widest_number(grid: Grid, alike: Sequence[Grid], screen: Screen) -> int:
+    """As it is written, and a space before it."""
     lowest, highest = grid.cells.extent
     extreme = -max(-lowest, highest) if lowest < 0 else highest
     write = cell_format(grid, screen.decimals, alike)
     widest = len(write(extreme))
     if abs(extreme) >= LARGE:  # a shorter number, with powers of ten
         widest = max(widest, len(write(-ordinary_reach(grid))))
-    heads = [cell_len(head) for head in grid.columns.headings]
-    return 1 + max(widest, *(heads[-1:] if grid.columns.numbers[-1] else heads), 2)
+    words = max((1 + cell_len(word) for row in grid.words for word in row), default=0)
+    return 1 + max(words + widest, 2)
 
 
 def _alike(grids: Sequence[Grid]) -> list[list[Grid]]:
     """Runs of grids of one kind, such as the weights of all heads."""
     runs: list[list[Grid]] = []
     for grid in grids:
-        if runs and (runs[-1][0].note, runs[-1][0].columns) == (grid.note, grid.columns):
+        if runs and _is_like(runs[-1][0], grid):
             runs[-1].append(grid)
         else:
             runs.append([grid])
     return runs
+
+
+def _is_like(first: Grid, grid: Grid) -> bool:
+    """Of one kind are the same columns; and vectors of heads that name their numbers otherwise."""
+    if first.note != grid.note:
+        return False
+    named = first.columns.named and grid.columns.named
+    return first.columns == grid.columns or (named and first.rows == grid.rows)
 
 
 def _packed(made: Sequence[Table], screen: Screen) -> Rows:

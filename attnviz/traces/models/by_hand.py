@@ -6,7 +6,7 @@ docs/models.md has a file with every key explained.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -23,7 +23,7 @@ from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.sight import SEES, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.models.written import Part, Rows
+from attnviz.traces.models.written import Part, Rows, is_number
 from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
@@ -104,7 +104,7 @@ def _matrices(layers: Layers, dimensions: tuple[str, ...]) -> Matrices:
         )
         for heads in layers
     )
-    return Matrices(**first.tensors, above=tuple(above))
+    return replace(first, above=tuple(above))
 
 
 def _matrix(
@@ -141,8 +141,18 @@ def _head(part: Part, dimensions: tuple[str, ...]) -> Head:
         key=part.part("key").rows(asks, dimensions),
         value=_handed(part, "value", hands, dimensions, hands),
         out=_handed(part, "out", hands, hands, dimensions),
-        sight=Sight(sees=sees, itself=part.yes("itself", True), near=part.number_from_0("near")),
+        sight=Sight(sees=sees, itself=_itself(part), near=part.number_from_0("near")),
     )
+
+
+def _itself(part: Part) -> float | None:
+    """What is added where a word reads itself; None, where it may not."""
+    value = part.table.get("itself", True)
+    wanted = "true, false, or a number from 0, such as 5"
+    part.refuse_unless(isinstance(value, bool) or is_number(value, 0), "itself", wanted)
+    if isinstance(value, bool):
+        return 0.0 if value else None
+    return float(value)
 
 
 def _handed(

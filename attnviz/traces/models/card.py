@@ -47,12 +47,17 @@ class Card:
     hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and of its values
     facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether somebody wrote it: only then do the numbers of a vector mean something each."""
+        return bool(self.dimensions)
+
     def chosen(self, asked: Settings) -> Settings:
         """The model's settings, with what is asked for that a model can do without learning it."""
         changes = {name: getattr(asked, name) for name in CAN_BE_ASKED}
         own = {name: each for name, each in changes.items() if each is not None}
         alone = {name: getattr(asked, name) for name in ASKED_ALONE}
-        return replace(self.settings, **alone, **own)
+        return replace(self.settings, tokenizer=self.vocabulary.tokenizer, **alone, **own)
 
     def refuse_others(self, asked: Mapping[str, Any]) -> None:
         """Refuse settings, by name, that the model has decided otherwise."""

@@ -6,7 +6,7 @@ What attnviz wrote is whole; a file that somebody changed is refused with what i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,21 @@ def read_card(folder: Path) -> Card:
         raise AttnvizError(f"'{folder / CONFIG}' is no config of a model of attnviz", WRITES_ONE)
     words = _vocabulary(folder / VOCABULARY)
     try:
-        card = _card(config, words)
+        return _card(config, words)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _changed(folder / CONFIG) from None
     except AttnvizError as error:
         raise AttnvizError(f"'{folder / CONFIG}': {error}", AGAIN) from None
-    return card
+
+
+def facts_of_card(card: Card) -> dict[str, Any]:
+    """What the config says, but for the words."""
+    return {**{name: getattr(card, name) for name in SAID}, "settings": asdict(card.settings)}
+
+
+def card_of_facts(config: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> Card:
+    """The card of such facts; whatever is odd in them is a ValueError or a TypeError."""
+    return _card(config, _words(vocabulary))
 
 
 def refuse_no_model(path: Path) -> None:
@@ -92,12 +101,17 @@ def _vocabulary(path: Path) -> Vocabulary:
     """The words, each once; and other spellings of them, of which each is one."""
     found = _object(path)
     try:
-        lists = {name: tuple(each) for name, each in found.items() if isinstance(each, list)}
-        words = of_their_types(Vocabulary, {**found, **lists})
-        _refuse_odd_vocabulary(words, found)
+        words = _words(found)
     except (TypeError, ValueError):
         raise _changed(path) from None
     named(words.tokenizer)
+    return words
+
+
+def _words(found: Mapping[str, Any]) -> Vocabulary:
+    lists = {name: tuple(each) for name, each in found.items() if isinstance(each, (list, tuple))}
+    words = of_their_types(Vocabulary, {**found, **lists})
+    _refuse_odd_vocabulary(words, found)
     return words
 
 
@@ -105,7 +119,7 @@ def _refuse_odd_vocabulary(words: Vocabulary, found: Mapping[str, Any]) -> None:
     spelled, known = words.spelled, {*words.words}
     texts = (*words.words, *words.answers, *spelled, *spelled.values())
     whole = {each.name for each in fields(Vocabulary)} == found.keys()
-    listed = all(isinstance(found.get(name), list) for name in ("words", "answers"))
+    listed = all(isinstance(found.get(name), (list, tuple)) for name in ("words", "answers"))
     odd = (
         not (whole and listed and all(isinstance(each, str) and each for each in texts)),
         len(known) != len(words.words) or not known,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,18 @@ import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.config import (
     AGAIN,
     FORMAT,
-    SAID,
     VOCABULARY,
+    facts_of_card,
     read_card,
     refuse_no_model,
 )
-from attnviz.traces.models.model import Model, of_layer, unembedding_of
+from attnviz.traces.models.model import Model, made_of
 from attnviz.traces.models.names import CONFIG
 from attnviz.traces.models.shapes import wanted
-from attnviz.traces.parts import GIVEN
 from attnviz.vectors.arrays import safetensors_arrays
 from attnviz.version import __version__
 from attnviz.wording.words import in_brackets
@@ -38,12 +36,7 @@ def contents(model: Model) -> dict[str, bytes]:
     from safetensors.torch import save
 
     numbers = {name: each.detach().contiguous().cpu() for name, each in model.parameters.items()}
-    config = {
-        "format": FORMAT,
-        "attnviz": __version__,
-        **{name: getattr(model, name) for name in SAID},
-        "settings": asdict(model.settings),
-    }
+    config = {"format": FORMAT, "attnviz": __version__, **facts_of_card(model)}
     return {
         NUMBERS: save(numbers),
         CONFIG: _as_json(config),
@@ -54,18 +47,7 @@ def contents(model: Model) -> dict[str, bytes]:
 def read(folder: Path) -> Model:
     """The model that `attnviz learn … --save FOLDER` wrote."""
     card = read_card(folder)
-    named = _numbers(folder / NUMBERS, card)
-    layers = range(1, card.settings.layers or 1)
-    above = tuple(Matrices(**of_layer(named, number)) for number in layers)
-    first: dict[str, Any] = {
-        name: each for name, each in named.items() if name in GIVEN and name != "embeddings"
-    }
-    return Model(
-        **{each.name: getattr(card, each.name) for each in fields(Card)},
-        embeddings=named["embeddings"],
-        matrices=Matrices(**first, above=above),
-        unembedding=unembedding_of(named) if "w_answers" in named else None,
-    )
+    return made_of(card, _numbers(folder / NUMBERS, card))
 
 
 def _numbers(path: Path, card: Card) -> dict[str, Tensor]:

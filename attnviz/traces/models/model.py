@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -13,6 +13,7 @@ from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.sight import Sights
+from attnviz.traces.parts import GIVEN
 
 ABOVE = "layers."
 
@@ -89,3 +90,20 @@ def unembedding_of(named: Mapping[str, Tensor]) -> Unembedding:
     gain = named.get("last_gain")
     norm = None if gain is None else Norm(gain, named["last_shift"])
     return Unembedding(norm=norm, w_answers=named["w_answers"], b_answers=named.get("b_answers"))
+
+
+def made_of(card: Card, named: Mapping[str, Tensor], sights: Sights = ()) -> Model:
+    """A model of its card and its tensors, by the names that `parameters` gives them."""
+    layers = range(1, card.settings.layers or 1)
+    first: dict[str, Any] = {
+        name: each for name, each in named.items() if name in GIVEN and name != "embeddings"
+    }
+    return Model(
+        **{each.name: getattr(card, each.name) for each in fields(Card)},
+        embeddings=named["embeddings"],
+        matrices=Matrices(
+            **first, above=tuple(Matrices(**of_layer(named, number)) for number in layers)
+        ),
+        unembedding=unembedding_of(named) if "w_answers" in named else None,
+        sights=sights,
+    )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnviz.attention import arithmetic, block
 from attnviz.attention.block import Norm
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
 from attnviz.traces.models.vocabulary import Predicts
 
@@ -26,9 +27,19 @@ class Prediction:
     b_answers: Float[Tensor, "answer"] | None
     logits: Float[Tensor, "token answer"]
     probabilities: Float[Tensor, "token answer"]
+    asked: tuple[int, ...]  # the places that something is asked for
+    with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities, where some are off
+
+    def best(self, place: int, count: int) -> list[int]:
+        """The likeliest answers at a place; of two that are as likely the first."""
+        likeliest = self.probabilities[place].argsort(descending=True, stable=True)
+        found: list[int] = likeliest[:count].tolist()
+        return found
 
 
-def predicted(outputs: Float[Tensor, "token dim"], model: Model) -> Prediction | None:
+def predicted(
+    outputs: Float[Tensor, "token dim"], model: Model, tokens: Tokens
+) -> Prediction | None:
     """What a model answers at each token; None of one that predicts nothing."""
     last = model.unembedding
     if last is None:
@@ -45,6 +56,7 @@ def predicted(outputs: Float[Tensor, "token dim"], model: Model) -> Prediction |
         b_answers=last.b_answers,
         logits=logits,
         probabilities=logits.softmax(-1),
+        asked=model.vocabulary.asked(tokens.ids),
     )
 
 

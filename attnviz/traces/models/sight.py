@@ -21,7 +21,7 @@ class Sight:
     """Which words of a sentence a head may read."""
 
     sees: Sees = "all"
-    itself: bool = True  # whether a word may read itself
+    itself: float | None = 0.0  # what is added where a word reads itself; None: it may not
     near: float = 0.0  # what each place of distance takes from a score
 
 
@@ -34,13 +34,13 @@ def sighted(matrices: Matrices, sights: Sights, count: int) -> Matrices:
     every = [sight for layer in sights for sight in layer]
     if all(sight == EVERYTHING for sight in every):
         return matrices
-    hides = any(sight.sees != "all" or not sight.itself for sight in every)
-    lowers = any(sight.near for sight in every)
+    hides = any(sight.sees != "all" or sight.itself is None for sight in every)
+    adds = any(sight.near or sight.itself for sight in every)
     first, *above = (
         replace(
             each,
             hidden=_hidden(layer, count) if hides else None,
-            mask=_lowered(layer, count) if lowers else None,
+            mask=_added(layer, count) if adds else None,
         )
         for each, layer in zip((matrices, *matrices.above), sights, strict=True)
     )
@@ -52,14 +52,14 @@ def _hidden(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query key
     away = _places_away(count)
     of_heads = {"all": torch.zeros_like(away) > 0, "before": away > 0, "after": away < 0}
     return torch.stack(
-        [of_heads[sight.sees] | ((away == 0) & (not sight.itself)) for sight in sights]
+        [of_heads[sight.sees] | ((away == 0) & (sight.itself is None)) for sight in sights]
     )
 
 
-def _lowered(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
-    """What is added to scores: the further away a word stands, the lower."""
-    away = _places_away(count).abs()
-    return torch.stack([0.0 - sight.near * away for sight in sights])
+def _added(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
+    """What is added to scores: something to a word's own, and the less the further away."""
+    away, own = _places_away(count).abs(), torch.eye(count)
+    return torch.stack([(sight.itself or 0.0) * own - sight.near * away for sight in sights])
 
 
 def _places_away(count: int) -> Float[Tensor, "query key"]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
@@ -13,6 +13,7 @@ from attnviz.tokens.tokens import Tokens
 
 # What a place of a sentence is asked for: what follows it, or what belongs there.
 Predicts = Literal["next", "here"]
+PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
 MOST_NAMED = 60  # words that an error lists
 
 
@@ -39,6 +40,20 @@ class Vocabulary:
         if not self.asks or self.ids[self.asks] in tokens.ids:
             return tokens
         return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
+
+    def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The places that something is asked for: of words that ask; where none do every one.
+
+        Behind a word that asks for what comes next all is asked for.
+        """
+        words = (self.asks, *(self.spelled.values() if self.predicts == "here" else ()))
+        asking = [place for place, each in enumerate(ids)
+                  if each in {self.ids[word] for word in words if word}]  # fmt: skip
+        if not any(words):
+            return tuple(range(len(ids)))
+        if self.predicts == "next":
+            return tuple(range(asking[0], len(ids))) if asking else ()
+        return tuple(asking)
 
     def _numbered(self, tokens: Tokens) -> Tokens:
         found = [self._id(label) for label in tokens.labels]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,11 +64,6 @@ class Part:
         self.refuse_unless(value in known, key, f"one of {', '.join(known)}")
         return str(value)
 
-    def yes(self, key: str, default: bool) -> bool:
-        value = self.table.get(key, default)
-        self.refuse_unless(isinstance(value, bool), key, "true or false")
-        return bool(value)
-
     def whole(self, key: str, default: int, most: int) -> int:
         value = self.table.get(key, default)
         fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
@@ -78,7 +72,7 @@ class Part:
 
     def number_from_0(self, key: str) -> float:
         value = self.table.get(key, 0.0)
-        self.refuse_unless(is_number(value) and value >= 0, key, "a number from 0, such as 0.5")
+        self.refuse_unless(is_number(value, 0), key, "a number from 0, such as 0.5")
         return float(value)
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -116,7 +110,7 @@ class Part:
         return self.table
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any, least: float = -LARGEST) -> bool:
     """Whether it is a number that float32 has room for; true and false are none."""
     there = isinstance(value, int | float) and not isinstance(value, bool)
-    return there and math.isfinite(value) and abs(value) <= LARGEST
+    return there and least <= value <= LARGEST

@@ -44,6 +44,12 @@ class Axis:
             number or label for number, label in zip(self.numbers, self.labels, strict=True)
         )
 
+    @property
+    def named(self) -> bool:
+        """Whether these are the numbers of a vector, and have names in place of numbers."""
+        dimensions = self.counts == self.title == "dimension"
+        return dimensions and all(self.labels) and not any(self.numbers)
+
     def part(self, places: slice) -> Axis:
         """A part of the axis."""
         return replace(
@@ -77,6 +83,11 @@ class Axis:
 def plain_axis(counts: str, labels: Sequence[str]) -> Axis:
     """Names without numbers, and without a title."""
     return Axis("", counts, tuple(labels), ("",) * len(labels))
+
+
+def named_dimensions(names: Sequence[str]) -> Axis:
+    """The places of a vector whose numbers mean something that has a name."""
+    return Axis("dimension", "dimension", tuple(names), ("",) * len(names))
 
 
 def dimension_axis(count: int) -> Axis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def notes(drawn: Sequence[Drawable]) -> list[str]:
     """How to read panels, each thing said once; of rows of weights only what is so of all."""
     every = list(opened(drawn))
     said = dict.fromkeys(part for each in every for part in each.note.split(" · ") if part)
-    shares = [each for each in every if isinstance(each, Grid) and each.share]
+    shares = [each for each in every if isinstance(each, Grid) and (each.share or each.words)]
     whole = all(set(SUMS) & {*each.note.split(" · ")} for each in shares)
     return [part for part in said if whole or part not in SUMS]
 
@@ -77,9 +78,17 @@ def _curves_described(curves: Curves) -> str:
 def _grid_described(grid: Grid) -> str:
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
     start = f"{_named(grid)}{size} ({grid.rows.title} × {grid.columns.title})."
+    if grid.words:
+        return f"{start} {'; '.join(map(partial(_words_of_row, grid), range(len(grid.rows))))}."
     if not grid.share or not len(grid.columns):
         return start
     return f"{start} {'; '.join(_what_is_read_most(grid))}."
+
+
+def _words_of_row(grid: Grid, row: int) -> str:
+    """`7 ?: are (0.98), is (0.02)`"""
+    pairs = zip(grid.words[row], grid.values[row].tolist(), strict=True)
+    return f"{grid.rows.names[row]}: {', '.join(f'{word} ({n:.2f})' for word, n in pairs)}"
 
 
 def _what_is_read_most(grid: Grid) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Grid:
     share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
     pooled: str = ""  # what one cell stands for, if several were put together
     decimals: int | None = None  # behind the point; None: as many as there is room for
+    words: tuple[tuple[str, ...], ...] = ()  # of each cell, before its number; or of none
 
     @cached_property
     def _all(self) -> Patch:
@@ -63,7 +64,12 @@ class Grid:
             rows=self.rows.part(rows),
             columns=self.columns.part(columns),
             cells=Whole(patch.values, patch.hidden),
+            words=tuple(each[columns] for each in self.words[rows]),
         )
+
+    def worded(self, row: int, column: int, number: str) -> str:
+        """What stands in a cell: its number, and before it its word, if it has one."""
+        return f"{self.words[row][column]} {number}" if self.words and number else number
 
     def with_values(self, values: Values) -> Grid:
         """The same with other numbers in its cells."""

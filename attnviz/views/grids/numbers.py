@@ -70,7 +70,8 @@ def _part_of(grid: Grid) -> str:
 def _format_of_values(grid: Grid, digits: int, heads: Sequence[Grid]) -> Write:
     reach, largest = grid.cells.reach, max(each.cells.reach for each in heads)
     asked = grid.decimals is not None
-    if asked and all(each.values.size and _whole(each.values) for each in heads):
+    by_hand = grid.columns.named  # what people write by hand is whole, and stays so
+    if (asked or by_hand) and all(each.values.size and _whole(each.values) for each in heads):
         return lambda value: fixed_text(value, 0)
     if 0 < largest < (smallest(digits) if asked else SMALL):
         return lambda value: power_text(value, max(digits - 1, 0))

@@ -55,8 +55,8 @@ def history(learned: Learned, found: Sequence[Found], shown: Sequence[int]) -> G
     """The same as numbers, of a few moments: a row for each."""
     moments = [learned.moments[place] for place in shown]
     columns = {
-        "loss": [moment.loss for moment in moments],
-        "accuracy": [moment.accuracy for moment in moments],
+        "loss": np.array([moment.loss for moment in moments]),
+        "accuracy": np.array([moment.accuracy for moment in moments]),
         **{f"{each.head} {each.reading.name}": each.course[list(shown)] for each in found},
     }
     return Grid(

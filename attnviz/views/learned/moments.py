@@ -49,4 +49,5 @@ def _way(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:
     changed = np.cumsum(changes)
     by_change = changed / (changed[-1] or 1.0)
     by_steps = (steps - steps[0]) / ((steps[-1] - steps[0]) or 1.0)
-    return BY_STEPS * by_steps + (1 - BY_STEPS) * by_change
+    way: Float[np.ndarray, "moment"] = BY_STEPS * by_steps + (1 - BY_STEPS) * by_change
+    return way

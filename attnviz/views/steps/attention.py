@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
+from attnviz.views.by_hand import told_of_sights
 from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
@@ -68,6 +69,9 @@ def _about_mistake(here: Scene) -> str:
 def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     about = []
+    written = told_of_sights(here.trace, here.layer, here.shown_heads)
+    if written and not variant.causal and not variant.window:
+        return " ".join([*written, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
     if "visible" in given:
         about.append("What each token may read is given.")
     elif not here.hides and here.layer.attended.mask is not None:
@@ -187,7 +191,9 @@ def weighted(here: Scene) -> Iterator[Section]:
         shapes=f"values {values} → weighted {here.size(here.weighted)}",
         formula=f"weighted = weights of {name} · V",
         tex=r"w_{ij} \, v_j",
-        grids=here.heads("weighted values", here.weighted, keys, scale="weighted"),
+        grids=here.heads(
+            "weighted values", here.weighted, keys, side="head_value", scale="weighted"
+        ),
         sums=sums.weighted(here, here.layer) if asked else (),
     )
 
@@ -199,12 +205,16 @@ def context(here: Scene) -> Iterator[Section]:
     about = "The weighted values are added up: the context vector, all that a token has read."
     blind = _told(here, _blind_to_the_end(here), "has read nothing: its vector is 0.")
     about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
-    grids = here.heads("context vectors", contexts, rows, followed=True)
+    grids = here.heads("context vectors", contexts, rows, side="head_value", followed=True)
     apart = len(grids)
     if here.layer.heads > 1:
         about += " The heads' vectors then stand side by side"
         about += "." if _last_matrix(here) else ", and no matrix mixes them."
-        grids += (here.grid("joined heads", join_heads(contexts), rows, followed=True),)
+        grids += (
+            here.grid(
+                "joined heads", join_heads(contexts), rows, side="joined_width", followed=True
+            ),
+        )
     last = _last_matrix(here)
     if last:
         about += " A last matrix mixes what stands in them."
@@ -221,7 +231,7 @@ def context(here: Scene) -> Iterator[Section]:
         tex=tex,
         grids=grids,
         sums=sums.context(here, here.layer),
-        remarks=(count_of(last),) if last else (),
+        remarks=(count_of(here, last),) if last else (),
         stages=_stages_of_context(here, apart, [*last], len(grids)),
         beyond=_attention_of_each_head(here) if last else (),
     )
@@ -240,7 +250,9 @@ def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
     weights = here.weights("mixing", here.layer.attended.mixed_by)
     return (
         *weights,
-        *here.heads("values", here.layer.values_of_heads, token_axis("key", here.keys)),
+        *here.heads(
+            "values", here.layer.values_of_heads, token_axis("key", here.keys), side="head_value"
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, scoring, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
+from attnviz.views.whose import are_given, to_learn
 
 ACTIVATIONS: dict[Activation, str] = {
     "relu": "what is below 0 becomes 0",
@@ -122,26 +123,34 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
         sums=sums.added(here, residual),
-        remarks=(_gain_and_shift(residual),) if post else (),
+        remarks=(_gain_and_shift(here, residual.inputs),) if post else (),
     )
 
 
 def _norm(here: Scene, residual: Residual, number: str, name: str) -> Section:
     """LayerNorm of what a sub-layer reads, in a pre-norm block."""
     assert residual.norm is not None
-    rows, own = token_axis("token", here.trace.tokens), learned(residual.norm)
+    return normed(here, (residual.inputs, residual.sublayer_inputs), residual.norm, number, name)
+
+
+def normed(
+    here: Scene, vectors: tuple[Tensor, Tensor], norm: Norm, number: str, name: str
+) -> Section:
+    """LayerNorm of vectors: as they were, and as they are then."""
+    before, after = vectors
+    rows, own = token_axis("token", here.trace.tokens), learned(norm)
     tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}"
     return Section(
         number=number,
         name=name,
         title="LayerNorm",
-        about=_about_norm(residual.sublayer_inputs, residual.norm),
-        shapes=f"normed {here.size(residual.sublayer_inputs)}",
+        about=_about_norm(after, norm),
+        shapes=f"normed {here.size(after)}",
         formula=f"normed = (x - mean) / √(variance + 1e-05){' · gain + shift' if own else ''}",
         tex=tex + (r" \, \gamma + \beta" if own else ""),
-        grids=(here.grid("normed", residual.sublayer_inputs, rows, followed=True),),
-        sums=sums.normed(here, residual),
-        remarks=(_gain_and_shift(residual),),
+        grids=(here.grid("normed", after, rows, followed=True),),
+        sums=sums.normed(here, before, after, norm),
+        remarks=(_gain_and_shift(here, before),),
     )
 
 
@@ -154,9 +163,9 @@ def _about_norm(made: Tensor, norm: Norm) -> str:
     return f"{about}{own}."
 
 
-def _gain_and_shift(residual: Residual) -> str:
-    width = residual.inputs.shape[1]
-    return f"gain and shift: 2 × {width} = {2 * width:,} numbers to learn"
+def _gain_and_shift(here: Scene, vectors: Tensor) -> str:
+    width = vectors.shape[1]
+    return f"gain and shift: 2 × {width} = {2 * width:,} numbers {to_learn(here.trace)}"
 
 
 def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
@@ -175,11 +184,11 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
         formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
-            here.grid("hidden", fed.hidden, rows, followed=True),
+            here.grid("hidden", fed.hidden, rows, side="hidden", followed=True),
             here.grid("made", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
-        remarks=(count_of(parts.learned_in_block(here.trace, here.layer)),),
+        remarks=(count_of(here, parts.learned_in_block(here.trace, here.layer)),),
     )
 
 
@@ -188,7 +197,7 @@ def _given(here: Scene) -> str:
     both = ("w_1", "w_2")
     given = [name for name in both if name in here.layer.given]
     if len(given) == len(both):
-        return " Both are given."
+        return f" Both {are_given(here.trace)}."
     drawn = [name for name in both if name not in given]
     return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
 
@@ -213,4 +222,5 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     matrices += parts.learned_in_block(here.trace, here.layer).values()
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
-    return f"in all this layer has {sum(each.numel() for each in matrices):,} numbers to learn"
+    count = sum(each.numel() for each in matrices)
+    return f"in all this layer has {count:,} numbers {to_learn(here.trace)}"

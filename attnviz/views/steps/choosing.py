@@ -28,13 +28,23 @@ NEEDS = {  # what a step that is not there would need
     "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
     "additive-mask": "a 'mask' in a file of --given",
+    "why": "a model that names the numbers of its heads, such as --model toy",
     "dropout": "--dropout 0.1, and weights of a softmax",
     "norm": "--layers 1 --norm pre",
     "feed-forward": "--layers 1, and no --attention-only",
     "add-attention": "--layers 1",
     "memory": "--memory TEXT",
+    "logits": "a model that answers: --model agreement",
+    "prediction": "a model that answers: --model agreement",
 }
-OF_LAYERS = ("inputs", "by-hand", "feed-forward-norm", "add-feed-forward", "add-cross-attention")
+OF_LAYERS = (
+    "inputs",
+    "by-hand",
+    "feed-forward-norm",
+    "add-feed-forward",
+    "add-cross-attention",
+    "last-norm",
+)
 ALIASES = {"keys": "queries", "values": "queries", "weights": "softmax", "positions": "embeddings"}
 
 Number = tuple[int, str]  # 4b is (4, "b")

@@ -39,8 +39,8 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
     if not here.trace.variant.compared:
         return
     queries = token_axis("query", here.trace.tokens)
-    (query,) = here.heads("query", layer.queries, queries, followed=True)
-    (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys))
+    (query,) = here.heads("query", layer.queries, queries, side="width", followed=True)
+    (keys,) = here.heads("keys", layer.keys, token_axis("key", here.keys), side="width")
     (row,) = here.scores("scores", "scores")
     write = sums.scores if layer.w_score is None else sums.additive_scores
     lines = write(here, layer)
@@ -73,8 +73,10 @@ def _weighted(section: Section, here: Scene) -> Iterator[Section]:
     """One value after the other, times its weight."""
     layer, keys = here.layer, token_axis("key", here.keys)
     (weights,) = here.weights("mixing", layer.attended.mixed_by)
-    (values,) = here.heads("values", layer.values, keys)
-    (products,) = here.heads("weighted values", here.weighted, keys, scale="weighted")
+    (values,) = here.heads("values", layer.values, keys, side="head_value")
+    (products,) = here.heads(
+        "weighted values", here.weighted, keys, side="head_value", scale="weighted"
+    )
     written = sums.weighted(here, layer)
     for done, line in zip(_reveals(here, here.visible_keys), written, strict=True):
         shown = (weights, values, _rows_alone(products, done))
@@ -85,9 +87,11 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
     """The weighted values added up, one number of the context vector after the other."""
     head, axis = here.shown_heads[0], token_axis("key", here.keys)
     contexts = here.layer.attended.contexts
-    (products,) = here.heads("weighted values", here.weighted, axis, scale="weighted")
+    (products,) = here.heads(
+        "weighted values", here.weighted, axis, side="head_value", scale="weighted"
+    )
     rows = token_axis("query (reads)", here.trace.tokens)
-    (result,) = here.heads("context vector", contexts, rows, followed=True)
+    (result,) = here.heads("context vector", contexts, rows, side="head_value", followed=True)
     columns, ends = array(here.weighted[head]), contexts[head, here.followed].tolist()
     made = bool(here.read_keys) and head not in here.layer.off
     shown = min(len(ends), TERMS) if made else 0
@@ -109,7 +113,13 @@ def _joined(section: Section, here: Scene) -> Iterator[Section]:
     axis = token_axis("query (reads)", here.trace.tokens)
     joined = join_heads(layer.attended.contexts)
     grids = (
-        here.grid("joined heads" if layer.heads > 1 else "context", joined, axis, followed=True),
+        here.grid(
+            "joined heads" if layer.heads > 1 else "context",
+            joined,
+            axis,
+            side="joined_width",
+            followed=True,
+        ),
         here.matrix("w_out", layer.projections.w_out),
         here.grid("output", layer.context, axis, followed=True),
     )

@@ -11,8 +11,9 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.dimensions import axis_of
 from attnviz.views.facts import multiplied
-from attnviz.views.grids.axes import dimension_axis, plain_axis
+from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.plane import Arrow, Plane, cosine_of, length_of
 from attnviz.views.grids.scales import centred
@@ -92,7 +93,8 @@ def _names(here: Scene, key: int, head: int | None = None) -> tuple[str, str]:
 def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Grid:
     """Both vectors, one below the other: what stands below each other is multiplied."""
     cells = unmasked(np.array([query, key]))
-    rows, columns = plain_axis("vector", _names(here, place)), dimension_axis(len(query))
+    rows = plain_axis("vector", _names(here, place))
+    columns = axis_of(here.trace, here.layer, "width", len(query), head)
     title = here.titled("the two vectors", head)
     return Grid(title, rows, columns, cells, centred("value", cells), decimals=here.asked.digits)
 

@@ -15,13 +15,16 @@ from torch import Tensor
 from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.parts import GIVEN
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
-from attnviz.views.grids.axes import Axis, dimension_axis, plain_axis
+from attnviz.views.dimensions import axis_of
+from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
 from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
+from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text
@@ -207,21 +210,56 @@ class Scene:
         one = in_brackets(rows, columns)
         return f"{self.layer.heads} × {one}" if self.layer.heads > 1 else one
 
-    def grid(self, title: str, vectors: Tensor, rows: Axis, *, followed: bool = False) -> Grid:
-        """Vectors, all of them or the followed token's."""
-        return self._cut(vectors_grid(title, vectors, rows), followed)
+    def grid(
+        self,
+        title: str,
+        vectors: Tensor,
+        rows: Axis,
+        *,
+        side: str = "dim",
+        head: int = 0,
+        followed: bool = False,
+    ) -> Grid:
+        """Vectors, all of them or the followed token's; `side` is what their numbers count."""
+        columns = axis_of(self.trace, self.layer, side, vectors.shape[-1], head)
+        return self._cut(vectors_grid(title, vectors, rows, columns), followed)
 
     def matrix(self, name: str, matrix: Tensor) -> Grid:
         """A matrix that vectors are multiplied with, or a bias as one row."""
-        rows = dimension_axis(matrix.shape[0]) if matrix.ndim > 1 else plain_axis("row", ["+"])
-        return self.grid(name, matrix if matrix.ndim > 1 else matrix[None], replace(rows, title=""))
+        *above, side = GIVEN[name].axes
+        rows = plain_axis("row", ["+"])
+        for each in above:
+            rows = replace(axis_of(self.trace, self.layer, each, len(matrix)), title="")
+        return self.grid(name, matrix if above else matrix[None], rows, side=side)
+
+    def matrix_of_head(self, name: str, matrix: Tensor, head: int) -> Grid:
+        """The columns that make the vectors of one head."""
+        side = "head_value" if name == "w_value" else "width"
+        rows = axis_of(self.trace, self.layer, "dim", len(matrix))
+        return self.grid(
+            self.titled(name, head), matrix, replace(rows, title=""), side=side, head=head
+        )
 
     def heads(
-        self, name: str, vectors: Tensor, rows: Axis, *, followed: bool = False, scale: str = ""
+        self,
+        name: str,
+        vectors: Tensor,
+        rows: Axis,
+        *,
+        side: str,
+        followed: bool = False,
+        scale: str = "",
     ) -> tuple[Grid, ...]:
         """A grid for each head that is shown; with a name, its colours have their own scale."""
         drawn = [
-            self.grid(self.titled_group(name, heads), vectors[place], rows, followed=followed)
+            self.grid(
+                self.titled_group(name, heads),
+                vectors[place],
+                rows,
+                side=side,
+                head=heads[0],
+                followed=followed,
+            )
             for place, heads in self.groups(len(vectors), self.shown_heads).items()
         ]
         scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in drawn]
@@ -262,10 +300,11 @@ def scene(trace: Trace, asked: StepSettings) -> Scene:
     return Scene(trace, layer, asked)
 
 
-def count_of(matrices: Mapping[str, Tensor]) -> str:
+def count_of(here: Scene, matrices: Mapping[str, Tensor]) -> str:
     """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`"""
     parts = [f"{name} {shape_text(each.shape)}" for name, each in matrices.items()]
-    return f"{' + '.join(parts)} = {sum(m.numel() for m in matrices.values()):,} numbers to learn"
+    count = sum(each.numel() for each in matrices.values())
+    return f"{' + '.join(parts)} = {count:,} numbers {to_learn(here.trace)}"
 
 
 def _times(tokens: Tokens) -> Counter[str]:

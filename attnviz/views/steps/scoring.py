@@ -6,12 +6,18 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from attnviz.views.by_hand import told_of_preferences
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.steps import pair, sums
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
+
+ADDITIVE = (
+    "A mask of numbers is added to the scores: the lower a number, the less of its cell is left "
+    "after the softmax."
+)
 
 
 def scores(here: Scene) -> Iterator[Section]:
@@ -168,8 +174,7 @@ def additive_mask(here: Scene) -> Iterator[Section]:
         number="6c",
         name="additive-mask",
         title="additive mask",
-        about="A mask of numbers is added to the scores: the lower a number, the less of its cell "
-        "is left after the softmax.",
+        about=" ".join([ADDITIVE, *told_of_preferences(here.trace, here.layer, here.shown_heads)]),
         shapes=f"scores {here.size_of_weights} + mask {here.size(added)}",
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",

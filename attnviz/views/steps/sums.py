@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
+from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
 from attnviz.vectors import positions
+from attnviz.views.dimensions import names_of
 from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.steps.scene import Scene
@@ -117,7 +121,7 @@ def turned(here: Scene, layer: Layer) -> Iterator[Sum]:
     for name, row, before, after in kinds:
         assert after is not None
         token = here.name(here.trace.tokens if name == "query" else here.keys, row)
-        width, settings = layer.head_dim, here.trace.origin.settings
+        width, settings = layer.head_dim, decided(here.trace.origin)
         angles = positions.angles(row + 1, width, settings.position_base)[row].tolist()
         for group, heads in here.groups(len(before), here.written_heads).items():
             for pair, angle in enumerate(angles[: None if here.asked.full else sums.TERMS]):
@@ -245,6 +249,26 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
 
 
 @_followed
+def matches(here: Scene, layer: Layer) -> Iterator[Sum]:
+    """What the softmax receives of each key that has any of what is asked for, number by number.
+
+    Where a cap bends the scores, that is no sum.
+    """
+    assert layer.queries is not None
+    keys, below = layer.keys_of_heads, divisors(here, layer)
+    assert keys is not None
+    for head, key, left in _cells(here, "match", here.visible_keys):
+        numbers = (layer.queries[head, here.followed].tolist(), keys[head, key].tolist())
+        named = zip(names_of(here.trace, layer, "width", head), *numbers, strict=True)
+        met = [each for each in named if each[1] and each[2]]
+        result = here.row("masked scores", head)[key]
+        if met and isfinite(result) and layer.attended.capped_scores is None:
+            more = result - here.row("scaled scores", head)[key]
+            by = (below, 1 / layer.scale)
+            yield sums.match(left, met, by, more, result, here.style)
+
+
+@_followed
 def dropout(here: Scene, layer: Layer) -> Iterator[Sum]:
     kept, given = 1 / (1 - here.trace.variant.dropout), "kept" in layer.given
     for head, key, left in _cells(here, "kept", here.visible_keys):
@@ -301,9 +325,8 @@ def added(here: Scene, residual: Residual) -> Iterator[Sum]:
 
 
 @_followed
-def normed(here: Scene, residual: Residual) -> Iterator[Sum]:
-    assert residual.norm is not None
-    yield from _normed(here, residual.inputs, residual.sublayer_inputs, residual.norm)
+def normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
+    yield from _normed(here, before, after, norm)
 
 
 def _normed(here: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
@@ -341,6 +364,28 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
         style,
         bias=_unless_zero(parameters.b_2),
     )
+
+
+@_followed
+def scores_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+    row, style = here.followed, here.style
+    vector, ends = made.vectors[row].tolist(), style.of(*made.logits[row].tolist())
+    for each in answers:
+        left = f"score({here.query_name}, {made.answers[each]})"
+        column, result = made.w_answers[:, each].tolist(), made.logits[row, each].item()
+        more = None if made.b_answers is None else made.b_answers[each].item()
+        yield sums.dot(left, vector, column, result, style, ends, more)
+
+
+@_followed
+def shares_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+    row, scores = here.followed, made.logits[here.followed].tolist()
+    order = [*answers, *(place for place in range(len(scores)) if place not in answers)]
+    ordered = [scores[place] for place in order]
+    for place, each in enumerate(answers):
+        left = f"probability({here.query_name}, {made.answers[each]})"
+        result = made.probabilities[row, each].item()
+        yield sums.softmax(left, ordered, place, result, here.style)
 
 
 def _unless_zero(bias: Tensor) -> list[float] | None:

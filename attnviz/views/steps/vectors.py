@@ -7,14 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from torch import Tensor
 
 from attnviz.traces import parts
+from attnviz.traces.origin import decided
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Layer, Projections
+from attnviz.views.dimensions import by_hand, names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
+from attnviz.views.whose import are_given, model_of, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
@@ -76,12 +79,16 @@ def _embeddings(here: Scene) -> Section:
     about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
     if "embeddings" in here.layer.given:
         about = "Each token has a row of numbers, its embedding. They are given."
+    if model_of(trace) is not None:
+        about += f" They {are_given(trace)}."
     given = "positions" in here.layer.given
+    if by_hand(trace):
+        about += " What each number means stands over it."
     placed = given or trace.positions in ADDED
     if placed:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
         grids += [here.grid("positions", added, rows), here.grid("inputs", entering, rows)]
-        which = "given vector" if given else "vector"
+        which = f"{_how_given(here)} vector" if given else "vector"
         about += f" A {which} for its position is added, so that it is another at each position."
     others = _of_other_tokens(here)
     if here.layer.key_inputs is not None and others:
@@ -103,6 +110,11 @@ def _embeddings(here: Scene) -> Section:
     )
 
 
+def _how_given(here: Scene) -> str:
+    """A given vector; or, of a model, how it came by it."""
+    return are_given(here.trace).partition(" ")[2]
+
+
 def _of_other_tokens(here: Scene) -> str:
     """What is made of the tokens that are read, where they are others; nothing, if all is given."""
     given = here.layer.given
@@ -115,7 +127,9 @@ def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
     ids, width = here.trace.vocabulary, here.trace.embeddings.shape[1]
     if not ids:
         return ()
-    numbers = f"{ids:,} × {width} = {ids * width:,} numbers to learn"
+    numbers = f"{ids:,} × {width} = {ids * width:,} numbers {to_learn(here.trace)}"
+    if model_of(here.trace) is not None:
+        return (f"the table for all {ids:,} words has {numbers}",)
     return (f"a table for all {ids:,} ids would have {numbers}",)
 
 
@@ -135,9 +149,20 @@ def projections(here: Scene) -> Iterator[Section]:
         title="projections",
         about=f"{about}{_origin(here, made_by)}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
-        grids=tuple(here.matrix(name, each) for name, each in made_by.items()),
-        remarks=(count_of(made_by),),
+        grids=tuple(grid for name, each in made_by.items() for grid in _of_heads(here, name, each)),
+        remarks=(count_of(here, made_by),),
     )
+
+
+def _of_heads(here: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
+    """A matrix; of one whose columns have names those of each head, which are read one by one."""
+    named = names_of(here.trace, here.layer, "width")
+    if not named or here.layer.heads == 1:
+        yield here.matrix(name, matrix)
+        return
+    width = matrix.shape[-1] // here.layer.heads
+    for head in here.shown_heads:
+        yield here.matrix_of_head(name, matrix[..., head * width : (head + 1) * width], head)
 
 
 def matrices_of(here: Scene) -> dict[str, Tensor]:
@@ -161,8 +186,10 @@ def _no_matrices(here: Scene) -> str:
 def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
     alone, given = len(made_by) == 1, len(made_by) - len(drawn)
+    if by_hand(here.trace):
+        return "They were written by hand: each number says what has how much of what."
     if not drawn:
-        return "It is given." if alone else "They are given."
+        return f"{'It' if alone else 'They'} {are_given(here.trace, several=not alone)}."
     if given:
         others = "the other" if given == 1 else "the others"
         return f"{', '.join(drawn)} drawn from a seed, {others} given."
@@ -227,7 +254,8 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
     rows = token_axis(name.rstrip("s"), here.trace.tokens if queries else here.keys)
-    return here.heads(name, vectors, rows, followed=queries)
+    side = "head_value" if name == "values" else "width"
+    return here.heads(name, vectors, rows, side=side, followed=queries)
 
 
 def _about_vectors(names: list[str]) -> str:
@@ -283,7 +311,7 @@ def rotary(here: Scene) -> Iterator[Section]:
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
     queries = token_axis("query", here.trace.tokens)
-    base = f"{here.trace.origin.settings.position_base:.15g}"
+    base = f"{decided(here.trace.origin).position_base:.15g}"
     yield Section(
         number="4b",
         name="rotary",
@@ -295,8 +323,8 @@ def rotary(here: Scene) -> Iterator[Section]:
         formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
         tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
-            *here.heads("queries", layer.queries, queries, followed=True),
-            *here.heads("keys", layer.keys, token_axis("key", here.keys)),
+            *here.heads("queries", layer.queries, queries, side="width", followed=True),
+            *here.heads("keys", layer.keys, token_axis("key", here.keys), side="width"),
         ),
         sums=sums.turned(here, layer),
         remarks=_pairs_left_out(here),

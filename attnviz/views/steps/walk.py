@@ -22,7 +22,7 @@ from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
-from attnviz.views.steps import attention, block, scoring, vectors
+from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
 from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
@@ -44,6 +44,7 @@ OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     scoring.additive_mask,
     attention.mask,
     attention.softmax,
+    why.why,
     attention.mixing,
     attention.weighted,
     attention.context,
@@ -57,6 +58,7 @@ BY_KEY = (
     "additive-mask",
     "mask",
     "softmax",
+    "why",
     "dropout",
     "weighted",
 )
@@ -104,7 +106,8 @@ def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     if here.asked.key is not None:
         refuse_pair(trace, here.layer, here.asked.query)
     own = [section for make in OF_ATTENTION for section in make(here)]
-    numbers = enumerate(block.after_attention(here), start=FIRST_OF_BLOCK)
+    rest = (*block.after_attention(here), *prediction.answers(here))
+    numbers = enumerate(rest, start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
     return on_one_scale([_finished(section, here) for section in (*own, *around)])
 

@@ -1,0 +1,116 @@
+"""Which heads of a model matter: how many of its answers are right without each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from attnviz.learning.learner import accuracies_of, losses_of
+from attnviz.learning.of_model import task_of_model
+from attnviz.learning.task import NOTHING, Examples, Task, examples_of
+from attnviz.learning.training import scores_of_heads
+from attnviz.traces.models.forward import Passed, plan_of, through
+from attnviz.traces.models.model import Model
+from attnviz.traces.models.shipped import model_of
+from attnviz.traces.showing import Showable
+from attnviz.traces.without import Place, name_of
+
+SENTENCES = 1000  # that each head is tried on, and of very long ones
+FEWEST = 50  # so many, where they have more
+WEIGHTS = 2**24  # than these
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How a model does on sentences that it did not learn from."""
+
+    accuracy: float  # of the answers that are asked for
+    loss: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Head:
+    """One head: how the model does without it, and what it reads."""
+
+    place: Place
+    without: Tried
+    scores: Mapping[str, float]  # of each reading: the mean weight on it
+
+    @property
+    def name(self) -> str:
+        return name_of(*self.place)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranking(Showable):
+    """The heads of a model, first the one without which most answers are lost."""
+
+    model: Model
+    task: Task
+    sentences: int
+    answers: int  # that are asked for in them
+    whole: Tried  # with all heads
+    heads: tuple[Head, ...]
+    none: Tried  # without any
+
+    def lost(self, head: Head) -> float:
+        """The share of answers that is right with it, and wrong without."""
+        return self.whole.accuracy - head.without.accuracy
+
+
+def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
+    """The heads of a model by what is lost without each: `rank("agreement")`."""
+    found = model_of(model) if isinstance(model, str) else model
+    known = task if isinstance(task, Task) else task_of_model(found, task)
+    layers, heads = _counts(found)
+    places = [(layer, head) for layer in range(layers) for head in range(heads)]
+    examples = _examples(known, found)
+    with torch.no_grad():
+        passed = _through(found, examples)
+        scores = scores_of_heads(passed, examples)
+        tried = [
+            Head(
+                place=place,
+                without=_tried(_through(found, examples, [place]), examples),
+                scores={name: float(each[place]) for name, each in scores.items()},
+            )
+            for place in places
+        ]
+        none = _tried(_through(found, examples, places), examples)
+    return Ranking(
+        model=found,
+        task=known,
+        sentences=len(examples.ids),
+        answers=int((examples.answers != NOTHING).sum()),
+        whole=_tried(passed, examples),
+        heads=tuple(sorted(tried, key=lambda each: (each.without.accuracy, -each.without.loss))),
+        none=none,
+    )
+
+
+def _through(model: Model, examples: Examples, off: Sequence[Place] = ()) -> Passed:
+    """What the model makes of the sentences, with some of its heads off."""
+    plan = plan_of(model, training=True)
+    without = ",".join(name_of(*place) for place in off) or None
+    settings = replace(plan.settings, without=without)
+    return through(model, replace(plan, settings=settings), examples.ids)
+
+
+def _tried(passed: Passed, examples: Examples) -> Tried:
+    accuracy = float(accuracies_of(passed, examples))
+    return Tried(accuracy, float(losses_of(passed, examples)))
+
+
+def _counts(model: Model) -> tuple[int, int]:
+    """How many layers there are, and how many heads each has."""
+    return model.settings.layers or 1, plan_of(model).variant.heads
+
+
+def _examples(task: Task, model: Model) -> Examples:
+    """Sentences that nothing was learned from; fewer of very long ones."""
+    layers, heads = _counts(model)
+    fitting = WEIGHTS // (layers * heads * task.longest**2)
+    count = max(FEWEST, min(SENTENCES, fitting))
+    return examples_of(task, model.settings.seed, count, held_out=True)

@@ -1,0 +1,67 @@
+"""`attnviz heads`: which heads of a model matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from attnviz.cli import output
+from attnviz.cli.help import in_section
+from attnviz.cli.making import ModelOptions
+from attnviz.cli.options import accepts
+from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import TASKS
+from attnviz.renderers import suffixes
+from attnviz.traces.models.names import names, place_of
+from attnviz.wording.commands import Command, chosen
+
+OF_A_SENTENCE = ("query", "full")  # and there is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsOptions:
+    """What the heads are tried on."""
+
+    task: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--task",
+            metavar="TASK",
+            help=f"The task whose sentences it is tried on: {', '.join(TASKS)}.  [default: the one "
+            "that it learned]",
+            among=[*TASKS],
+            example="reverse",
+        ),
+    ] = None
+
+
+@accepts(ModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE)
+def heads(
+    model: ModelOptions, tried: HeadsOptions, wanted: OutputOptions, pictures: PictureOptions
+) -> None:
+    """Rank the heads of a model by how many answers are lost without each.
+
+    Each head is switched off in turn, and the model is tried on sentences that it did not learn
+    from. Beside what is lost stands what the head reads: weights show where it looks, this shows
+    whether it matters.
+
+    \b
+    attnviz heads --model agreement
+    attnviz heads --model my-model -o heads.csv
+    """
+    output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
+    if model.model is None:
+        raise AttnvizError("there is no model whose heads could be ranked", f"try --model {_one()}")
+    place_of(model.model)
+
+    from attnviz.analysis.heads import rank  # torch, for which errors need not wait
+
+    made = Command(name="heads", options=chosen(model, tried))
+    output.deliver(rank(model.model, tried.task).view(command=made), wanted, pictures)
+
+
+def _one() -> str:
+    """A model that answers, if one comes with attnviz."""
+    return next((name for name in names() if name in TASKS), "FOLDER")

@@ -1,0 +1,312 @@
+"""The file of a grammar, read and checked: every error names the file and the line.
+
+docs/learning.md has one with every key explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import torch
+
+from attnviz.errors import AttnvizError
+from attnviz.learning.choices import Choices
+from attnviz.learning.grammar import (
+    MOST_WORDS,
+    ONE_OF,
+    PREVIOUS,
+    Grammar,
+    NoWordsError,
+    Reads,
+    Word,
+)
+from attnviz.learning.patterns import MOST_WAYS, Way, pattern_of, refuse_unknown_words, ways
+from attnviz.learning.task import Reading, Task
+from attnviz.tokens.tokenizers import tokenize
+from attnviz.traces import texts
+from attnviz.traces.facts import fits
+from attnviz.traces.lined import LinedFile, in_keys
+from attnviz.traces.models.written import Part
+from attnviz.traces.settings import Settings
+from attnviz.wording.words import counted
+
+WORDS = ("about", "teaches", "watch", "asks", "answers")
+KEYS = (*WORDS, "held_out", "words", "phrases", "sentences", "readings", "settings", "training")
+NEEDED = ("asks", "answers", "watch", "words", "sentences")
+OF_READING = ("of", "reads", "does")
+SENTENCES = "[[sentences]]"
+OF_SENTENCES = ("patterns", "times", "only")
+ONLY = ("", "learned", "held out")
+MOST_TIMES = 1000
+EXAMPLE = '"the {noun x as subject} {verb x}"'
+SETTINGS = tuple(
+    each.name
+    for each in fields(Settings)
+    if each.name not in ("tokenizer", "embeddings", "given", "item", "memory", "model")
+)
+
+Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: "" where it has none
+
+
+def read(path: Path) -> Task:
+    """The task of a grammar's file."""
+    file = LinedFile(path, texts.read(path, "grammar"))
+    whole = Part(file, texts.toml(file.text, str(path)))
+    for key in whole.table:
+        whole.refuse_unknown("key", key, KEYS)
+    for key in NEEDED:
+        if key not in whole.table:
+            raise whole.error("", f"there is no '{key}'", "docs/learning.md has a whole grammar")
+    grammar = _grammar(whole)
+    _refuse_what_cannot_be_drawn(grammar, whole)
+    task = Task(
+        name=path.stem,
+        about=whole.text("about"),
+        teaches=whole.text("teaches"),
+        asked=grammar.asks,
+        vocabulary=grammar.vocabulary,
+        draw=grammar.draw,
+        readings=tuple(_said(whole.part("readings"))),
+        watch=whole.text("watch"),
+        settings=_settings(whole.part("settings")),
+        longest=grammar.longest,
+        **_training(whole.part("training")),
+    )
+    _refuse_odd_sentence(task, whole)
+    return task
+
+
+def _grammar(whole: Part) -> Grammar:
+    classes = _classes(whole.part("words"))
+    learned, measured = _sentences(whole, classes)
+    every = tuple({**learned, **measured})
+    names = list(dict.fromkeys(each.name for way in every for each in way if each.name))
+    for key in ("asks", "answers"):
+        whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
+    given = {each.kind: ((each.kind,),) for way in every for each in way if not each.words}
+    grammar = Grammar(
+        lists={
+            **{(name, kind): each for name, of in classes.items() for kind, each in of.items()},
+            **{("", word): each for word, each in given.items()},
+        },
+        ways=every,
+        learned=tuple(learned.get(way, 0.0) for way in every),
+        measured=tuple(measured.get(way, 0.0) for way in every),
+        asks=whole.text("asks"),
+        answers=whole.text("answers"),
+        readings=_readings(whole.part("readings"), names),
+        held_out=_held_out(whole, names),
+    )
+    _refuse_odd_forms(grammar, whole)
+    return grammar
+
+
+def _classes(words: Part) -> Classes:
+    """The lists of words, and what each of them is called."""
+    if not words.table:
+        raise words.error("", "there are no words", 'write below [words]: noun = ["key", "door"]')
+    return {
+        name: {kind: _list(words.part(name), kind, each) for kind, each in value.items()}
+        if isinstance(value, dict)
+        else {"": _list(words, name, value)}
+        for name, value in words.table.items()
+    }
+
+
+def _list(part: Part, key: str, value: Any) -> tuple[Word, ...]:
+    """The words of a list, in tokens."""
+    fits = isinstance(value, list) and bool(value) and len(value) <= MOST_WORDS
+    words = fits and all(isinstance(each, str) and each.strip() for each in value)
+    part.refuse_unless(words, key, 'a list of words, such as ["key", "door"]')
+    found = tuple(tokenize(each, "words").labels for each in value)
+    longer = next((place for place, word in enumerate(found) if len(word) != len(found[0])), None)
+    if longer is not None:
+        raise part.error(
+            key,
+            f"'{value[longer]}' is {counted(len(found[longer]), 'token')}, and '{value[0]}' "
+            f"{len(found[0])}",
+            "the words of a list are as long as each other: make two lists of them",
+        )
+    if len(set(found)) < len(found):
+        twice = next(word for word in found if found.count(word) > 1)
+        raise part.error(key, f"'{' '.join(twice)}' is there twice", "leave one of them out")
+    return found
+
+
+Ways = dict[Way, float]  # and how often each comes
+
+
+def _sentences(whole: Part, classes: Classes) -> tuple[Ways, Ways]:
+    """The ways of sentences that are learned from, and of those that are held out."""
+    tables = whole.table["sentences"]
+    listed = isinstance(tables, list) and all(isinstance(each, dict) for each in tables)
+    whole.refuse_unless(listed and bool(tables), "sentences", f"tables: write {SENTENCES} for each")
+    phrases = _phrases(whole.part("phrases"), classes)
+    learned: Ways = {}
+    measured: Ways = {}
+    for number, table in enumerate(tables):
+        part = Part(whole.file, table, SENTENCES, number)
+        for key in table:
+            part.refuse_unknown("key of sentences", key, OF_SENTENCES)
+        only = part.one_of("only", ONLY)
+        for way, share in _ways(part, phrases, classes):
+            if only != "held out":
+                learned[way] = learned.get(way, 0.0) + share
+            if only != "learned":
+                measured[way] = measured.get(way, 0.0) + share
+        if len({**learned, **measured}) > MOST_WAYS:
+            raise part.error(
+                "patterns",
+                f"there are more than {MOST_WAYS:,} ways to put a sentence together",
+                "leave some of what stands in [ ] out, or some of the patterns",
+            )
+    for found, stream in ((learned, "learned from"), (measured, "held out")):
+        if not found:
+            raise whole.error("sentences", f"no sentences are {stream}", "leave an 'only' out")
+    return learned, measured
+
+
+def _phrases(part: Part, classes: Classes) -> Mapping[str, str]:
+    for name, value in part.table.items():
+        part.refuse_unless(isinstance(value, str), name, 'text, such as "the {noun}"')
+        if name in classes:
+            raise part.error(
+                name, f"'{name}' is a list of words, too", "give the phrase another name"
+            )
+    return part.table
+
+
+def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[tuple[Way, float]]:
+    """The ways of one table, with their shares."""
+    patterns = part.table.get("patterns")
+    texts_ = isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)
+    part.refuse_unless(texts_ and bool(patterns), "patterns", f"a list of texts, such as {EXAMPLE}")
+    assert patterns
+    times = part.whole("times", 1, MOST_TIMES)
+    kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
+    for text in patterns:
+        try:
+            pattern = pattern_of(text, phrases)
+            refuse_unknown_words(pattern, kinds)
+        except AttnvizError as error:
+            raise part.file.error(f"{error}", error.hint, _line_of_text(part, text)) from None
+        for share, way in ways(pattern, kinds):
+            yield way, share * times / len(patterns)
+
+
+def _line_of_text(part: Part, text: str) -> int | None:
+    """The first line that holds a text, from this table on."""
+    start = part.line("patterns") or 1
+    lines = enumerate(part.file.lines[start - 1 :], start=start)
+    return next((number for number, line in lines if text in line), start)
+
+
+def _readings(part: Part, names: Sequence[str]) -> dict[str, Reads]:
+    """What the heads may come to do."""
+    return {name: _reads(part, name, names) for name in part.table}
+
+
+def _reads(readings: Part, name: str, names: Sequence[str]) -> Reads:
+    part = readings.part(name)
+    for key in part.table:
+        if key not in OF_READING:
+            readings.refuse_unknown("key of a reading", key, OF_READING, name)
+    of, reads = part.table.get("of", ""), part.table.get("reads", PREVIOUS)
+    if of:
+        readings.refuse_unknown("place in a sentence", str(of), names, name)
+    if reads != PREVIOUS:
+        readings.refuse_unknown("place to read", str(reads), [PREVIOUS, *names], name)
+        if not of:
+            problem = f"'{name}' says which place is read, and not by which"
+            raise readings.error(name, problem, f'write: of = "{names[0]}"')
+    return Reads(of=str(of), reads=str(reads))
+
+
+def _said(readings: Part) -> Iterator[Reading]:
+    for name, table in readings.table.items():
+        does = table.get("does", f"reads the {name}")
+        readings.refuse_unless(isinstance(does, str), name, 'said in quotes: does = "reads …"')
+        yield Reading(name, does)
+
+
+def _held_out(whole: Part, names: Sequence[str]) -> tuple[str, ...]:
+    """The places whose words make a combination; none: all of them."""
+    if "held_out" not in whole.table:
+        return ()
+    found = whole.names("held_out")
+    for name in found:
+        whole.refuse_unknown("place in a sentence", name, names, "held_out")
+    return found
+
+
+def _refuse_odd_forms(grammar: Grammar, whole: Part) -> None:
+    """A word whose form is hidden has as many forms as the others, of one token each."""
+    if not grammar.hides:
+        return
+    for words in grammar.answering:
+        if len(words) != len(grammar.answering[0]) or len(words[0]) != 1:
+            raise whole.error(
+                "answers",
+                f"the form of '{grammar.asks}' is asked for, and its lists do not belong together",
+                "give each kind as many words, in the same order, of one token each",
+            )
+
+
+def _refuse_what_cannot_be_drawn(grammar: Grammar, whole: Part) -> None:
+    """Every way must have words for what is learned from, and others to hold out."""
+    for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
+        ways = torch.tensor([number for number, share in enumerate(shares) if share])
+        try:
+            grammar.tables.sentences(0, stream, ways)
+        except NoWordsError as error:
+            told = " ".join(f"{{{each.name}}}" if each.words else each.kind for each in grammar.ways[error.way])
+            what = "to hold out" if stream == "held out" else "to learn from"
+            raise whole.error(
+                "sentences",
+                f"'{told}' leaves no combination of different words {what}",
+                f"give more words; one in {ONE_OF} combinations is held out",
+            ) from None
+
+
+def _refuse_odd_sentence(task: Task, whole: Part) -> None:
+    """What is watched must be read by the model, and must not be longer than what it learned."""
+    try:
+        tokens = task.vocabulary.cut(task.watch)
+    except AttnvizError as error:
+        raise whole.error("watch", str(error), error.hint) from None
+    if len(tokens) > task.longest:
+        raise whole.error(
+            "watch",
+            f"this is {counted(len(tokens), 'token')}, and the longest sentence {task.longest}",
+            "watch a shorter one",
+        )
+
+
+def _settings(part: Part) -> Settings:
+    """As the options of attnviz run are called, with _ for -."""
+    hints = get_type_hints(Settings)
+    for key, value in part.table.items():
+        part.refuse_unknown("setting", key, SETTINGS)
+        part.refuse_unless(fits(value, hints[key]), key, "what this setting takes")
+    try:
+        return Settings(**part.table)
+    except AttnvizError as error:
+        told = in_keys(error)
+        raise part.error(error.about, str(told), told.hint) from None
+
+
+def _training(part: Part) -> dict[str, Any]:
+    hints = get_type_hints(Choices)
+    for key, value in part.table.items():
+        part.refuse_unknown("key of training", key, (*hints, "seconds"))
+        part.refuse_unless(fits(value, hints.get(key, float)), key, "a number")
+    chosen = {name: each for name, each in part.table.items() if name in hints}
+    try:
+        Choices(**chosen)
+    except AttnvizError as error:
+        told = in_keys(error)
+        raise part.error(error.about, str(told), told.hint) from None
+    return dict(part.table)

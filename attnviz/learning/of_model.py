@@ -1,0 +1,34 @@
+"""The task that a model has learned: by what the model says of itself, or as somebody names it."""
+
+from __future__ import annotations
+
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.task import Task
+from attnviz.traces.models.card import Card
+
+
+def task_of_model(card: Card, named: str | None = None) -> Task:
+    """What it has learned, whose sentences it can be tried on."""
+    called = f"the model '{card.name}'"
+    if not card.vocabulary.answers:
+        raise AttnvizError(
+            f"{called} answers nothing, so that no head can cost it an answer",
+            "attnviz run TEXT --without L0H0 shows what becomes of its context vectors",
+            about="model",
+        )
+    name = named or str(card.facts.get("task", ""))
+    if named is None and name not in TASKS:
+        raise AttnvizError(
+            f"{called} does not say which sentences it can be tried on",
+            f"name its task: --task, such as --task {next(iter(TASKS))}",
+            about="model",
+        )
+    task = task_of(name)
+    if task.vocabulary != card.vocabulary:
+        raise AttnvizError(
+            f"the task '{task.name}' has other words than {called} has learned",
+            "name the task that it learned",
+            about="task",
+        )
+    return task

@@ -1,0 +1,186 @@
+"""What a model answers: tables of answers and how likely they are, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import floor
+
+import numpy as np
+from torch import Tensor
+
+from attnviz.cells import unmasked
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.vocabulary import Predicts
+from attnviz.traces.origin import FromModel
+from attnviz.traces.trace import Trace
+from attnviz.traces.weights import array
+from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.reading import token_axis
+from attnviz.views.switched_off import without_heads
+from attnviz.wording.numbers import fixed_text
+from attnviz.wording.words import isolated
+
+RANKS = ("1st", "2nd", "3rd")  # of the answers in a table
+MENTIONED = 0.005  # what is less likely is not worth a word, but for the second
+MOST_ANSWERS = 24  # in a sentence
+WHAT: dict[Predicts, str] = {"next": "what comes after each", "here": "what each place answers"}
+PROBABILITY = Scale("probability", 0.0, 1.0)
+
+
+def refuse_no_prediction(trace: Trace) -> Prediction:
+    """What is predicted; refused of a trace in which nothing is."""
+    if trace.prediction is not None:
+        return trace.prediction
+    by_model = isinstance(trace.origin, FromModel)
+    raise AttnvizError(
+        "--predict shows what a model answers, and "
+        f"{'this one answers nothing' if by_model else 'there is no model'}",
+        "try --model agreement",
+        about="predict",
+    )
+
+
+def best_answers(trace: Trace, query: int | None = None) -> Grid:
+    """The likeliest answers of each place that something is asked for; or of one that is named."""
+    made = refuse_no_prediction(trace)
+    places = list(made.asked if query is None else [query])
+    best = [made.best(place, len(RANKS)) for place in places]
+    ranks = len(RANKS[: len(made.answers)])
+    values = array(made.probabilities)[np.array(places, int)[:, None], _as_array(best, ranks)]
+    rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
+    return Grid(
+        f"prediction: {WHAT[made.predicts]}",
+        _chosen(rows, places),
+        plain_axis("answer", RANKS[:ranks]),
+        unmasked(values),
+        PROBABILITY,
+        note=_note(trace, made, query),
+        words=tuple(tuple(isolated(made.answers[each]) for each in row) for row in best),
+    )
+
+
+def _as_array(best: Sequence[Sequence[int]], ranks: int) -> np.ndarray:
+    return np.array(best, dtype=int).reshape(len(best), ranks)
+
+
+def _chosen(rows: Axis, places: Sequence[int]) -> Axis:
+    return replace(
+        rows,
+        labels=tuple(rows.labels[place] for place in places),
+        numbers=tuple(rows.numbers[place] for place in places),
+        spaced=tuple(rows.spaced[place] for place in places),
+    )
+
+
+def _note(trace: Trace, made: Prediction, query: int | None) -> str:
+    few = query is None and len(made.asked) < len(trace.tokens)
+    many = len(made.answers) > len(RANKS)
+    parts = ["each answer with its probability"]
+    parts += [f"the likeliest of {len(made.answers)}"] if many else []
+    parts += ["the other places ask for nothing"] if few and made.asked else []
+    return " · ".join(parts)
+
+
+def answers_grid(
+    title: str, made: Prediction, numbers: Tensor, rows: Axis, order: Sequence[int] | None = None
+) -> Grid:
+    """A number for each answer, the answers in their order or in another."""
+    places = range(len(made.answers)) if order is None else order
+    values = array(numbers)[:, list(places)]
+    columns = plain_axis("answer", [isolated(made.answers[place]) for place in places])
+    return Grid(title, rows, columns, unmasked(values), PROBABILITY)
+
+
+def all_answers(trace: Trace) -> list[Grid]:
+    """How likely every answer is at every place."""
+    made = trace.prediction
+    if made is None:
+        return []
+    rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
+    return [answers_grid("prediction", made, made.probabilities, rows)]
+
+
+def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
+    """What is answered, in a sentence; and without some heads, what that changed."""
+    made = trace.prediction
+    if made is None:
+        return ()
+    places = _places(made, query)
+    if not places:
+        return ("no word of this text asks the model for an answer",)
+    if len(places) > 1:
+        return (_of_several(made, trace, places),)
+    return (_of_one(made, trace, places[0]),)
+
+
+def _places(made: Prediction, query: int | None) -> tuple[int, ...]:
+    """Those that are spoken of: the one that is followed, if it asks; the last; or all that ask."""
+    if query is not None and query in made.asked:
+        return (query,)
+    return made.asked[-1:] if made.predicts == "next" else made.asked
+
+
+def _of_one(made: Prediction, trace: Trace, place: int) -> str:
+    where, does = _where(made, trace.tokens, place)
+    if made.with_all_heads is None:
+        return f"{where} {does} {_alternatives(made, place)}"
+    now, was = made.best(place, 1)[0], int(made.with_all_heads[place].argmax())
+    likely, before = made.probabilities[place, now], made.with_all_heads[place, was]
+    said = f"{isolated(made.answers[now])} ({_text(likely)}"
+    start = without_heads(trace).strip()
+    if now != was:
+        instead = f"{isolated(made.answers[was])} ({_text(before)})"
+        return f"{start} {where} {does} {said}), not {instead}"
+    changed = "" if _text(likely) == _text(before) else f", not {_text(before)}"
+    return f"{start} {where} still {does} {said}{changed})"
+
+
+def _where(made: Prediction, tokens: Tokens, place: int) -> tuple[str, str]:
+    """Of which place something is said, and what happens there."""
+    name = f'"{isolated(tokens.labels[place])}" ({place + 1})'
+    if made.predicts == "next":
+        return f"after {name}", "comes"
+    return f"the place {name}", "answers"
+
+
+def _alternatives(made: Prediction, place: int) -> str:
+    """`are (0.98), is (0.02)`: at least two, if there are, and a third that is worth a word."""
+    best = made.best(place, len(RANKS))
+    told = best[:2] + [each for each in best[2:] if made.probabilities[place, each] >= MENTIONED]
+    return ", ".join(
+        f"{isolated(made.answers[each])} ({_text(made.probabilities[place, each])})"
+        for each in told
+    )
+
+
+def _of_several(made: Prediction, trace: Trace, places: Sequence[int]) -> str:
+    now = [made.best(place, 1)[0] for place in places]
+    if made.with_all_heads is None:
+        least = min(float(made.probabilities[place].max()) for place in places)
+        return (
+            f"the {len(places)} places answer {_listed(made, now)}, each with "
+            f"{floor(100 * least) / 100:.2f} or more"
+        )
+    was = made.with_all_heads[list(places)].argmax(-1).tolist()
+    start = without_heads(trace).strip()
+    others = sum(one != other for one, other in zip(now, was, strict=True))
+    if not others:
+        return f"{start} the {len(places)} places still answer {_listed(made, now)}"
+    return (
+        f"{start} {others} of the {len(places)} places answer something else: "
+        f"{_listed(made, now)}, not {_listed(made, was)}"
+    )
+
+
+def _listed(made: Prediction, answers: Sequence[int]) -> str:
+    more = " …" if len(answers) > MOST_ANSWERS else ""
+    return " ".join(isolated(made.answers[each]) for each in answers[:MOST_ANSWERS]) + more
+
+
+def _text(probability: Tensor) -> str:
+    return fixed_text(float(probability), 2)

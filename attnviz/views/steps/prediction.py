@@ -1,0 +1,105 @@
+"""The steps from the last vectors of a model to what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from attnviz.traces.models.prediction import Prediction
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.prediction import PROBABILITY, answered
+from attnviz.views.reading import token_axis
+from attnviz.views.steps import block, sums
+from attnviz.views.steps.scene import Scene, count_of
+from attnviz.wording.sums import TERMS
+from attnviz.wording.words import isolated
+
+
+def answers(here: Scene) -> Iterator[Section]:
+    """What follows the last layer of a model that answers, not yet numbered."""
+    made = here.trace.prediction
+    if made is None:
+        return
+    if made.norm is not None:
+        section = block.normed(here, (made.inputs, made.vectors), made.norm, "", "last-norm")
+        yield replace(section, about=f"{_whose(here)}{section.about}", title="last LayerNorm")
+    order = made.best(here.followed, len(made.answers))
+    yield _scores(here, made, order)
+    yield _shares(here, made, order)
+
+
+def _whose(here: Scene) -> str:
+    """Whose vectors they are, where the steps before were those of another layer."""
+    last = here.trace.layers[-1].layer
+    return "" if here.layer.layer == last else f"These are the vectors that layer {last} made. "
+
+
+def _scores(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
+    bias = made.b_answers is not None
+    count = {"w_answers": made.w_answers}
+    if made.b_answers is not None:
+        count["b_answers"] = made.b_answers
+    whose = "" if made.norm is not None else _whose(here)
+    return Section(
+        number="",
+        name="logits",
+        title="scores of the answers",
+        about=f"{whose}Each vector is multiplied with the vector of each answer, a column of "
+        "w_answers, and the products are added: the larger the score, the surer the answer.",
+        shapes=f"vectors {here.size(made.vectors)} · w_answers {here.size(made.w_answers)} → "
+        f"scores {here.size(made.logits)}",
+        formula=f"scores = x W_answers{' + b_answers' * bias}",
+        tex=r"x W_\mathrm{answers}" + r" + b_\mathrm{answers}" * bias,
+        grids=(
+            _by_answer(here.matrix("w_answers", made.w_answers), made, order),
+            _of_tokens(here, "scores", made.logits, made, order),
+        ),
+        sums=sums.scores_of_answers(here, made, _written(here, order)),
+        remarks=(count_of(here, count), *_left_out(here, order)),
+    )
+
+
+def _shares(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
+    shares = _of_tokens(here, "prediction", made.probabilities, made, order)
+    return Section(
+        number="",
+        name="prediction",
+        title="prediction",
+        about="The scores become shares, as they did for the weights: how likely each answer is. "
+        "A row of them sums to 1.",
+        shapes=f"probabilities {here.size(made.probabilities)}",
+        formula="probability = exp(score) / sum of exp(scores in its row)",
+        tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
+        grids=(replace(shares, scale=PROBABILITY),),
+        sums=sums.shares_of_answers(here, made, _written(here, order)),
+        remarks=(*answered(here.trace, here.asked.query), *_left_out(here, order)),
+    )
+
+
+def _of_tokens(
+    here: Scene, title: str, numbers: Tensor, made: Prediction, order: Sequence[int]
+) -> Grid:
+    rows = token_axis("token", here.trace.tokens)
+    return _by_answer(here.grid(title, numbers, rows, followed=True), made, order)
+
+
+def _by_answer(grid: Grid, made: Prediction, order: Sequence[int]) -> Grid:
+    """With a column for each answer, what the followed token answers first."""
+    labels = [isolated(made.answers[place]) for place in order]
+    values = grid.with_values(grid.values[:, list(order)])
+    return replace(values, columns=plain_axis("answer", labels))
+
+
+def _written(here: Scene, order: Sequence[int]) -> Sequence[int]:
+    return order if here.asked.full else order[:TERMS]
+
+
+def _left_out(here: Scene, order: Sequence[int]) -> tuple[str, ...]:
+    """What is not written out, if anything is."""
+    if here.asked.query is None or len(_written(here, order)) == len(order):
+        return ()
+    return (f"written out: the {TERMS} likeliest of {len(order)} answers (--full writes out all)",)

@@ -1,0 +1,97 @@
+"""Whose the numbers of a Trace are: given, learned, or written by hand; and what a model says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attnviz.traces.models.model import Model
+from attnviz.traces.origin import FromModel
+from attnviz.traces.trace import Trace
+from attnviz.views.reading import alone
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import counted, listed
+
+READS = "reads "  # which is not said again
+
+
+def model_of(trace: Trace) -> Model | None:
+    """The model whose numbers they are."""
+    return trace.origin.model if isinstance(trace.origin, FromModel) else None
+
+
+def are_given(trace: Trace, *, several: bool = True) -> str:
+    """`They are given`, of what was not made here; or how a model came by it."""
+    model = model_of(trace)
+    told = "given" if model is None else "written by hand" if model.by_hand else "learned"
+    tense = ("are", "is") if model is None else ("were", "was")
+    return f"{tense[0] if several else tense[1]} {told}"
+
+
+def to_learn(trace: Trace) -> str:
+    """What there is to say of how many numbers there are."""
+    model = model_of(trace)
+    if model is None:
+        return "to learn"
+    return "written by hand" if model.by_hand else "that were learned"
+
+
+def of_a_model(trace: Trace) -> str:
+    """` of the model agreement`, of what is done to a sentence."""
+    model = model_of(trace)
+    return "" if model is None else f" of the model {model.name}"
+
+
+def what_heads_do(trace: Trace) -> tuple[str, ...]:
+    """What each head was written to do, or did most where the model was examined."""
+    model = model_of(trace)
+    if model is None or not model.heads:
+        return ()
+    if model.by_hand:
+        return tuple(f"{_called(trace, head)}: {does}" for head, does in model.heads.items())
+    return tuple(_examined(model))
+
+
+def _called(trace: Trace, head: str) -> str:
+    """`head 1` of the only layer, else `L0H1`."""
+    return f"head {head.partition('H')[2]}" if alone(trace) else head
+
+
+def _examined(model: Model) -> Iterator[str]:
+    """`L1H1 reads the subject with .99 of its weight, L0H1 the previous token with .94`"""
+    scores = model.facts.get("scores", {})
+    told = [
+        f"{head} {does} with {share_text(scores[head])}"
+        for head, does in model.heads.items()
+        if isinstance(scores.get(head), float)
+    ]
+    count = model.facts.get("sentences")
+    if told and isinstance(count, int):
+        same = all(f" {READS}" in each for each in told)
+        rest = [each.replace(f" {READS}", " ", 1) if same else each for each in told[1:]]
+        yield (
+            f"in {counted(count, 'sentence')} that it did not learn from, "
+            f"{listed([f'{told[0]} of its weight', *rest])}"
+        )
+
+
+def beyond_what_it_learned(trace: Trace) -> str:
+    """That a model has never seen so few words, or so many, where that bears on what it does."""
+    model = model_of(trace)
+    lengths = () if model is None else _lengths(model.facts.get("tokens"))
+    if model is None or not lengths:
+        return ""
+    count, (shortest, longest) = len(trace.tokens), lengths
+    begun = trace.variant.causal and model.vocabulary.predicts == "next"  # as every sentence is
+    if count <= longest and (begun or count >= shortest):
+        return ""
+    span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
+    return (
+        f"{model.name} learned from sentences of {span} tokens, and this one has {count}: "
+        "what it reads here it never learned"
+    )
+
+
+def _lengths(told: object) -> tuple[int, ...]:
+    """From the shortest to the longest; nothing where a file says something else."""
+    numbers = told if isinstance(told, list) and len(told) == 2 else ()
+    return tuple(each for each in numbers if isinstance(each, int))
