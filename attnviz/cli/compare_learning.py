@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +14,12 @@ from attnviz.cli.making import AttentionOptions, BlockOptions
 from attnviz.cli.options import Typed
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
+from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import task_of
 from attnviz.machine import leaving
 from attnviz.wording.commands import Command, option
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from attnviz.cli.compare import ComparisonOptions
@@ -28,6 +32,8 @@ MEANS_NOTHING = (
     "reference", "mean", "curves", "query", "full", "dropout", "dtype",
 )  # fmt: skip
 OF_WIDTH = ("dim", "head_dim")
+FIRST_STEPS = 5  # which tell how long all will take
+LONG = 90.0  # seconds
 
 
 def compare_learning(
@@ -103,9 +109,12 @@ def tracked(
     """Steps until somebody stops them; with a bar on standard error, if somebody may see it."""
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
+        started = time.perf_counter()
         for step in shown(steps):
             if stopped():
                 return
+            if step == FIRST_STEPS + 1 and not quiet:
+                note_of_time((time.perf_counter() - started) * len(steps) / FIRST_STEPS)
             yield step
 
     def shown(steps: Sequence[int]) -> Iterable[int]:
@@ -117,3 +126,12 @@ def tracked(
         return track(steps, "learning", console=Console(stderr=True), transient=True)
 
     return until_stopped
+
+
+def note_of_time(seconds: float) -> None:
+    """Say so before anybody waits for minutes."""
+    if seconds >= LONG:
+        tell(
+            f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer --repeats "
+            "or --steps take less, and Ctrl-C shows what there is by then"
+        )

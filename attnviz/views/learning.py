@@ -16,8 +16,10 @@ from attnviz.analysis.seeds import BAND
 from attnviz.cells import Whole
 from attnviz.views.conclusions.learning import (
     called,
+    in_short,
     on_beginning,
     on_learning,
+    on_width,
     right_text,
     steps_at,
     told_besides,
@@ -47,12 +49,12 @@ VARYING = {  # what differs is no setting of the whole
 def view(learning: Learning) -> View:
     """What becomes of the loss and of what is right, in the median of the seeds, with a band."""
     line, concluded = _settings_line(learning), on_learning(learning)
-    told = [on_beginning(learning), concluded, *told_besides(learning)]
+    told = [on_width(learning), on_beginning(learning), concluded, *told_besides(learning)]
     curves = curves_of(learning)
     few = [_thinned(each) for each in curves]
     return View(
         title=f"learning {learning.task.name}, compared by {learning.by}",
-        headline=concluded,
+        headline=in_short(learning),
         settings=line,
         screen=page_of([Group("ways", _tables(learning)), Group("curves", tuple(few))], line),
         picture=page_of([Group("curves", tuple(curves))], line),
