@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
 from attnviz.cli import output
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed
+from attnviz.cli.options import Typed, command_line
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import task_of
 from attnviz.machine import leaving
-from attnviz.wording.commands import Command, option
+from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ def compare_learning(
             values=chosen.names(),
             repeats=repeats,
             choices=choices,
-            command=command_of(chosen, typed.of(attention, blocks, teaching)),
+            named=chosen.learn,
             track=tracked(stopped, quiet=wanted.quiet),
         )
-    output.deliver(learned.view(), wanted, pictures)
+    line = command_line("compare", chosen, attention, blocks, teaching, wanted, pictures)
+    output.deliver(learned.view(command=line), wanted, pictures)
 
 
 def refuse_others(typed: Typed) -> None:
@@ -91,16 +92,6 @@ def settings_of(task: Task, by: str, typed: dict[str, Any]) -> Settings:
     from attnviz.analysis.learning import with_wide_heads
 
     return with_wide_heads(settings)
-
-
-def command_of(chosen: ComparisonOptions, typed: Mapping[str, Any]) -> Command:
-    """The command that would learn the same."""
-    asked = {name: getattr(chosen, name) for name in ("learn", "by", "values")}
-    repeats = {} if chosen.repeats == type(chosen).repeats else {"repeats": chosen.repeats}
-    options = {**asked, **repeats, **typed}
-    return Command(
-        name="compare", options={name: each for name, each in options.items() if each is not None}
-    )
 
 
 def tracked(

@@ -46,8 +46,11 @@ VARYING = {  # what differs is no setting of the whole
 }
 
 
-def view(learning: Learning) -> View:
-    """What becomes of the loss and of what is right, in the median of the seeds, with a band."""
+def view(learning: Learning, *, command: str | None = None) -> View:
+    """What becomes of the loss and of what is right, in the median of the seeds, with a band.
+
+    `command` is the one that was typed.
+    """
     line, concluded = _settings_line(learning), on_learning(learning)
     told = [on_width(learning), on_beginning(learning), concluded, *told_besides(learning)]
     curves = curves_of(learning)
@@ -60,7 +63,7 @@ def view(learning: Learning) -> View:
         picture=page_of([Group("curves", tuple(curves))], line),
         closing=tuple(each for each in told if each),
         data=_data(learning, concluded),
-        provenance=learning.provenance,
+        provenance=replace(learning.provenance, command=command),
         command=learning.command,
     )
 
