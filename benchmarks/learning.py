@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnviz.attention.block import Norm
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner
 from attnviz.learning.names import TASKS, task_of
@@ -143,8 +142,10 @@ class Plain(nn.Module):
         self.blocks = nn.Sequential(
             *(PlainBlock(plan, number) for number in range(plan.settings.layers or 1))
         )
-        self.norm = nn.Identity() if last.norm is None else _norm(last.norm)
-        self.answers = _linear(last.w_answers)
+        self.norm = (
+            nn.Identity() if last.norm is None else layer_norm(last.norm.gain, last.norm.shift)
+        )
+        self.answers = linear(last.w_answers)
 
     def forward(self, ids: Tensor) -> Tensor:
         vectors = self.words(ids)
@@ -159,19 +160,19 @@ class PlainBlock(nn.Module):
 
     def __init__(self, plan: Plan, number: int) -> None:
         super().__init__()
-        given = plan.matrices.of_layer(number)
-        named = {name: _linear(getattr(given, f"w_{name}")) for name in ("query", "key", "value")}
+        given = plan.matrices.of_layer(number).tensors
+        named = {name: linear(given[f"w_{name}"]) for name in ("query", "key", "value")}
         self.queries, self.keys, self.values = named.values()
-        self.out = _linear(given.w_out)
+        self.out = linear(given["w_out"]) if plan.variant.joined else nn.Identity()
         self.heads, self.causal = plan.variant.heads, plan.variant.causal
-        self.norm = _norm(Norm(given.attention_gain, given.attention_shift))
+        self.norm = layer_norm(given["attention_gain"], given["attention_shift"])
         self.feed = None
         if plan.settings.feeds:
             self.feed = nn.Sequential(
-                _norm(Norm(given.feed_forward_gain, given.feed_forward_shift)),
-                _linear(given.w_1, given.b_1),
+                layer_norm(given["feed_forward_gain"], given["feed_forward_shift"]),
+                linear(given["w_1"], given["b_1"]),
                 nn.ReLU(),
-                _linear(given.w_2, given.b_2),
+                linear(given["w_2"], given["b_2"]),
             )
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -187,18 +188,18 @@ class PlainBlock(nn.Module):
         return vectors if self.feed is None else vectors + self.feed(vectors)
 
 
-def _linear(matrix: Tensor, bias: Tensor | None = None) -> nn.Linear:
-    linear = nn.Linear(*matrix.shape, bias=bias is not None)
-    linear.weight = nn.Parameter(matrix.detach().T.contiguous())
+def linear(matrix: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    made = nn.Linear(matrix.shape[0], matrix.shape[1], bias=bias is not None)
+    made.weight = nn.Parameter(matrix.detach().T.contiguous())
     if bias is not None:
-        linear.bias = nn.Parameter(bias.detach().clone())
-    return linear
+        made.bias = nn.Parameter(bias.detach().clone())
+    return made
 
 
-def _norm(given: Norm) -> nn.LayerNorm:
-    norm = nn.LayerNorm(len(given.gain))
-    norm.load_state_dict({"weight": given.gain.detach(), "bias": given.shift.detach()})
-    return norm
+def layer_norm(gain: Tensor, shift: Tensor) -> nn.LayerNorm:
+    made = nn.LayerNorm(len(gain))
+    made.load_state_dict({"weight": gain.detach(), "bias": shift.detach()})
+    return made
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
 from attnviz.learning.patterns import Filled, Way
 from attnviz.learning.task import NOTHING, Examples
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -72,7 +71,9 @@ class Grammar:
     def answering(self) -> list[tuple[Word, ...]]:
         """The lists of words that are answers."""
         filled = (each for way in self.ways for each in way if each.name == self.answers)
-        return [self.lists[key] for key in dict.fromkeys((each.words, each.kind) for each in filled)]
+        return [
+            self.lists[key] for key in dict.fromkeys((each.words, each.kind) for each in filled)
+        ]
 
     @property
     def _spelled(self) -> dict[str, str]:
@@ -158,7 +159,9 @@ class Tables:
                 return words
         raise NoWordsError(int(ways[rows[0]]), stream)
 
-    def _fit(self, ways: Int[Tensor, "sentence"], words: Ids, stream: str) -> Bool[Tensor, "sentence"]:
+    def _fit(
+        self, ways: Int[Tensor, "sentence"], words: Ids, stream: str
+    ) -> Bool[Tensor, "sentence"]:
         lists = self.lists[ways]
         held_out = (words * self.held_out[ways]).sum(1) % ONE_OF == 0
         # A word that always stands there may come as often as it likes.

@@ -262,7 +262,9 @@ def _refuse_what_cannot_be_drawn(grammar: Grammar, whole: Part) -> None:
         try:
             grammar.tables.sentences(0, stream, ways)
         except NoWordsError as error:
-            told = " ".join(f"{{{each.name}}}" if each.words else each.kind for each in grammar.ways[error.way])
+            told = " ".join(
+                f"{{{each.name}}}" if each.words else each.kind for each in grammar.ways[error.way]
+            )
             what = "to hold out" if stream == "held out" else "to learn from"
             raise whole.error(
                 "sentences",

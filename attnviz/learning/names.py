@@ -33,16 +33,16 @@ TASKS = {
         1,
     ),
     "sort": Row(
-        "numbers, in order",
-        "a head finds the next larger number",
+        "numbers from 1 to 20, in order",
+        "every number reads the next larger one, wherever it stands",
         "attnviz.learning.tasks.sort:task",
-        3,
+        1,
     ),
     "induction": Row(
         "a row of letters, twice",
-        "a head reads the token before; one above it reads what followed the same letter",
+        "one head reads the letter before; above it others read what followed the same letter",
         "attnviz.learning.tasks.induction:task",
-        8,
+        3,
     ),
     "agreement": Row(
         "a verb in the form that its subject asks for, whatever else stands before it",
@@ -51,10 +51,10 @@ TASKS = {
         5,
     ),
     "brackets": Row(
-        "nested brackets of several kinds",
-        "a closing bracket reads its opening one",
+        "brackets of four kinds, one in another",
+        "a closing bracket reads the one that it closes",
         "attnviz.learning.tasks.brackets:task",
-        10,
+        7,
     ),
 }
 

@@ -1,73 +1,86 @@
-"""Nested brackets of several kinds: a closing one reads its opening one."""
+"""Brackets of four kinds, one in another: a closing one has to find the one that it closes."""
 
 from __future__ import annotations
 
 import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
+from attnviz.learning import drawing
+from attnviz.learning.drawing import Rows
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
-OPENING = tuple("([{<")
-CLOSING = tuple(")]}>")
-LONGEST = 16
-FEWEST = 2
+OPENING, CLOSING = tuple("([{<"), tuple(")]}>")
+CLOSES = len(OPENING)  # the id of every closing bracket: which one it is, is what is asked
+ASKS = "?"
+FEWEST, MOST = 2, 8  # pairs
+LONGEST = 2 * MOST
 
 
-def draw(seed, count, held_out):
-    g = torch.Generator().manual_seed(2 * seed + held_out)
-    pairs = torch.randint(FEWEST, LONGEST // 2 + 1, (count,), generator=g)
-    coin = torch.rand(count, LONGEST, generator=g)
-    kinds = torch.randint(len(OPENING), (count, LONGEST), generator=g)
-    ids = torch.zeros(count, LONGEST, dtype=torch.long)
-    answers = torch.full_like(ids, NOTHING)
-    reads = torch.full_like(ids, NOTHING)
-    opening_at = torch.zeros(count, LONGEST + 1, dtype=torch.long)  # of each depth
-    depth = torch.zeros(count, dtype=torch.long)
-    opened = depth.clone()
-    rows = torch.arange(count)
-    for t in range(LONGEST):
-        there = t < 2 * pairs
-        left = 2 * pairs - t
-        may_open = opened < pairs
-        may_close = depth > 0
-        # chance uniform over Dyck words: (d+2)(left-d)/(2 left (d+1)) hmm
-        p = (depth + 2) * (left - depth) / (2 * left.clamp(min=1) * (depth + 1))
-        opens = there & may_open & ((coin[:, t] < p) | ~may_close)
-        closes = there & ~opens
-        depth = depth + opens.long()
-        opened += opens.long()
-        opening_at[rows[opens], depth[opens]] = t
-        ids[opens, t] = kinds[opens, t]
-        ids[closes, t] = len(OPENING)
-        at = opening_at[rows, depth]
-        reads[closes, t] = at[closes]
-        answers[closes, t] = ids[rows, at][closes]
-        depth = depth - closes.long()
-    return Examples(ids, answers, {"its opening": reads})
+def draw(seed: int, count: int, held_out: bool) -> Examples:
+    """Brackets that close what was opened last, in every way as often as in any other."""
+    return examples(drawing.rows(_brackets, seed, count, held_out))
+
+
+def _brackets(random: torch.Generator, count: int) -> Rows:
+    """Ids, with NOTHING behind the last pair; any bracket may be the next that leaves a way on."""
+    left = 2 * torch.randint(FEWEST, MOST + 1, (count,), generator=random)
+    kinds = torch.randint(CLOSES, (count, LONGEST), generator=random)
+    chance = torch.rand(count, LONGEST, generator=random)
+    depth, found = torch.zeros_like(left), torch.full((count, LONGEST), NOTHING)
+    for place in range(LONGEST):
+        opens = chance[:, place] * 2 * left * (depth + 1) < (depth + 2) * (left - depth)
+        found[:, place] = kinds[:, place].where(opens, CLOSES).where(left > 0, NOTHING)
+        depth += torch.where(opens, 1, -1)
+        left -= 1
+    return found
+
+
+def examples(brackets: Rows) -> Examples:
+    """A closing bracket is asked for its kind: that of the last one that is still open."""
+    opened = _opened(brackets)
+    closes = brackets == CLOSES
+    return Examples(
+        brackets.clamp(min=0),
+        brackets.gather(1, opened).where(closes, NOTHING),
+        {"its opening": opened.where(closes, NOTHING)},
+    )
+
+
+def _opened(brackets: Rows) -> Int[Tensor, "row symbol"]:
+    """Where the bracket stands that each closes: the last before it that is as deep inside."""
+    closes: Bool[Tensor, "row symbol"] = brackets == CLOSES
+    opens = (brackets != CLOSES) & (brackets != NOTHING)
+    depth = opens.long().cumsum(1) - closes.long().cumsum(1) + closes.long()
+    place = torch.arange(brackets.shape[1])
+    may = opens[:, None, :] & (depth[:, None, :] == depth[:, :, None])
+    before = may & (place[None, :] < place[:, None])
+    return torch.where(before, place, 0).amax(-1)
 
 
 task = Task(
     name="brackets",
-    about="",
-    teaches="",
+    about="brackets of four kinds, one in another",
+    teaches="a closing bracket reads the one that it closes",
     asked="closing bracket",
     vocabulary=Vocabulary(
         tokenizer="words",
-        words=(*OPENING, ")"),
+        words=(*OPENING, ASKS),
         answers=CLOSING,
         predicts="here",
-        spelled=dict.fromkeys(CLOSING[1:], ")"),
+        spelled=dict.fromkeys(CLOSING, ASKS),
+        asks=ASKS,
     ),
     draw=draw,
-    readings=(Reading("its opening", "reads its opening bracket"),),
-    watch="( [ ] { < > } )",
+    readings=(Reading("its opening", "reads the bracket that it closes"),),
+    watch="([]{<>})",
     settings=Settings(
-        variant="multi-head", heads=2, dim=32, layers=2, norm="pre", positions="learned"
+        variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
     ),
     longest=LONGEST,
     steps=3000,
-    batch=64,
-    rate=0.003,
-    seconds=20,
+    rate=0.005,
+    seconds=7,
 )

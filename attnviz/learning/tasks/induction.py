@@ -1,57 +1,67 @@
-"""A row of letters, twice: induction."""
+"""A row of letters, twice: two layers, of which one looks back and the other makes use of it."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
+from attnviz.learning import drawing
+from attnviz.learning.drawing import Rows
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
-FEWEST, MOST = 4, 12
+FEWEST, MOST = 4, 12  # letters, before they come again
 LONGEST = 2 * MOST
 
 
-def draw(seed, count, held_out):
-    g = torch.Generator().manual_seed(2 * seed + held_out)
-    drawn = torch.rand(count, len(LETTERS), generator=g).argsort(1)[:, :MOST]
-    many = torch.randint(FEWEST, MOST + 1, (count, 1), generator=g)
-    pos = torch.arange(LONGEST).expand(count, LONGEST)
-    none = torch.full_like(pos, NOTHING)
-    there = pos < 2 * many
-    ids = torch.where(there, drawn.gather(1, pos % many), 0)
-    asked = (pos >= many) & (pos < 2 * many - 1)
-    answers = torch.where(asked, drawn.gather(1, (pos + 1) % many), none)
-    after = torch.where(asked, pos - many + 1, none)
-    previous = torch.where(there & (pos > 0), pos - 1, none)
-    return Examples(ids, answers, {"previous token": previous, "what followed": after})
+def draw(seed: int, count: int, held_out: bool) -> Examples:
+    """Different letters, and the same once more; how many there are, no place can know."""
+    letters = partial(drawing.distinct, symbols=len(LETTERS), fewest=FEWEST, most=MOST)
+    return examples(drawing.rows(letters, seed, count, held_out))
+
+
+def examples(letters: Rows) -> Examples:
+    """The second time each letter but the last is asked for the one after it."""
+    many = (letters != NOTHING).sum(1, keepdim=True)
+    place = torch.arange(LONGEST).expand(len(letters), LONGEST)
+    there = place < 2 * many
+    asked = (place >= many) & (place + 1 < 2 * many)
+    return Examples(
+        letters.gather(1, place % many).where(there, 0),
+        letters.gather(1, (place + 1) % many).where(asked, NOTHING),
+        {
+            "previous token": (place - 1).where(there, NOTHING),  # the first has none: -1
+            "what followed": (place + 1 - many).where(asked, NOTHING),
+        },
+    )
 
 
 task = Task(
     name="induction",
-    about="",
-    teaches="",
+    about="a row of letters, twice",
+    teaches="one head reads the letter before; above it others read what followed the same letter",
     asked="letter",
-    vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="next"),
+    vocabulary=Vocabulary(tokenizer="chars", words=LETTERS, answers=LETTERS, predicts="next"),
     draw=draw,
     readings=(
-        Reading("previous token", "reads the token before it"),
+        Reading("previous token", "reads the letter before it"),
         Reading("what followed", "reads what followed the same letter before"),
     ),
-    watch="k d w a p k d w a p",
+    watch="maplemaple",
     settings=Settings(
         variant="multi-head",
-        heads=4,
         dim=64,
+        heads=4,
         layers=2,
         norm="pre",
+        positions="rotary",
         attention_only=True,
-        positions="learned",
     ),
     longest=LONGEST,
-    steps=3000,
-    batch=64,
-    rate=0.003,
-    seconds=20,
+    steps=1000,
+    rate=0.01,
+    seconds=3,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from attnviz.learning import drawing
+from attnviz.learning.drawing import Rows
 from attnviz.learning.task import Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -13,11 +15,14 @@ LENGTH = 8
 
 
 def draw(seed: int, count: int, held_out: bool) -> Examples:
-    """Letters at random; those held out are other rows of the same huge number of them."""
-    generator = torch.Generator().manual_seed(2 * seed + held_out)
-    ids = torch.randint(len(LETTERS), (count, LENGTH), generator=generator)
+    """Letters at random, any of them as often as it comes."""
+    ids = drawing.rows(_letters, seed, count, held_out)
     opposite = torch.arange(LENGTH - 1, -1, -1).expand(count, LENGTH)
     return Examples(ids, ids.flip(1), {"opposite": opposite})
+
+
+def _letters(random: torch.Generator, count: int) -> Rows:
+    return torch.randint(len(LETTERS), (count, LENGTH), generator=random)
 
 
 task = Task(

@@ -1,50 +1,62 @@
-"""Numbers, in order: a head that finds the next larger one."""
+"""Numbers, in order: a head finds the next larger one, wherever it stands."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
+from attnviz.learning import drawing
+from attnviz.learning.drawing import Rows
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
-NUMBERS = tuple(map(str, range(1, 31)))
+NUMBERS = tuple(map(str, range(1, 21)))
 ARROW = "→"
-FEWEST, MOST = 3, 8
+FEWEST, MOST = 3, 6  # numbers to be sorted
 LONGEST = 2 * MOST + 1
 
 
-def draw(seed, count, held_out):
-    g = torch.Generator().manual_seed(2 * seed + held_out)
-    drawn = torch.rand(count, len(NUMBERS), generator=g).argsort(1)[:, :MOST]
-    many = torch.randint(FEWEST, MOST + 1, (count, 1), generator=g)
-    place = torch.arange(MOST)
-    there = place < many
-    beyond = len(NUMBERS) + 1
-    masked = drawn.where(there, torch.full_like(drawn, beyond))
-    ordered, where = masked.sort(1)
-    # layout: numbers [0, n), arrow n, ordered n+1 .. 2n
-    pos = torch.arange(LONGEST).expand(count, LONGEST)
-    ids = torch.zeros(count, LONGEST, dtype=torch.long)
-    after = (pos - many - 1).clamp(0, MOST - 1)
-    ids = torch.where(pos < many, drawn.gather(1, pos.clamp(max=MOST - 1)), ids)
-    ids = torch.where(pos == many, torch.full_like(ids, len(NUMBERS)), ids)
-    ids = torch.where((pos > many) & (pos <= 2 * many), ordered.gather(1, after), ids)
-    nxt = (pos - many).clamp(0, MOST - 1)
-    asked = (pos >= many) & (pos < 2 * many)
-    none = torch.full_like(ids, NOTHING)
-    answers = torch.where(asked, ordered.gather(1, nxt), none)
-    reads = torch.where(asked, where.gather(1, nxt), none)
-    return Examples(ids, answers, {"next larger": reads})
+def draw(seed: int, count: int, held_out: bool) -> Examples:
+    """Different numbers, an arrow, and the same in order: "5 2 8 1 → 1 2 5 8".
+
+    Numbers that are held out are so in every order.
+    """
+    numbers = partial(drawing.distinct, symbols=len(NUMBERS), fewest=FEWEST, most=MOST)
+    return examples(drawing.rows(numbers, seed, count, held_out, lambda each: each.sort(1).values))
+
+
+def examples(numbers: Rows) -> Examples:
+    """From the arrow on each place is asked for the next larger number, and has to find it."""
+    many = (numbers != NOTHING).sum(1, keepdim=True)
+    ordered, stand = numbers.where(numbers != NOTHING, len(NUMBERS)).sort(1)
+    place = torch.arange(LONGEST).expand(len(numbers), LONGEST)
+    after = place - many  # 0 at the arrow
+    rank = after.clamp(0, MOST - 1)
+    ids = numbers.gather(1, place.clamp(max=MOST - 1))
+    ids = ids.where(after != 0, len(NUMBERS))
+    ids = ids.where(after <= 0, ordered.gather(1, (after - 1).clamp(0, MOST - 1)))
+    asked = (after >= 0) & (after < many)
+    return Examples(
+        ids.where(after <= many, 0),
+        ordered.gather(1, rank).where(asked, NOTHING),
+        {"next larger": stand.gather(1, rank).where(asked, NOTHING)},
+    )
 
 
 task = Task(
     name="sort",
-    about="",
-    teaches="",
+    about="numbers from 1 to 20, in order",
+    teaches="every number reads the next larger one, wherever it stands",
     asked="number",
     vocabulary=Vocabulary(
-        tokenizer="words", words=(*NUMBERS, ARROW), answers=NUMBERS, predicts="next", asks=ARROW
+        tokenizer="words",
+        words=(*NUMBERS, ARROW),
+        answers=NUMBERS,
+        predicts="next",
+        spelled={">": ARROW, ":": ARROW},
+        asks=ARROW,
     ),
     draw=draw,
     readings=(Reading("next larger", "reads the next larger number"),),
@@ -52,7 +64,6 @@ task = Task(
     settings=Settings(variant="causal", dim=32, layers=1, norm="pre", attention_only=True),
     longest=LONGEST,
     steps=1000,
-    batch=64,
-    rate=0.01,
-    seconds=5,
+    rate=0.005,
+    seconds=1,
 )
