@@ -212,7 +212,8 @@ def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
 
 
 def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:
-    assert "hint: --layers belongs to attnviz run" in attnviz("compare", "a", "--depth").err
+    said = attnviz("example", "show", "simplified", "--depth").err
+    assert "hint: --layers belongs to attnviz run" in said
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
