@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz.analysis.aspects import LEARNED
-from attnviz.analysis.learning import WIDE, Learning, Way, compare_learning, own_settings
+from attnviz.analysis.learning import WIDE, Learning, compare_learning, own_settings
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
 from attnviz.learning.batches import Batches, stacked
