@@ -517,11 +517,13 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
 @claims(r"^normed = \(x - mean\) / √\(variance \+ 1e-05\)( · gain \+ shift)?$")
 def norm_formula(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
-    plain, last = _normed(said), said.trace.prediction
-    if said.section.name == "last-norm" and last is not None:
+    plain = _normed(said)
+    if said.section.name == "last-norm":
+        last = said.trace.prediction
+        assert last is not None
         made = torch.nn.functional.layer_norm(last.inputs.double(), last.inputs.shape[1:])
-        same = torch.equal(plain, last.vectors.double())
-        return bool(((made - plain).abs() < 2 * HALF).all()) and same != (match[1] is not None)
+        own = not torch.equal(plain, last.vectors.double())
+        return bool(((made - plain).abs() < 2 * HALF).all()) and own == (match[1] is not None)
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
     of = "cross" if "cross" in said.section.name else "feed_forward"
