@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import FromModel
+from attnviz.traces.origin import model_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
 from attnviz.wording.numbers import share_text
@@ -16,7 +17,7 @@ READS = "reads "  # which is not said again
 
 def model_of(trace: Trace) -> Model | None:
     """The model whose numbers they are."""
-    return trace.origin.model if isinstance(trace.origin, FromModel) else None
+    return model_behind(trace.origin)
 
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
@@ -47,8 +48,15 @@ def what_heads_do(trace: Trace) -> tuple[str, ...]:
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        return tuple(f"{_called(trace, head)}: {does}" for head, does in model.heads.items())
+        told = "" if as_written(trace) else ", as it was written"
+        return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
     return tuple(_examined(model))
+
+
+def as_written(trace: Trace) -> bool:
+    """Whether a model's heads are what they were made to be: nothing changes what they see."""
+    settings = trace.origin.settings
+    return all(getattr(settings, name) is None for name in CAN_BE_ASKED)
 
 
 def _called(trace: Trace, head: str) -> str:

@@ -113,8 +113,9 @@ def _across(curves: Curves) -> Span:
 
 def _along(curves: Curves) -> Span:
     """From 0, or over powers of ten where lines that have no 0 lie far apart."""
-    ends = [(line.low.min(), line.high.max()) for line in curves.lines]
-    low, high = float(min(end[0] for end in ends)), float(max(end[1] for end in ends))
+    ends = np.concatenate([each for line in curves.lines for each in (line.low, line.high)])
+    there = ends[~np.isnan(ends)]  # a line may have gaps
+    low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
     if any(line.dashed for line in curves.lines) and low > 0 and high / low >= LARGE_RANGE:
         return Span(low / 1.3, high * 1.3, True)
     return Span(0.0, max(high, curves.reach) * 1.08 or 1.0, False)

@@ -165,4 +165,8 @@ def _command(learned: Learned, query: str | None) -> Command:
     watched = {"watch": learned.watched.text, "query": query}
     usual = {"watch": task.vocabulary.cut(task.watch).text, "query": None}
     options = {name: each for name, each in watched.items() if each != usual[name]}
-    return Command(name="learn", argument=task.name, options={**settings, **taught, **options})
+    asked = dict(learned.asked)
+    argument = asked.pop("task", None)
+    return Command(
+        name="learn", argument=argument, options={**asked, **settings, **taught, **options}
+    )
