@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test fuzz lint format golden pictures bench clean
+.PHONY: demo test fuzz lint format golden pictures models bench clean
 
 demo: $(READY)
 	$(BIN)/attnviz run "I am learning this"
@@ -35,6 +35,11 @@ golden: $(READY)
 # Draws the pictures of the README again.
 pictures: $(READY)
 	PATH="$(abspath $(BIN)):$$PATH" docs/pictures.sh
+
+# Trains the models that come with attnviz again.
+models: $(READY)
+	$(BIN)/python -m attnviz.learning.shipping
+	git diff --stat -- attnviz/traces/models
 
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py

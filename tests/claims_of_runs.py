@@ -20,6 +20,7 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, split_heads
 from attnviz.traces import parts
 from attnviz.traces.from_text import trace_of
+from attnviz.traces.origin import FromModel
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
 from attnviz.traces.trace import Layer
@@ -27,6 +28,7 @@ from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section, opened
+from attnviz.views.headline import headline
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import Walk
 from attnviz.views.view import Page, View
@@ -83,6 +85,10 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"score = \|query\| \|key\| cos\(angle\)",
         r"weight = exp\(score\) / sum of exp\(scores in its row\)",
         r"weighted = weights of .*",
+        r"Each vector is multiplied with the vector of each answer, a column of w_answers, and the "
+        r"products are added: the larger the score, the surer the answer\.",
+        r"The scores become shares, as they did for the weights: how likely each answer is\.",
+        r"probability = exp\(score\) / sum of exp\(scores in its row\)",
         r"context = weights",
         r"V",
         r"✗ A mistake: [^:]+\.",  # and no more of it
@@ -293,7 +299,11 @@ def _alike(one: Trace, other: Trace, of: str) -> bool:
 
 def _all(made: Trace) -> Iterator[Tensor]:
     first = made.layers[0]
-    unused = () if first.from_inputs or first.block is not None else ("embeddings", "inputs")
+    unused = (
+        ()
+        if first.from_inputs or first.block is not None
+        else ("embeddings", "inputs", "positions")
+    )
     for part in (
         each for each in (*OF_ATTENTION, *OF_BLOCK) if (each.words or each.step) not in unused
     ):
@@ -508,6 +518,12 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
 def norm_formula(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
     plain = _normed(said)
+    if said.section.name == "last-norm":
+        last = said.trace.prediction
+        assert last is not None
+        made = torch.nn.functional.layer_norm(last.inputs.double(), last.inputs.shape[1:])
+        own = not torch.equal(plain, last.vectors.double())
+        return bool(((made - plain).abs() < 2 * HALF).all()) and own == (match[1] is not None)
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
     of = "cross" if "cross" in said.section.name else "feed_forward"
@@ -940,6 +956,134 @@ def learned(said: Said, match: re.Match[str]) -> bool:
     return sum(sizes) == int(match[1].replace(",", ""))
 
 
+# What a model answers.
+
+
+def _probabilities(said: Said, *, whole: bool = False) -> Tensor:
+    """Worked out again from what the last layer made; with all heads on, from the beginning."""
+    made = said.trace
+    if whole:
+        source = source_of(made)
+        made = trace_of(replace(source, settings=replace(source.settings, without=None)))
+    origin = made.origin
+    assert isinstance(origin, FromModel)
+    assert origin.model.unembedding is not None
+    last, vectors = origin.model.unembedding, made.layers[-1].outputs.double()
+    if last.norm is not None:
+        size, gain, shift = vectors.shape[1:], last.norm.gain.double(), last.norm.shift.double()
+        vectors = torch.nn.functional.layer_norm(vectors, size, gain, shift)
+    bias = 0 if last.b_answers is None else last.b_answers.double()
+    return (vectors @ last.w_answers.double() + bias).softmax(-1)
+
+
+def _answers(said: Said) -> tuple[str, ...]:
+    assert isinstance(said.trace.origin, FromModel)
+    return said.trace.origin.model.vocabulary.answers
+
+
+def _asked_at(said: Said, label: str, number: str) -> int:
+    """The place that is named, which is one that asks."""
+    place = int(number) - 1
+    made = said.trace.prediction
+    assert made is not None
+    assert said.trace.tokens.labels[place] == label
+    assert place in made.asked
+    return place
+
+
+HERE = r'(?:after|the place) "(.+?)" \((\d+)\)'
+
+
+@claims(rf"^{HERE} (comes|answers) (.+)$")
+def answered(said: Said, match: re.Match[str]) -> bool:
+    row = _probabilities(said)[_asked_at(said, match[1], match[2])]
+    assert isinstance(said.trace.origin, FromModel)
+    follows = said.trace.origin.model.vocabulary.predicts == "next"
+    told = [each.removesuffix(")").split(" (") for each in match[4].split(", ")]
+    best = row.sort(descending=True).values[: len(told)].tolist()
+    right = [abs(float(number) - likely) < HALF
+             and abs(float(row[_answers(said).index(word)]) - likely) < HALF
+             for (word, number), likely in zip(told, best, strict=True)]  # fmt: skip
+    return all(right) and follows == (match[3] == "comes")
+
+
+@claims(r"^the (\d+) places answer (.+), each with ([\d.]+) or more$")
+def all_answered(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    rows = _probabilities(said)[list(said.trace.prediction.asked)]
+    words = [_answers(said)[each] for each in rows.argmax(-1)]
+    least = float(rows.max(-1).values.min())
+    return len(words) == int(match[1]) and words == match[2].split() and (
+        float(match[3]) <= least + 1e-6 < float(match[3]) + 0.01 + 2e-6
+    )  # fmt: skip
+
+
+@claims(
+    rf"^without (.+?) {HERE} (still )?(?:comes|answers) (\S+) \(([\d.]+)(?:, not ([\d.]+))?\)"
+    r"(?:, not (\S+) \(([\d.]+)\))?$"
+)
+def answered_without(said: Said, match: re.Match[str]) -> bool:
+    place = _asked_at(said, match[2], match[3])
+    now, was = _probabilities(said)[place], _probabilities(said, whole=True)[place]
+    words, before = _answers(said), match[8] or match[5]
+    likely, likelier = float(was.max()), float(match[9] or match[7] or match[6])
+    return (
+        headline(said.trace).endswith(f" without {match[1]}")
+        and words[int(now.argmax())] == match[5]
+        and words[int(was.argmax())] == before
+        and abs(float(now.max()) - float(match[6])) < HALF
+        and abs(likely - likelier) < HALF
+        and bool(match[4]) == (match[5] == before)
+    )
+
+
+@claims(r"^without .+? (?:(\d+) of )?the (\d+) places (still )?answers? (?:something else: )?(.+)$")
+def all_answered_without(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    places = list(said.trace.prediction.asked)
+    rows = _probabilities(said)[places], _probabilities(said, whole=True)[places]
+    now, was = ([_answers(said)[each] for each in row.argmax(-1)] for row in rows)
+    told = [each.split() for each in match[4].split(", not ")]
+    others = sum(one != other for one, other in zip(now, was, strict=True))
+    return told == ([now] if match[3] else [now, was]) and others == int(match[1] or 0)
+
+
+@claims(r"no word of this text asks the model for an answer")
+def nothing_asked(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.prediction is not None and not said.trace.prediction.asked
+
+
+@claims(r"the other places ask for nothing")
+def others_ask_nothing(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    return 0 < len(said.trace.prediction.asked) < len(said.trace.tokens)
+
+
+@claims(r"the likeliest of (\d+)$|the \d+ likeliest of (\d+) answers")
+def likeliest_of(said: Said, match: re.Match[str]) -> bool:
+    return len(_answers(said)) == int(match[1] or match[2])
+
+
+@claims(r"These are the vectors that layer (\d+) made")
+def of_the_last_layer(said: Said, match: re.Match[str]) -> bool:
+    last = said.trace.layers[-1].layer
+    return last == int(match[1]) and said.layer.layer != last
+
+
+@claims(r"A row of them sums to 1|each answer with its probability")
+def probabilities_sum(said: Said, match: re.Match[str]) -> bool:
+    made = said.trace.prediction
+    assert made is not None
+    return bool(((made.probabilities - _probabilities(said)).abs() < HALF / 10).all())
+
+
+@claims(r"^scores = x W_answers( \+ b_answers)?$")
+def formula_of_answers(said: Said, match: re.Match[str]) -> bool:
+    made = said.trace.prediction
+    assert made is not None
+    return (made.b_answers is not None) == bool(match[1])
+
+
 # What a picture says in words.
 
 
@@ -984,6 +1128,11 @@ def _normed(said: Said) -> Tensor:
     """What LayerNorm made in this section, before a gain and a shift."""
     assert said.section is not None
     block, name = said.layer.block, said.section.name
+    last = said.trace.prediction
+    if name == "last-norm":
+        assert last is not None
+        assert last.norm is not None
+        return (last.vectors.double() - last.norm.shift.double()) / last.norm.gain.double()
     if block is None:  # of attention to a second sentence
         block = next(each.block for each in said.trace.layers if each.cross is said.layer)
     assert block is not None

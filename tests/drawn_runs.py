@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -12,9 +12,13 @@ from attnviz import Trace, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
+from attnviz.learning.fresh import fresh
+from attnviz.learning.names import task_of
+from attnviz.traces.from_text import trace_of
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import SHOWN
-from attnviz.traces.settings import BASED, DTYPES, POSITIONS
+from attnviz.traces.settings import BASED, DTYPES, POSITIONS, Settings
+from attnviz.traces.source import Source
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.view import View
 
@@ -68,6 +72,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "memory": {"embeddings": ROWS, "memory": ROWS[:2], "cross_w_query": EYE},
     "words of memory": {"embeddings": ROWS, "memory_tokens": ["you", "are"], "cross_gain": [1, 2]},
 }  # fmt: skip
+NOT_OF_MODELS = ("dim", "dtype", "dropout", "memory", "layers", "without", "temperature")
 VIEWS: dict[str, dict[str, Any]] = {
     "run": {},
     "run, a query": {"query": "1"},
@@ -146,6 +151,8 @@ class Draw(random.Random):
         """A sentence, or matrices of one's own; now and then with a mistake."""
         chosen = {name: value for name, value in self.settings().items() if value is not None}
         mistake = self.rarely(*MISTAKES, usually="")
+        if self.random() < 0.15:
+            return self.of_a_model(mistake)
         if self.random() < 0.5:
             return trace(self.choice(TEXTS), mistake=mistake, **chosen)
         name = self.choice([*GIVEN])
@@ -157,6 +164,23 @@ class Draw(random.Random):
             chosen = {name: each for name, each in chosen.items() if name not in of_own}
         chosen["position_base"] = 1e4 if "positions" not in chosen else chosen["position_base"]
         return trace(None, given=given_matrices(contents), mistake=mistake, **chosen)
+
+    def of_a_model(self, mistake: str) -> Trace:
+        """One that has learned nothing yet, of any shape; asked as models can be asked."""
+        task = task_of(self.choice(("reverse", "sort", "agreement")))
+        made = {name: value for name, value in self.settings().items() if value is not None}
+        made = {name: each for name, each in made.items() if name not in NOT_OF_MODELS}
+        shape = {"layers": self.choice((1, 2)), **made, **self.rarely({"heads": 2}, usually={})}
+        model = fresh(task, Settings(dim=self.choice((4, 8)), **shape))
+        lengths = self.rarely([2, 3], usually=[1, 100])
+        facts = {"sentences": 9, "scores": {"L0H0": 0.75}, "tokens": lengths}
+        model = replace(model, facts=facts, heads={"L0H0": "reads the token before"})
+        asked = {"temperature": self.rarely(0.5, 2.0), "scale": self.rarely(True, False)}
+        asked |= {"dropout": self.rarely(0.3), "window": self.rarely(1, 2)}
+        words = self.sample(model.vocabulary.words, self.choice((1, 2, 5)))
+        settings = Settings(**asked, model="made", without=self.rarely("L0H0", "L0H0=mean"))
+        source = Source(" ".join(words), settings, model.matrices, model=model)
+        return trace_of(source, mistake=mistake)
 
     def walked(self, made: Trace) -> Walk:
         """The steps of one layer: of all tokens, of one, or of one and a key of it."""

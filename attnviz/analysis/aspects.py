@@ -13,9 +13,11 @@ from attnviz.attention.choices import NORMS
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError, unknown
+from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
+OF_A_MODEL = ("scale", "mask", "temperature", "dtype", "device")  # what one can do that is there
 SCALES = ("unscaled", "scaled")
 TEXT = "text"  # two sentences, in one way of attending
 MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
@@ -72,6 +74,20 @@ def refuse_unknown_aspect(by: str) -> None:
         )
     if by not in ASPECTS:
         raise unknown("way to compare by", by, ASPECTS)
+
+
+def refuse_of_a_model(by: str, card: Card) -> None:
+    """Refuse what would need another model."""
+    if by in (*OF_A_MODEL, TEXT):
+        return
+    task = card.facts.get("task")
+    learned = by in LEARNED and isinstance(task, str)
+    also = f"attnviz compare --learn {task} --by {by} trains one for each; " if learned else ""
+    raise AttnvizError(
+        f"--by {by} asks for other models, and the model '{card.name}' is as it is",
+        f"{also}compare it by {', '.join(OF_A_MODEL)}, or with a second sentence",
+        about="by",
+    )
 
 
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from attnviz.analysis.aspects import (
     chosen_aspect,
     chosen_reference,
     chosen_values,
+    refuse_of_a_model,
 )
 from attnviz.analysis.measures import Measures, Weights, measure
 from attnviz.analysis.texts import names_of, other_source
@@ -27,6 +28,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
+from attnviz.traces.foreseen import refuse_missing_layer
 from attnviz.traces.from_text import needed_for, trace_of
 from attnviz.traces.need import refuse_ways
 from attnviz.traces.parts import OF_A_BLOCK
@@ -59,11 +61,12 @@ class Alternative:
     keys: Tokens
     mistake: str = ""
     trace: Trace | None = None  # none where only scores were given
+    number: int = 0  # of the layer that is compared
 
     @property
     def layer(self) -> Layer | None:
         """The attention that is compared."""
-        return None if self.trace is None else self.trace.layers[0]
+        return None if self.trace is None else self.trace.layers[self.number]
 
     def cells(self, head: int | None) -> Cells:
         """The weights of a head, or in the mean of all."""
@@ -146,25 +149,28 @@ def compare(
     other: str | None = None,
     values: Sequence[object] | None = None,
     reference: object = None,
+    layer: int | None = None,
     command: str | None = None,
     **changes: Any,
 ) -> Comparison:
     """Ways of attending to a text, held against the first of them, or against `reference`.
 
     In place of a text a Trace will do: it knows what it was made of. With an `other` text both
-    are attended to in one way, and held against each other.
+    are attended to in one way, and held against each other. Of a model's layers one is compared:
+    the last, unless another is asked for.
     """
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
     _refuse_blocks(source)
     _refuse_what_is_given(source, aspect)
-    alternatives = _alternatives(source, aspect, values, other, command)
+    number = _layer_of(source, layer)
+    alternatives = _alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
     names = [each.name for each in alternatives]
     contrasted = contrast(alternatives, aspect, chosen_reference(names, reference))
     listed = None if values is None else ",".join(names)
     named = None if aspect in ("scale", TEXT) else aspect
-    asked = {"by": named, "values": listed, "reference": reference}
+    asked = {"by": named, "values": listed, "reference": reference, "layer": layer}
     again = command_of("compare", source, **asked)
     return replace(
         contrasted,
@@ -173,7 +179,23 @@ def compare(
     )
 
 
+def _layer_of(source: Source, asked: int | None) -> int:
+    """The number of the layer that is compared."""
+    layers = source.decided.layers or 1
+    if asked and source.model is None:
+        raise AttnvizError(
+            f"--layer is {asked}, and a single attention is compared",
+            "leave --layer out, or compare the attention of a --model",
+            about="layer",
+        )
+    if asked is not None:
+        refuse_missing_layer(asked, layers)
+    return layers - 1 if asked is None else asked
+
+
 def _refuse_blocks(source: Source) -> None:
+    if source.model is not None:  # whose attention is what it is, wherever it stands
+        return
     if source.settings.blocks:
         raise AttnvizError(
             "blocks cannot be compared: ways of attending are, in a single attention",
@@ -199,6 +221,8 @@ def _refuse_what_is_given(source: Source, by: str) -> None:
             "there is no text for tokenizers to cut: the tokens are given",
             "give a text, or compare by something else",
         )
+    if source.model is not None:
+        refuse_of_a_model(by, source.model)
     given = [
         name for name in _NOT_COMPARED.get(by, ()) if getattr(source.matrices, name) is not None
     ]
@@ -270,13 +294,15 @@ def restricted(comparison: Comparison, query: int) -> Comparison:
     return replace(comparison, query=query, changes=tuple(changes))
 
 
-def alternative(source: Source, by: str, name: str, command: str | None = None) -> Alternative:
+def alternative(
+    source: Source, by: str, name: str, command: str | None = None, number: int = 0
+) -> Alternative:
     """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
     traced = trace_of(
         _chosen(source, by, name), mistake=mistake.name if mistake else "", command=command
     )
-    layer = traced.layers[0]
+    layer = traced.layers[number]
     return Alternative(
         name=name,
         weights=layer.attended.weights,
@@ -285,6 +311,7 @@ def alternative(source: Source, by: str, name: str, command: str | None = None) 
         keys=traced.keys,
         mistake=mistake.about if mistake else "",
         trace=traced,
+        number=number,
     )
 
 
@@ -294,23 +321,24 @@ def _alternatives(
     values: Sequence[object] | None,
     other: str | None,
     command: str | None,
+    number: int,
 ) -> list[Alternative]:
     """What is compared: two sentences, or one in several ways."""
     if other is not None:
         both = (source, other_source(source, other))
         _refuse_too_much(both)
         pairs = zip(both, names_of(*both), strict=True)
-        return [alternative(each, by, name, command) for each, name in pairs]
+        return [alternative(each, by, name, command, number) for each, name in pairs]
     names = _with_a_scale(source, chosen_values(by, values), asked=values is not None)
     if "model-scale" in names:
         source = replace(source, settings=_with_a_narrow_head(source))
     _refuse_too_much([_chosen(source, by, name) for name in names])
-    return [alternative(source, by, name, command) for name in names]
+    return [alternative(source, by, name, command, number) for name in names]
 
 
 def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tuple[str, ...]:
     """Where nothing is scaled, nothing can be scaled by mistake."""
-    settings = source.settings
+    settings = source.decided
     if "model-scale" not in names or chosen_variant(settings).scaled:
         return names
     if asked:
@@ -323,7 +351,14 @@ def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tup
 
 def _chosen(source: Source, by: str, name: str) -> Source:
     """The same source in the way that a value stands for."""
-    return replace(source, settings=ASPECTS[by].choose(source.settings, name))
+    choose = ASPECTS[by].choose
+    chosen = replace(source, settings=choose(source.settings, name))
+    if source.model is None:
+        return chosen
+    # What its own settings say goes as well: a window, where there is to be none.
+    return replace(
+        chosen, model=replace(source.model, settings=choose(source.model.settings, name))
+    )
 
 
 def _refuse_too_much(sources: Sequence[Source]) -> None:
@@ -335,6 +370,8 @@ def _refuse_too_much(sources: Sequence[Source]) -> None:
 def _with_a_narrow_head(source: Source) -> Settings:
     """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
     settings = source.settings
+    if source.model is not None:
+        return settings
     given = source.matrices.sizes.keys() & {"width", "query_width"}
     own = settings.heads is not None or settings.head_dim is not None or given
     variant = chosen_variant(settings)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import foreseen
 from attnviz.traces.source import Source, tokens_of
@@ -47,10 +46,9 @@ def other_source(source: Source, other: str) -> Source:
                 f"leave '{name}' or the second sentence out",
                 file=source.matrices.source,
             )
-    chosen = source.settings.tokenizer
-    first, second = tokens_of(source), tokenize(other, chosen)
-    foreseen.refuse_other_text(first, second, chosen)
-    return replace(source, text=other, vectors=None)
+    both = replace(source, text=other, vectors=None)
+    foreseen.refuse_other_text(tokens_of(source), tokens_of(both), source.tokenizer)
+    return both
 
 
 def names_of(source: Source, other: Source) -> tuple[str, str]:

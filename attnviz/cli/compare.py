@@ -17,6 +17,7 @@ from attnviz.analysis.aspects import (
     chosen_aspect,
     chosen_reference,
     chosen_values,
+    refuse_of_a_model,
 )
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
@@ -42,6 +43,7 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces import foreseen
+from attnviz.traces.models.shipped import card_of
 from attnviz.wording.commands import option
 
 if TYPE_CHECKING:
@@ -138,6 +140,16 @@ class ComparisonOptions:
             short="How many seeds conclusions are drawn over, if not 20: --repeats 100",
         ),
     ] = 20
+    layer: Annotated[
+        int | None,
+        in_section(
+            PANEL,
+            "--layer",
+            metavar="N",
+            help="Which layer of a model, from 0.  [default: the last]",
+            example="0",
+        ),
+    ] = None
     mean: Annotated[
         bool,
         in_section(PANEL, "--mean", help="Show the mean of the heads, not each of them."),
@@ -158,6 +170,10 @@ class ComparisonOptions:
         by = self.aspect
         if by == TEXT or (by == "device" and self.values is None):
             return  # only tokens, or torch, tell more
+        if settings.model is not None:
+            card = card_of(settings.model)
+            refuse_of_a_model(by, card)
+            foreseen.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
         names = chosen_values(by, self.names())
         chosen_reference(names, self.reference)
         for name in names:
@@ -276,6 +292,7 @@ def compared(
         other=chosen.other,
         values=chosen.names(),
         reference=chosen.reference,
+        layer=chosen.layer,
         command=command,
     )
 

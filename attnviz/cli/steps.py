@@ -22,6 +22,7 @@ from attnviz.cli.run import traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import PAGE, STEP, Look, suffixes
+from attnviz.traces import foreseen
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.views.steps import choosing
 
@@ -176,5 +177,6 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
 def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
     if saved.trace is None and settings.given is None:
-        choosing.refuse_missing_layer(walking.layer, settings.layers or 1)
-        choosing.refuse_missing_head(walking.head, chosen_variant(settings).heads)
+        decided = foreseen.decided(settings)
+        foreseen.refuse_missing_layer(walking.layer, decided.layers or 1)
+        choosing.refuse_missing_head(walking.head, chosen_variant(decided).heads)

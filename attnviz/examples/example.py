@@ -16,6 +16,7 @@ from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.lined import in_keys
+from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
@@ -120,6 +121,8 @@ class Example(Showable):
     @property
     def tokens(self) -> Tokens | None:
         """The tokens of its text, or those that are written down; None if neither says them."""
+        if self.text is not None and self.settings.model is not None:
+            return card_of(self.settings.model).cut(self.text)
         if self.text is not None:
             return tokenize(self.text, self.settings.tokenizer)
         words = self.given.get("tokens")
@@ -141,7 +144,7 @@ class Example(Showable):
         What cannot be done is said with the file, and the line of the name that it is about.
         """
         from attnviz.traces.from_text import trace
-        from attnviz.traces.origin import FromExample
+        from attnviz.traces.origin import FromExample, model_behind
 
         changed = dict(changes or {})
         chosen = {name: each for name, each in changed.items() if _is_setting(name)}
@@ -154,8 +157,13 @@ class Example(Showable):
             )
         except AttnvizError as error:
             raise self._located(error) from None
+        model = model_behind(traced.origin)
         origin = FromExample(
-            settings=settings, matrices=given, name=self.name, mistake=self.mistake or ""
+            settings=settings,
+            matrices=given if model is None else model.matrices,
+            name=self.name,
+            mistake=self.mistake or "",
+            model=model,
         )
         return replace(traced, origin=origin)
 

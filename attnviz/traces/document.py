@@ -14,7 +14,7 @@ from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.models.stored import arrays_of, facts_of
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin, model_behind
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
@@ -106,8 +106,9 @@ def _arrays(found: Mapping[str, Tensor | None]) -> Contents:
 
 def _of_origin(origin: Origin) -> Contents:
     """The matrices that were given, and the vectors of a file, to the last digit."""
-    if isinstance(origin, FromModel):
-        return {"model": arrays_of(origin.model)}
+    model = model_behind(origin)
+    if model is not None:
+        return {"model": arrays_of(model)}
     named: Contents = {}
     if not isinstance(origin, Drawn) and origin.matrices.of_all_layers:
         named["given"] = _given(origin.matrices)
@@ -156,9 +157,10 @@ def _facts_of_layer(layer: Layer) -> Contents:
 
 def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
-    if isinstance(origin, FromModel):
-        return named | {"model": facts_of(origin.model)}
-    if not isinstance(origin, Drawn):
+    model = model_behind(origin)
+    if model is not None:
+        named["model"] = facts_of(model)
+    elif not isinstance(origin, Drawn):
         given = origin.matrices
         facts = ("item", "items", "heads", "kv_heads", *WORDS, "vocabulary")
         named["matrices"] = {"source": without_folders(given.source)} | {

@@ -80,19 +80,28 @@ def refuse_other_text(first: Tokens, second: Tokens, tokenizer: str) -> None:
 
 def refuse_other(text: str | None, other: str | None, settings: Settings) -> None:
     """The same, of texts that are not yet cut up."""
-    if text is not None and other is not None and settings.given is None:
-        tokens = tokenize(text, settings.tokenizer)
-        refuse_other_text(tokens, tokenize(other, settings.tokenizer), settings.tokenizer)
+    if text is None or other is None or settings.given is not None:
+        return
+    if settings.model is not None:
+        card = card_of(settings.model)
+        refuse_other_text(card.cut(text), card.cut(other), card.vocabulary.tokenizer)
+        return
+    tokens = tokenize(text, settings.tokenizer)
+    refuse_other_text(tokens, tokenize(other, settings.tokenizer), settings.tokenizer)
+
+
+def decided(settings: Settings) -> Settings:
+    """With what a model has decided, if one is asked for."""
+    return settings if settings.model is None else card_of(settings.model).chosen(settings)
 
 
 def refuse_settings(settings: Settings) -> None:
     """Settings that no trace can be made with."""
     refuse_unknown_device(settings.device)
     if settings.model is not None:
-        card = card_of(settings.model)
-        card.refuse_others(chosen(settings))
-        heads = chosen_variant(card.settings).heads
-        refuse_missing_heads(settings.without, card.settings.layers or 1, heads)
+        card_of(settings.model).refuse_others(chosen(settings))
+        own = decided(settings)
+        refuse_missing_heads(own.without, own.layers or 1, chosen_variant(own).heads)
     elif settings.given is not None:
         files.refuse_missing(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:
@@ -102,6 +111,17 @@ def refuse_settings(settings: Settings) -> None:
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
         refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
+
+
+def refuse_missing_layer(layer: int, count: int) -> None:
+    """Refuse a layer that there is not."""
+    if not 0 <= layer < count:
+        raise AttnvizError(
+            f"there is no layer {layer}: layers count from 0, and there "
+            f"{'is 1' if count == 1 else f'are {count}'}",
+            f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
+            about="layer",
+        )
 
 
 def memory_of(settings: Settings) -> Tokens | None:

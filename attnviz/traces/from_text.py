@@ -158,8 +158,9 @@ def needed_for(source: Source) -> tuple[Need, int]:
     """What the Trace of a source will take, and how many cells its heads have."""
     sentence = sentence_of(source)
     counts = counts_of(with_vectors(source, sentence.tokens), sentence)
-    plan = planned(source.settings, source.matrices, counts.dim)
-    dtype: torch.dtype = getattr(torch, source.settings.dtype)
+    settings = source.decided
+    plan = planned(settings, source.reading(counts.tokens), counts.dim)
+    dtype: torch.dtype = getattr(torch, settings.dtype)
     return need_of(plan, counts, dtype), plan.variant.heads * counts.tokens * counts.keys
 
 

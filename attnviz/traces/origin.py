@@ -37,6 +37,7 @@ class FromExample:
     matrices: Matrices
     name: str
     mistake: str = ""
+    model: Model | None = None  # whose numbers they are, where it names one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,15 +49,16 @@ class FromModel:
     model: Model
     vectors: Float[Tensor, "token dim"] | None = None
 
-    @property
-    def decided(self) -> Settings:
-        """As they turned out."""
-        return self.model.chosen(self.settings)
-
 
 Origin = Drawn | Given | FromExample | FromModel
 
 
 def decided(origin: Origin) -> Settings:
     """The settings of a run, also those that a model decided."""
-    return origin.decided if isinstance(origin, FromModel) else origin.settings
+    model = model_behind(origin)
+    return origin.settings if model is None else model.chosen(origin.settings)
+
+
+def model_behind(origin: Origin) -> Model | None:
+    """The model whose numbers they are."""
+    return origin.model if isinstance(origin, FromModel | FromExample) else None

@@ -279,8 +279,8 @@ class _Reader:
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
         settings = of_their_types(Settings, facts["settings"])
-        if facts["kind"] == "model":
-            return self._of_a_model(settings)
+        if facts.get("model") is not None:
+            return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
         if facts["kind"] == "drawn":
@@ -292,8 +292,11 @@ class _Reader:
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
 
-    def _of_a_model(self, settings: Settings) -> FromModel:
-        model = read_again(self.facts["origin"]["model"], self.contents["model"])
+    def _of_a_model(self, settings: Settings, facts: Contents) -> Origin:
+        model = read_again(facts["model"], self.contents["model"])
+        if facts["kind"] == "example":
+            named = {"name": facts["name"], "mistake": facts["mistake"], "model": model}
+            return FromExample(settings=settings, matrices=model.matrices, **named)
         vectors = model.embeddings[list(self._tokens("tokens").ids)]
         return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 

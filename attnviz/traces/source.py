@@ -18,7 +18,7 @@ from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
 from attnviz.traces.models.sight import sighted
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin, model_behind
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.vectors import loaded
@@ -102,7 +102,7 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         of_an_example=isinstance(origin, FromExample),
-        model=origin.model if isinstance(origin, FromModel) else None,
+        model=model_behind(origin),
     )
 
 

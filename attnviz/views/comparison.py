@@ -26,6 +26,7 @@ from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
+from attnviz.views.prediction import answered
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
@@ -76,7 +77,8 @@ def view(
     line, concluded = _settings_line(comparison), conclusion(comparison, sweep, again)
     screen, picture = _tables(comparison, sweep, mean=mean, full=full) if not curves else ([], [])
     charts, random = _charts(sweep), _caveat(comparison)
-    told = (*mistakes_told(comparison), *changes_told(comparison)) if not curves else ()
+    changes = (*mistakes_told(comparison), *changes_told(comparison)) if not curves else ()
+    told = (*changes, *_answers_told(comparison))
     return View(
         title=f"compared by {comparison.by}",
         headline=concluded if sweep is None else in_short(comparison, sweep),
@@ -88,6 +90,19 @@ def view(
         provenance=comparison.provenance,
         command=_command(comparison, repeats, curves=curves, full=full, mean=mean),
     )
+
+
+def _answers_told(comparison: Comparison) -> tuple[str, ...]:
+    """What a model answers in the way that others are held against, and in those that differ."""
+    said = {
+        name_of(comparison, each): " ".join(answered(each.trace, comparison.query))
+        for each in comparison.alternatives
+        if each.trace is not None
+    }
+    base = said.get(name_of(comparison, comparison.base), "")
+    first = name_of(comparison, comparison.base)
+    others = {name: told for name, told in said.items() if told != base}
+    return tuple(f"{name}: {told}" for name, told in ({first: base} | others).items() if told)
 
 
 def _tables(
@@ -201,14 +216,29 @@ def _settings_line(comparison: Comparison) -> str:
     if trace is None:
         return "the same in all: the scores"
     without = (*VARYING[comparison.by], "dropout")
-    parts = settings_line(trace, without=without), _before_what(trace)
-    fixed = _fixed(ASPECTS[comparison.by].fixed, trace)
+    parts = _which_layer(comparison), settings_line(trace, without=without), _before_what(trace)
+    fixed = _fixed(ASPECTS[comparison.by].fixed, comparison)
     return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)
 
 
-def _fixed(what: str, trace: Trace) -> str:
-    """In place of what is not there: scores that were given, or tokens that are no text."""
+def _which_layer(comparison: Comparison) -> str:
+    """The one whose weights are compared, where there are others."""
+    base = comparison.base
+    several = base.trace is not None and len(base.trace.layers) > 1
+    return f"weights of L{base.number}" if several else ""
+
+
+def _fixed(what: str, comparison: Comparison) -> str:
+    """In place of what is not there: scores that were given, or tokens that are no text.
+
+    What a layer reads that stands on others is not the same, if these do not attend as before.
+    """
+    trace, number = comparison.base.trace, comparison.base.number
+    if trace is None:
+        return what
     given = trace.layers[0].given
+    if number and what == OF_VECTORS:
+        return OF_EMBEDDINGS
     if "scores" in given and what in (OF_VECTORS, OF_EMBEDDINGS):
         return "the scores"
     return "the tokens" if what == OF_TEXT and trace.text is None else what

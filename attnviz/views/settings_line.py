@@ -7,7 +7,8 @@ from pathlib import Path
 
 from attnviz.attention.choices import Place
 from attnviz.traces.chance import depends_on_seed
-from attnviz.traces.origin import Drawn, FromModel, Given, Origin, decided
+from attnviz.traces.models.model import Model
+from attnviz.traces.origin import Drawn, Given, Origin, decided, model_behind
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
@@ -20,7 +21,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """The parts that say something, but for those that are not wanted."""
     parts = {
         "tokens": f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})",
-        "model": _model(trace.origin),
+        "model": _model(model_behind(trace.origin)),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
         **_shape(trace),
         **_attention(trace),
@@ -106,15 +107,17 @@ def _mask(trace: Trace) -> str:
     if "visible" in given:
         return "mask given"
     if given & {"hidden", "mask"}:
-        return "causal, and a mask given" if trace.variant.causal else "mask given"
+        by_hand = model_behind(trace.origin) is not None
+        masked = "masks by hand" if by_hand else "a mask given"
+        return f"causal, and {masked}" if trace.variant.causal else masked.removeprefix("a ")
     if trace.variant.causal:
         return "causal"
     return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
-def _model(origin: Origin) -> str:
+def _model(model: Model | None) -> str:
     """Whose numbers they are, by the name that it goes by."""
-    return f"model {origin.model.name}" if isinstance(origin, FromModel) else ""
+    return "" if model is None else f"model {model.name}"
 
 
 def _item(trace: Trace) -> str:

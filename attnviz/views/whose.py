@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import FromModel
+from attnviz.traces.origin import model_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted, listed
 
-READS = "reads "  # which is not said again
+READS, READ = "reads ", "read "  # of one head, and of several
 
 
 def model_of(trace: Trace) -> Model | None:
     """The model whose numbers they are."""
-    return trace.origin.model if isinstance(trace.origin, FromModel) else None
+    return model_behind(trace.origin)
 
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
@@ -47,8 +48,15 @@ def what_heads_do(trace: Trace) -> tuple[str, ...]:
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        return tuple(f"{_called(trace, head)}: {does}" for head, does in model.heads.items())
+        told = "" if as_written(trace) else ", as it was written"
+        return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
     return tuple(_examined(model))
+
+
+def as_written(trace: Trace) -> bool:
+    """Whether a model's heads are what they were made to be: nothing changes what they see."""
+    settings = trace.origin.settings
+    return all(getattr(settings, name) is None for name in CAN_BE_ASKED)
 
 
 def _called(trace: Trace, head: str) -> str:
@@ -57,21 +65,27 @@ def _called(trace: Trace, head: str) -> str:
 
 
 def _examined(model: Model) -> Iterator[str]:
-    """`L1H1 reads the subject with .99 of its weight, L0H1 the previous token with .94`"""
-    scores = model.facts.get("scores", {})
-    told = [
-        f"{head} {does} with {share_text(scores[head])}"
-        for head, does in model.heads.items()
-        if isinstance(scores.get(head), float)
-    ]
-    count = model.facts.get("sentences")
-    if told and isinstance(count, int):
-        same = all(f" {READS}" in each for each in told)
-        rest = [each.replace(f" {READS}", " ", 1) if same else each for each in told[1:]]
-        yield (
-            f"in {counted(count, 'sentence')} that it did not learn from, "
-            f"{listed([f'{told[0]} of its weight', *rest])}"
-        )
+    """`L1H1 reads the subject with .99 of its weight; L0H0 and L0H1 read the token before …`"""
+    count, scores = model.facts.get("sentences"), model.facts.get("scores")
+    if not isinstance(count, int) or not isinstance(scores, dict):
+        return
+    doing: dict[str, dict[str, float]] = {}
+    for head, does in model.heads.items():
+        if isinstance(scores.get(head), float):
+            doing.setdefault(does, {})[head] = scores[head]
+    told = [_done(does, heads) for does, heads in doing.items()]
+    if told:
+        yield f"in {counted(count, 'sentence')} that it did not learn from, {'; '.join(told)}"
+
+
+def _done(does: str, heads: Mapping[str, float]) -> str:
+    """What one head does, or several do, and with how much of their weight."""
+    low, high = (share_text(each(heads.values())) for each in (min, max))
+    if len(heads) == 1:
+        return f"{next(iter(heads))} {does} with {low} of its weight"
+    several = does.replace(READS, READ, 1) if does.startswith(READS) else does
+    span = low if low == high else f"{low} to {high}"
+    return f"{listed([*heads])} {several} with {span}"
 
 
 def beyond_what_it_learned(trace: Trace) -> str:

@@ -62,16 +62,6 @@ def refuse_unknown_step(wanted: str | None) -> None:
             raise unknown("step", name, [*OF_ATTENTION, *NEEDS])
 
 
-def refuse_missing_layer(layer: int, count: int) -> None:
-    if not 0 <= layer < count:
-        raise AttnvizError(
-            f"there is no layer {layer}: layers count from 0, and there "
-            f"{'is 1' if count == 1 else f'are {count}'}",
-            f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
-            about="layer",
-        )
-
-
 def refuse_missing_head(head: int | None, count: int) -> None:
     if head is not None and not 0 <= head < count:
         raise AttnvizError(

@@ -15,20 +15,22 @@ from torch import Tensor
 from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import GIVEN
+from attnviz.traces.foreseen import refuse_missing_layer
+from attnviz.traces.parts import GIVEN, OF_PREDICTION
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
 from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
-from attnviz.views.steps.choosing import refuse_missing_head, refuse_missing_layer
+from attnviz.views.steps.choosing import refuse_missing_head
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
 from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text
 
+MATRICES = GIVEN | {part.data: part for part in OF_PREDICTION}  # with the last, to the answers
 HEADS = 4  # so many are written out, and of more only the first
 DIGITS = (1, 12)
 
@@ -226,7 +228,7 @@ class Scene:
 
     def matrix(self, name: str, matrix: Tensor) -> Grid:
         """A matrix that vectors are multiplied with, or a bias as one row."""
-        *above, side = GIVEN[name].axes
+        *above, side = MATRICES[name].axes
         rows = plain_axis("row", ["+"])
         for each in above:
             rows = replace(axis_of(self.trace, self.layer, each, len(matrix)), title="")

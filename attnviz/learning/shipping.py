@@ -1,0 +1,84 @@
+"""The models that come with attnviz, trained again: `make models` writes them where they are read.
+
+The same build on the same kind of processor makes the same bytes; another may round another way.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from attnviz.learning.choices import Choices
+from attnviz.learning.names import task_of
+from attnviz.learning.training import learn
+from attnviz.machine.writing import AllOrNothing
+from attnviz.traces.models import folder
+from attnviz.traces.models.model import Model
+from attnviz.traces.models.names import HERE
+
+LARGEST = 300_000  # bytes of a model
+
+
+@dataclass(frozen=True)
+class Making:
+    """How one is made: longer than until all is right, for by then its heads do more plainly so."""
+
+    steps: int
+    seed: int = 42
+
+
+SHIPPED = {
+    "reverse": Making(steps=100),
+    "sort": Making(steps=900),
+    "induction": Making(steps=400),
+    "agreement": Making(steps=1000),
+}
+
+
+def trained(name: str) -> Model:
+    """The model of a task, which says with what it was made."""
+    task, making = task_of(name), SHIPPED[name]
+    settings = replace(task.settings, seed=making.seed)
+    with _one_thread():
+        model = learn(task, settings, Choices(steps=making.steps, until=math.inf)).model
+    return replace(model, facts={**model.facts, "made_with": made_with()})
+
+
+def made_with() -> dict[str, str]:
+    """All that its last digits depend on."""
+    return {
+        "torch": torch.__version__,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """In which sums are added up in the same order, however many processors there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def write(name: str) -> int:
+    """Its files, in the package; how many bytes they are."""
+    contents = folder.contents(trained(name))
+    size = sum(map(len, contents.values()))
+    assert size <= LARGEST, f"{name} is {size:,} bytes"
+    with AllOrNothing() as written:
+        for file, content in contents.items():
+            written.write(HERE / name / file, [content])
+    return size
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or SHIPPED:
+        print(f"{each}: {write(each):,} bytes", flush=True)

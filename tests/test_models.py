@@ -1,0 +1,525 @@
+"""Models: `--model` in run, steps and compare, what it refuses, and folders that are damaged."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from attnviz import AttnvizError, compare, read, steps, trace
+from attnviz.learning.fresh import fresh
+from attnviz.learning.names import task_of
+from attnviz.traces.models import folder
+from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN
+from attnviz.traces.models.config import VOCABULARY
+from attnviz.traces.models.folder import NUMBERS
+from attnviz.traces.models.model import Model
+from attnviz.traces.models.names import CONFIG, names
+from attnviz.traces.models.shipped import model_of
+from attnviz.traces.settings import Settings
+from tests.conftest import Attnviz
+
+AGREEMENT = "the old keys near the small cabinet"
+LETTERS = "a b c d e f g h"
+
+
+def written(model: Model, place: Path) -> Path:
+    """A model in a folder, as --save leaves it."""
+    place.mkdir()
+    for name, content in folder.contents(model).items():
+        (place / name).write_bytes(content)
+    return place
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return written(model_of("reverse"), tmp_path / "mine")
+
+
+# What is computed.
+
+
+def test_a_model_is_computed_as_torch_computes_it() -> None:
+    """Two pre-norm layers of two causal heads, written once more with torch's own modules."""
+    model, made = model_of("agreement"), trace(AGREEMENT, model="agreement")
+    numbers = model.parameters
+    x = numbers["embeddings"][list(made.tokens.ids)] + numbers["positions"][: len(made.tokens)]
+    for layer in range(2):
+        own = {
+            name.rpartition(".")[2]: each
+            for name, each in numbers.items()
+            if name.startswith("layers.1.") == bool(layer)
+        }
+        x = block(x, own)
+    assert model.unembedding is not None
+    norm = nn.functional.layer_norm(x, x.shape[-1:], numbers["last_gain"], numbers["last_shift"])
+    wanted = (norm @ numbers["w_answers"]).softmax(-1)
+
+    assert made.prediction is not None
+    assert torch.allclose(made.prediction.probabilities, wanted, atol=1e-5)
+
+
+def block(x: torch.Tensor, own: dict[str, torch.Tensor]) -> torch.Tensor:
+    width = x.shape[-1:]
+    normed = nn.functional.layer_norm(x, width, own["attention_gain"], own["attention_shift"])
+    query, key, value = (
+        (normed @ own[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
+    )
+    read = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    x = x + read.transpose(0, 1).reshape(len(x), -1) @ own["w_out"]
+    normed = nn.functional.layer_norm(x, width, own["feed_forward_gain"], own["feed_forward_shift"])
+    return x + (normed @ own["w_1"] + own["b_1"]).relu() @ own["w_2"] + own["b_2"]
+
+
+KINDS = ("query", "key", "value")
+
+
+def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
+    shown = attnviz("run", AGREEMENT, "--model", "agreement")
+
+    assert shown.status == 0
+    made = trace(AGREEMENT, model="agreement")
+    subject = made.tokens.labels.index("keys")
+    assert max(float(head[-1, subject]) for head in made.layers[1].attended.weights) > 0.9
+    assert 'the place "?" (8) answers are' in shown.out
+    assert "causal attention of the model agreement" in shown.out or "model agreement" in shown.out
+
+
+def test_a_folder_is_the_same_model(saved: Path) -> None:
+    ours, theirs = trace(LETTERS, model=str(saved)), trace(LETTERS, model="reverse")
+
+    assert torch.equal(ours.layers[0].attended.weights, theirs.layers[0].attended.weights)
+
+
+def test_what_is_written_is_read_again_to_the_byte(saved: Path) -> None:
+    again = folder.contents(folder.read(saved))
+
+    assert again == {name: (saved / name).read_bytes() for name in again}
+
+
+def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
+    for name in names():
+        told = attnviz("run", sentence_for(name), "--model", name).out
+        assert "random" not in told
+        assert "seed" not in told
+
+
+def sentence_for(name: str) -> str:
+    """A text that a model knows: the one that its task watches."""
+    return "the dog chased the cat" if name == "toy" else task_of(name).watch
+
+
+# A trace comes back, and is made again.
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+@pytest.mark.parametrize("name", ["agreement", "toy"])
+def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -> None:
+    made = trace(sentence_for(name), model=name)
+    file, again = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    made.view().save(file)
+    found = read(str(file))
+    found.view().save(again)
+
+    assert again.read_bytes() == file.read_bytes()
+    assert found.view().closing == made.view().closing
+    ours, theirs = (compare(each).differences[1] for each in (made, found))
+    assert ours is not None
+    assert theirs is not None
+    assert torch.equal(ours, theirs)
+
+
+def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
+    view = trace(LETTERS, model="reverse", temperature=2.0).view()
+    assert view.command is not None
+    assert view.command.line == f"attnviz run '{LETTERS}' --temperature 2.0 --model reverse"
+    of_a_folder = trace(LETTERS, model=str(saved)).view().command
+    assert of_a_folder is not None
+    assert of_a_folder.line == f"attnviz run '{LETTERS}' --model ./mine"
+
+
+# What a model has decided, and what can be asked of it.
+
+
+FIXED = {
+    ("--dim", "16"): ("--dim is 16, and the model 'reverse' has 32", "leave --dim out, or --model"),
+    ("--heads", "2"): (
+        "--heads is 2, and the model 'reverse' has 1",
+        "leave --heads out, or --model",
+    ),
+    ("--layers", "3"): (
+        "--layers is 3, and the model 'reverse' has 1",
+        "leave --layers out, or --model",
+    ),
+    ("--positions", "none"): (
+        "--positions is none, and the model 'reverse' has learned",
+        "leave --positions out, or --model",
+    ),
+    ("--tokenizer", "gpt2"): (
+        "--tokenizer is gpt2, and the model 'reverse' has words",
+        "leave --tokenizer out, or --model",
+    ),
+    ("--given", "x.toml"): (
+        "--given names matrices, and the model 'reverse' has its own",
+        "leave --given out, or --model",
+    ),
+    ("--embeddings", "x.npy"): (
+        "--embeddings names vectors, and the model 'reverse' has its own",
+        "leave --embeddings out, or --model",
+    ),
+    ("--memory", "a b"): (
+        "--memory is a second sentence, and the model 'reverse' reads one alone",
+        "leave --memory out, or --model",
+    ),
+}
+
+
+@pytest.mark.parametrize("option", FIXED, ids=" ".join)
+@pytest.mark.parametrize("command", ["run", "steps"])
+def test_what_a_model_has_decided_is_not_asked_for(
+    attnviz: Attnviz, command: str, option: tuple[str, str]
+) -> None:
+    problem, hint = FIXED[option]
+    refused = attnviz(command, LETTERS, "--model", "reverse", *option)
+
+    assert refused.status == 2
+    assert refused.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:
+    model = model_of("reverse")
+    for each in fields(Settings):
+        value = getattr(model.settings, each.name)
+        if each.name in ITS_OWN or each.name in CAN_BE_ASKED:
+            continue
+        other: Any = 3 if isinstance(value, int | None) else 0.5 if value == 1e4 else "other"
+        if each.name in ("model", "seed", "device", "dtype"):
+            model.refuse_others({each.name: other})
+            continue
+        with pytest.raises(AttnvizError, match="reverse"):
+            model.refuse_others({each.name: other})
+
+
+def test_what_a_model_has_can_be_named(attnviz: Attnviz) -> None:
+    assert attnviz("run", LETTERS, "--model", "reverse", "--layers", "1", "--dim", "32").status == 0
+
+
+@pytest.mark.parametrize(
+    "asked", [{"temperature": 2.0}, {"scale": False}, {"causal": True}, {"window": 2}], ids=str
+)
+def test_what_a_model_can_be_asked_changes_its_weights(asked: dict[str, Any]) -> None:
+    changed = trace(LETTERS, model="reverse", **asked)
+    as_it_is = trace(LETTERS, model="reverse")
+
+    assert not torch.equal(changed.layers[0].attended.weights, as_it_is.layers[0].attended.weights)
+
+
+def test_matrices_of_ones_own_are_no_models() -> None:
+    from attnviz.traces.matrices import matrices
+
+    with pytest.raises(AttnvizError, match="the model 'reverse' has its own"):
+        trace(LETTERS, model="reverse", given=matrices({"tokens": ["a"]}))
+
+
+# Texts that it cannot read, and those that it never learned to.
+
+
+def test_words_that_it_does_not_know_are_refused_with_those_that_it_does(attnviz: Attnviz) -> None:
+    refused = attnviz("run", "a b z", "--model", "reverse")
+
+    assert refused.status == 2
+    assert refused.err.splitlines()[0] == "error: the model has never seen 'z'"
+    assert "a b c d e f g h i j" in refused.err
+
+
+def test_a_text_is_no_longer_than_its_positions(attnviz: Attnviz) -> None:
+    refused = attnviz("run", f"{LETTERS} a", "--model", "reverse")
+
+    assert refused.err == (
+        "error: the text has 9 tokens (words), and the model 'reverse' has positions for 8\n"
+        " hint: give a shorter text\n"
+    )
+
+
+def test_there_is_a_text(attnviz: Attnviz) -> None:
+    assert "there is no text" in attnviz("run", "--model", "reverse").err
+
+
+NEVER = "what it reads here it never learned"
+
+
+@pytest.mark.parametrize(("text", "told"), [("a b c", True), (LETTERS, False)])
+def test_a_text_shorter_than_any_that_it_saw_is_said_to_be(
+    attnviz: Attnviz, text: str, told: bool
+) -> None:
+    shown = " ".join(attnviz("run", text, "--model", "reverse").out.split())
+
+    assert (NEVER in shown) == told
+    if told:
+        assert "reverse learned from sentences of 8 tokens, and this one has 3" in shown
+
+
+def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() -> None:
+    model = model_of("sort")
+    begun = trace(task_of("sort").watch.split()[0], model="sort").view()
+
+    assert model.vocabulary.predicts == "next"
+    assert NEVER not in begun.screen.caveat
+
+
+# Models that are not there, and folders in which nobody should have had their hands.
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("agrement", "there is no model 'agrement'"),
+        ("nowhere/at/all", "there is no folder 'nowhere/at/all' with a model"),
+        ("none.toml", "there is no file 'none.toml' with a model"),
+        ("x" * 5000, "there is no model 'x"),
+    ],
+)
+def test_a_model_that_is_not_there(attnviz: Attnviz, name: str, problem: str) -> None:
+    refused = attnviz("run", LETTERS, "--model", name)
+
+    assert refused.status == 2
+    assert refused.err.startswith(f"error: {problem}")
+    assert len(refused.err.splitlines()) == 2
+
+
+def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
+    assert "did you mean 'agreement'?" in attnviz("run", "a", "--model", "agrement").err
+
+
+def config(**changes: Any) -> Callable[[Path], None]:
+    return changed(CONFIG, changes)
+
+
+def words(**changes: Any) -> Callable[[Path], None]:
+    return changed(VOCABULARY, changes)
+
+
+def changed(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        told = json.loads((place / name).read_text()) | changes
+        (place / name).write_text(json.dumps(told))
+
+    return change
+
+
+def settings(**changes: Any) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        told = json.loads((place / CONFIG).read_text())
+        told["settings"] |= changes
+        (place / CONFIG).write_text(json.dumps(told))
+
+    return change
+
+
+def content(name: str, made: bytes) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        (place / name).write_bytes(made)
+
+    return change
+
+
+def cut(place: Path) -> None:
+    (place / NUMBERS).write_bytes((place / NUMBERS).read_bytes()[:-100])
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda place: (place / name).unlink()
+
+
+def numbers(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
+    def changes(place: Path) -> None:
+        from safetensors.numpy import load, save
+
+        found = load((place / NUMBERS).read_bytes())
+        change(found)
+        (place / NUMBERS).write_bytes(save(found))
+
+    return changes
+
+
+def linked_to_itself(place: Path) -> None:
+    (place / NUMBERS).unlink()
+    (place / NUMBERS).symlink_to(NUMBERS)
+
+
+def a_folder(place: Path) -> None:
+    (place / CONFIG).unlink()
+    (place / CONFIG).mkdir()
+
+
+DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut off": (cut, "is no safetensors file"),
+    "empty": (content(NUMBERS, b""), "is no safetensors file"),
+    "a pickle": (content(NUMBERS, b"\x80\x04]\x94."), "is no safetensors file"),
+    "a huge header": (content(NUMBERS, struct.pack("<Q", 2**62)), "is no safetensors file"),
+    "no numbers": (without(NUMBERS), "it has no file model.safetensors"),
+    "no words": (without(VOCABULARY), "it has no file vocabulary.json"),
+    "no config": (without(CONFIG), "it has no file config.json"),
+    "a link to itself": (linked_to_itself, "it has no file model.safetensors"),
+    "a folder for a config": (a_folder, "it has no file config.json"),
+    "no JSON": (content(CONFIG, b"{"), "is not valid JSON"),
+    "a list": (content(CONFIG, b"[]"), "holds no names"),
+    "no UTF-8": (content(VOCABULARY, b"\xff"), "is not UTF-8"),
+    "nested": (content(CONFIG, b"[" * 100_000), "is nested too deep"),
+    "of somebody else": (content(CONFIG, b'{"model_type": "bert"}'), "is no config of a model"),
+    "another format": (config(format=2), "is no config of a model"),
+    "a number for a name": (config(name=3), "is not as attnviz wrote it"),
+    "no settings": (config(settings=[]), "is not as attnviz wrote it"),
+    "an unknown setting": (settings(depth=3), "is not as attnviz wrote it"),
+    "an odd setting": (settings(norm="between"), "there is no place for the norm 'between'"),
+    "a width of text": (settings(dim="32"), "is not as attnviz wrote it"),
+    "heads that do not fit": (settings(heads=3), "does not split into 3 equal heads"),
+    "a text in the settings": (settings(memory="a b"), "is not as attnviz wrote it"),
+    "positions without end": (config(longest=None), "is not as attnviz wrote it"),
+    "more positions": (config(longest=9), "'positions' in"),
+    "heads of numbers": (config(heads={"L0H0": 3}), "is not as attnviz wrote it"),
+    "words that are no list": (words(words="abc"), "is not as attnviz wrote it"),
+    "words that are numbers": (words(words=[1, 2]), "is not as attnviz wrote it"),
+    "a word twice": (words(words=["a", "a"]), "is not as attnviz wrote it"),
+    "more words than rows": (words(words=[*"abcdefghijk"]), "'embeddings' in"),
+    "an answer more": (words(answers=[*"abcdefghijk"]), "'w_answers' in"),
+    "spelled as nothing": (words(spelled={"x": "y"}), "is not as attnviz wrote it"),
+    "asked with nothing": (words(asks="y"), "is not as attnviz wrote it"),
+    "an unknown tokenizer": (words(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
+    "a wider model": (settings(dim=64), "and by config.json and vocabulary.json it is [64"),
+    "a deeper model": (settings(layers=2), "has no 'layers.1.w_query'"),
+    "a matrix less": (numbers(lambda found: found.pop("w_key")), "has no 'w_key'"),
+    "a matrix more": (
+        numbers(lambda found: found.update(w_1=np.ones((2, 2), np.float32))),
+        "has a 'w_1', for which the settings in config.json have no use",
+    ),
+    "not a number": (
+        numbers(lambda found: found["w_key"].fill(np.nan)),
+        "'w_key' in",
+    ),
+    "yes and no": (
+        numbers(lambda found: found.update(w_key=found["w_key"] > 0)),
+        "'w_key' in",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_folder_is_refused_in_two_lines(
+    attnviz: Attnviz, saved: Path, damage: str
+) -> None:
+    change, problem = DAMAGED[damage]
+    change(saved)
+    refused = attnviz("run", LETTERS, "--model", str(saved))
+
+    assert refused.status == 2
+    assert problem in refused.err
+    assert refused.err.startswith("error: ")
+    assert len(refused.err.splitlines()) == 2
+
+
+# What steps and comparisons say.
+
+
+def test_steps_say_that_numbers_were_learned() -> None:
+    told = steps(trace(AGREEMENT, model="agreement")).view()
+    said = " ".join(" ".join((each.about, *each.remarks)) for each in told.sections)
+
+    assert "They were learned." in said
+    assert "Both were learned." in said
+    assert "A learned vector for its position is added" in said
+    assert "numbers that were learned" in said
+    assert "given" not in said
+    assert "drawn from a seed" not in said
+    assert "to learn" not in said
+
+
+def test_steps_of_another_layer_can_be_asked_for(attnviz: Attnviz) -> None:
+    assert attnviz("steps", AGREEMENT, "--model", "agreement", "--layer", "1").status == 0
+    refused = attnviz("steps", AGREEMENT, "--model", "agreement", "--layer", "2").err
+    assert refused.startswith("error: there is no layer 2: layers count from 0, and there are 2\n")
+
+
+def test_the_last_layer_is_compared_unless_another_is_asked_for() -> None:
+    made = trace(AGREEMENT, model="agreement")
+    first, last = compare(made, layer=0), compare(made)
+
+    assert torch.equal(last.base.weights, trace(AGREEMENT, model="agreement", scale=False)
+                       .layers[1].attended.weights)  # fmt: skip
+    assert "weights of L1" in last.view().settings
+    assert "the same in all: embeddings" in last.view().settings
+    assert "weights of L0" in first.view().settings
+    assert "the same in all: queries, keys, values" in first.view().settings
+
+
+def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
+    other = "the old key near the small cabinets"
+    shown = attnviz("compare", AGREEMENT, other, "--model", "agreement").out
+
+    assert 'first text: the place "?" (8) answers are' in shown
+    assert 'second text: the place "?" (8) answers is' in shown
+
+
+@pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])
+def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str) -> None:
+    refused = attnviz("compare", LETTERS, "--model", "reverse", "--by", by)
+
+    assert refused.status == 2
+    problem, hint = refused.err.splitlines()
+    assert problem == (
+        f"error: --by {by} asks for other models, and the model 'reverse' is as it is"
+    )
+    assert hint.endswith(
+        "compare it by scale, mask, temperature, dtype, device, or with a second sentence"
+    )
+
+
+def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -> None:
+    model = model_of("reverse")
+    narrow = replace(model, settings=replace(model.settings, window=2))
+    made = compare(LETTERS, model=str(written(narrow, tmp_path / "narrow")), by="mask",
+                   values=("none", "causal"))  # fmt: skip
+
+    assert bool(made.alternatives[0].visible.all())
+
+
+def test_a_layer_belongs_to_a_model(attnviz: Attnviz) -> None:
+    assert attnviz("compare", "I am", "--layer", "1").err == (
+        "error: --layer is 1, and a single attention is compared\n"
+        " hint: leave --layer out, or compare the attention of a --model\n"
+    )
+
+
+# Others that learned something else.
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "post-norm": {"norm": "post"},
+    "no norm": {"norm": "none"},
+    "feed-forward": {"attention_only": False, "feed_forward": 5, "activation": "gelu"},
+    "shared keys": {"heads": 4, "kv_heads": 2},
+    "additive": {"scoring": "additive"},
+    "rotary": {"positions": "rotary", "position_base": 500.0},
+    "sinusoidal": {"positions": "sinusoidal", "layers": 3},
+    "a narrow head": {"heads": 2, "head_dim": 6},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_models_of_other_shapes_are_written_and_read(tmp_path: Path, shape: str) -> None:
+    task = task_of("reverse")
+    model = fresh(task, replace(task.settings, **SHAPES[shape]))
+    place = written(model, tmp_path / "mine")
+    made = trace(LETTERS, model=str(place))
+
+    assert folder.read(place).parameters.keys() == model.parameters.keys()
+    assert "random" not in made.view().screen.caveat
+    assert "seed" not in made.view().settings

@@ -1,0 +1,77 @@
+"""The models that come with attnviz: what they claim of themselves; and one is made again."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from attnviz import trace
+from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.shipping import LARGEST, SHIPPED, made_with, trained
+from attnviz.learning.task import NOTHING, examples_of
+from attnviz.learning.training import scores_of_heads
+from attnviz.traces.models import folder
+from attnviz.traces.models.forward import plan_of, through
+from attnviz.traces.models.names import HERE, names
+from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.vocabulary import Vocabulary
+
+OTHERS = 7  # a seed of sentences that nobody looked at when they were made
+
+
+def test_every_model_has_its_task() -> None:
+    assert {*SHIPPED} <= {*TASKS}
+    assert {*names()} == {*SHIPPED, "toy"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_model_is_small(name: str) -> None:
+    assert sum(path.stat().st_size for path in (HERE / name).iterdir()) <= LARGEST
+    assert {path.name for path in (HERE / name).iterdir()} == {
+        "model.safetensors",
+        "config.json",
+        "vocabulary.json",
+    }
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_a_shipped_model_claims_is_so_of_other_sentences(name: str) -> None:
+    """On sentences that were drawn for nothing else, though a head may do a little less there."""
+    task, model = task_of(name), model_of(name)
+    examples = examples_of(task, OTHERS, 256, held_out=True)
+    with torch.no_grad():
+        passed = through(model, plan_of(model), examples.ids)
+    asked = examples.answers != NOTHING
+    right = ((passed.logits.argmax(-1) == examples.answers) & asked).sum() / asked.sum()
+    scores = scores_of_heads(passed, examples)
+
+    assert float(right) >= min(task.until, 1.0) - 0.01
+    assert model.facts["task"] == name
+    for head, does in model.heads.items():
+        layer, _, number = head.removeprefix("L").partition("H")
+        reading = next(each for each in task.readings if each.does == does)
+        found = float(scores[reading.name][int(layer), int(number)])
+        assert math.isclose(found, model.facts["scores"][head], abs_tol=0.05)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_model_reads_the_words_of_its_task(name: str) -> None:
+    vocabulary: Vocabulary = task_of(name).vocabulary
+
+    assert model_of(name).vocabulary == vocabulary
+    assert trace(task_of(name).watch, model=name).prediction is not None
+
+
+def test_the_fastest_is_made_again() -> None:
+    """Byte for byte by the same build; by any other the same but for its last digits."""
+    shipped, made = model_of("reverse"), trained("reverse")
+
+    assert made.heads == shipped.heads
+    for name, tensor in made.parameters.items():
+        assert torch.allclose(tensor, shipped.parameters[name], atol=0.05)
+    if made_with() == shipped.facts["made_with"]:
+        contents = folder.contents(made)
+        assert contents["model.safetensors"] == (HERE / "reverse/model.safetensors").read_bytes()
+        assert contents["vocabulary.json"] == (HERE / "reverse/vocabulary.json").read_bytes()
