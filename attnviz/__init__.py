@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
+    from attnviz.learning.task import Examples as Examples
+    from attnviz.learning.task import Reading as Reading
+    from attnviz.learning.task import Task as Task
     from attnviz.renderers import render as render
     from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
     from attnviz.traces.saved import read as read
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
@@ -30,9 +34,13 @@ if TYPE_CHECKING:
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Comparison": "attnviz.analysis.comparison:Comparison",
+    "Examples": "attnviz.learning.task:Examples",
+    "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
+    "Task": "attnviz.learning.task:Task",
     "Trace": "attnviz.traces.trace:Trace",
     "View": "attnviz.views.view:View",
+    "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "draw": "attnviz.views.trace:draw",
