@@ -92,6 +92,7 @@ def learned(
     ]
     return Learned(
         task=chosen,
+        asked={"task": chosen.name},
         settings=wanted,
         choices=Choices(steps=1000, until=0.999, batch=64, rate=0.003),
         watched=watched,
