@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
+    from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
     from attnviz.renderers import render as render
@@ -34,6 +35,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "Trace": "attnviz.traces.trace:Trace",
     "View": "attnviz.views.view:View",
     "compare": "attnviz.analysis.comparison:compare",
+    "compare_learning": "attnviz.analysis.learning:compare_learning",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.shipped:example",

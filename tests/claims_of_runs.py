@@ -20,13 +20,16 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, split_heads
 from attnviz.traces import parts
 from attnviz.traces.from_text import trace_of
+from attnviz.traces.origin import FromModel, decided
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
 from attnviz.traces.trace import Layer
+from attnviz.views import whose
 from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section, opened
+from attnviz.views.headline import headline
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import Walk
 from attnviz.views.view import Page, View
@@ -83,6 +86,10 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"score = \|query\| \|key\| cos\(angle\)",
         r"weight = exp\(score\) / sum of exp\(scores in its row\)",
         r"weighted = weights of .*",
+        r"Each vector is multiplied with the vector of each answer, a column of w_answers, and the "
+        r"products are added: the larger the score, the surer the answer\.",
+        r"The scores become shares, as they did for the weights: how likely each answer is\.",
+        r"probability = exp\(score\) / sum of exp\(scores in its row\)",
         r"context = weights",
         r"V",
         r"✗ A mistake: [^:]+\.",  # and no more of it
@@ -151,7 +158,7 @@ def mistaken(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r" · position base ([\d.e+]+)")
 def base(said: Said, match: re.Match[str]) -> bool:
-    settings = said.trace.origin.settings
+    settings = decided(said.trace.origin)
     return settings.position_base == float(match[1]) and said.trace.positions != "none"
 
 
@@ -293,7 +300,11 @@ def _alike(one: Trace, other: Trace, of: str) -> bool:
 
 def _all(made: Trace) -> Iterator[Tensor]:
     first = made.layers[0]
-    unused = () if first.from_inputs or first.block is not None else ("embeddings", "inputs")
+    unused = (
+        ()
+        if first.from_inputs or first.block is not None
+        else ("embeddings", "inputs", "positions")
+    )
     for part in (
         each for each in (*OF_ATTENTION, *OF_BLOCK) if (each.words or each.step) not in unused
     ):
@@ -311,7 +322,9 @@ def seed(said: Said, match: re.Match[str]) -> bool:
     return (told and dropped) or told == moves(said.trace)
 
 
-@claims(r"^random vectors|^given vectors, random (projections|positions|w_score)")
+@claims(
+    r"^random (vectors|dropout: the shape)|^given vectors, random (projections|positions|w_score)"
+)
 def chance_before(said: Said, match: re.Match[str]) -> bool:
     return moves(said.trace)
 
@@ -327,7 +340,7 @@ def some_drawn(said: Said, match: re.Match[str]) -> bool:
     return {*match[1].split(", ")} == made - given and (match[2] == "other") == (len(given) == 1)
 
 
-@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both are given")
+@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both (?:are given|were learned)")
 def of_block_drawn(said: Said, match: re.Match[str]) -> bool:
     if match[1] is None:
         return {"w_1", "w_2"} <= said.layer.given
@@ -399,6 +412,51 @@ def placed(said: Said, match: re.Match[str]) -> bool:
     }.get(match[1], not torch.equal(said.layer.entering, said.trace.embeddings))
 
 
+# What a model says of itself.
+
+
+@claims(r" · model (\S+)| of the model (\S+?)(?= without|, step|$)")
+def of_the_model(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    return model is not None and model.name == (match[1] or match[2])
+
+
+@claims(r"learned|written by hand")
+def whose_numbers(said: Said, match: re.Match[str]) -> bool:
+    """Of a seed nothing is learned, but positions that are called so."""
+    model = whose.model_of(said.trace)
+    if model is None:
+        return "learned positions" in said.text
+    return model.by_hand == (match[0] == "written by hand")
+
+
+@claims(
+    r"^in (\d+) sentences that it did not learn from, (L\dH\d) (.+) with (\.\d+) of its weight$"
+)
+def examined(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    assert model is not None
+    score = abs(model.facts["scores"][match[2]] - float(match[4])) < HALF
+    return score and model.heads[match[2]] == match[3] and str(model.facts["sentences"]) == match[1]
+
+
+@claims(
+    r"learned from sentences of (\d+) to (\d+) tokens, and this one has (\d+): what it reads here"
+)
+def never_learned(said: Said, match: re.Match[str]) -> bool:
+    shortest, longest, count = map(int, match.groups())
+    model = whose.model_of(said.trace)
+    assert model is not None
+    seen = model.facts["tokens"] == [shortest, longest] and len(said.trace.tokens) == count
+    return seen and not shortest <= count <= longest
+
+
+@claims(r"^the table for all ([\d,]+) words has ")
+def table_of_words(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    return model is not None and len(model.embeddings) == int(match[1].replace(",", ""))
+
+
 # What is given.
 
 
@@ -423,11 +481,11 @@ def memory_given(said: Said, match: re.Match[str]) -> bool:
     return "memory" in said.trace.layers[0].given
 
 
-@claims(r"^They are given\.| They are given\.")
+@claims(r"^(?:They are given|They were learned)\.| They are given\.")
 def all_given(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
     if said.section.name == "embeddings":
-        return "embeddings" in said.layer.given
+        return "embeddings" in said.layer.given or whose.model_of(said.trace) is not None
     made = said.layer.projections
     names = ("w_query", "w_key", "w_value", "w_score")
     return said.layer.given >= {each for each in names if getattr(made, each, None) is not None}
@@ -507,13 +565,11 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
 @claims(r"^normed = \(x - mean\) / √\(variance \+ 1e-05\)( · gain \+ shift)?$")
 def norm_formula(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
-    plain = _normed(said)
-    if said.section.name == "last-norm":
-        last = said.trace.prediction
-        assert last is not None
+    plain, last = _normed(said), said.trace.prediction
+    if said.section.name == "last-norm" and last is not None:
         made = torch.nn.functional.layer_norm(last.inputs.double(), last.inputs.shape[1:])
-        own = not torch.equal(plain, last.vectors.double())
-        return bool(((made - plain).abs() < 2 * HALF).all()) and own == (match[1] is not None)
+        same = torch.equal(plain, last.vectors.double())
+        return bool(((made - plain).abs() < 2 * HALF).all()) and same != (match[1] is not None)
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
     of = "cross" if "cross" in said.section.name else "feed_forward"
@@ -926,7 +982,7 @@ def another(said: Said, match: re.Match[str]) -> bool:
     return len(said.trace.tokens) > 1
 
 
-@claims(r"in all this layer has ([\d,]+) numbers to learn")
+@claims(r"in all this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
     layer = next(each for each in said.trace.layers if said.layer in each.attentions)
     assert layer.block is not None
@@ -939,11 +995,140 @@ def all_learned(said: Said, match: re.Match[str]) -> bool:
     return count == int(match[1].replace(",", ""))
 
 
-@claims(r"= ([\d,]+) numbers to learn$")
+@claims(r"= ([\d,]+) numbers (?:to learn|that were learned)$")
 def learned(said: Said, match: re.Match[str]) -> bool:
     sides = re.findall(r"(\d[\d,]*(?: × [\d,]+)*)(?= [+=]|$)", said.text.split(" = ")[0])
     sizes = [np.prod([int(n.replace(",", "")) for n in each.split(" × ")]) for each in sides]
     return sum(sizes) == int(match[1].replace(",", ""))
+
+
+# What a model answers.
+
+
+def _probabilities(said: Said, *, whole: bool = False) -> Tensor:
+    """Worked out again from what the last layer made; with all heads on, from the beginning."""
+    made = said.trace
+    if whole:
+        source = source_of(made)
+        on = replace(source, settings=replace(source.settings, without=None))
+        made = trace_of(on, mistake=made.layers[0].mistake)
+    origin = made.origin
+    assert isinstance(origin, FromModel)
+    assert origin.model.unembedding is not None
+    last, vectors = origin.model.unembedding, made.layers[-1].outputs.double()
+    if last.norm is not None:
+        size, gain, shift = vectors.shape[1:], last.norm.gain.double(), last.norm.shift.double()
+        vectors = torch.nn.functional.layer_norm(vectors, size, gain, shift)
+    bias = 0 if last.b_answers is None else last.b_answers.double()
+    return (vectors @ last.w_answers.double() + bias).softmax(-1)
+
+
+def _answers(said: Said) -> tuple[str, ...]:
+    assert isinstance(said.trace.origin, FromModel)
+    return said.trace.origin.model.vocabulary.answers
+
+
+def _asked_at(said: Said, label: str, number: str) -> int:
+    """The place that is named, which is one that asks."""
+    place = int(number) - 1
+    made = said.trace.prediction
+    assert made is not None
+    assert said.trace.tokens.labels[place] == label
+    assert place in made.asked
+    return place
+
+
+HERE = r'(?:after|the place) "(.+?)" \((\d+)\)'
+
+
+@claims(rf"^{HERE} (comes|answers) (.+)$")
+def answered(said: Said, match: re.Match[str]) -> bool:
+    row = _probabilities(said)[_asked_at(said, match[1], match[2])]
+    assert isinstance(said.trace.origin, FromModel)
+    follows = said.trace.origin.model.vocabulary.predicts == "next"
+    told = [each.removesuffix(")").split(" (") for each in match[4].split(", ")]
+    best = row.sort(descending=True).values[: len(told)].tolist()
+    right = [abs(float(number) - likely) < HALF
+             and abs(float(row[_answers(said).index(word)]) - likely) < HALF
+             for (word, number), likely in zip(told, best, strict=True)]  # fmt: skip
+    return all(right) and follows == (match[3] == "comes")
+
+
+@claims(r"^the (\d+) places answer (.+), each with ([\d.]+) or more$")
+def all_answered(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    rows = _probabilities(said)[list(said.trace.prediction.asked)]
+    words = [_answers(said)[each] for each in rows.argmax(-1)]
+    least = float(rows.max(-1).values.min())
+    return len(words) == int(match[1]) and words == match[2].split() and (
+        float(match[3]) <= least + 1e-6 < float(match[3]) + 0.01 + 2e-6
+    )  # fmt: skip
+
+
+@claims(
+    rf"^without (.+?) {HERE} (still )?(?:comes|answers) (\S+) \(([\d.]+)(?:, not ([\d.]+))?\)"
+    r"(?:, not (\S+) \(([\d.]+)\))?$"
+)
+def answered_without(said: Said, match: re.Match[str]) -> bool:
+    place = _asked_at(said, match[2], match[3])
+    now, was = _probabilities(said)[place], _probabilities(said, whole=True)[place]
+    words, before = _answers(said), match[8] or match[5]
+    likely, likelier = float(was.max()), float(match[9] or match[7] or match[6])
+    return (
+        headline(said.trace).endswith(f" without {match[1]}")
+        and words[int(now.argmax())] == match[5]
+        and words[int(was.argmax())] == before
+        and abs(float(now.max()) - float(match[6])) < HALF
+        and abs(likely - likelier) < HALF
+        and bool(match[4]) == (match[5] == before)
+    )
+
+
+@claims(r"^without .+? (?:(\d+) of )?the (\d+) places (still )?answers? (?:something else: )?(.+)$")
+def all_answered_without(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    places = list(said.trace.prediction.asked)
+    rows = _probabilities(said)[places], _probabilities(said, whole=True)[places]
+    now, was = ([_answers(said)[each] for each in row.argmax(-1)] for row in rows)
+    told = [each.split() for each in match[4].split(", not ")]
+    others = sum(one != other for one, other in zip(now, was, strict=True))
+    return told == ([now] if match[3] else [now, was]) and others == int(match[1] or 0)
+
+
+@claims(r"no word of this text asks the model for an answer")
+def nothing_asked(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.prediction is not None and not said.trace.prediction.asked
+
+
+@claims(r"the other places ask for nothing")
+def others_ask_nothing(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    return 0 < len(said.trace.prediction.asked) < len(said.trace.tokens)
+
+
+@claims(r"the likeliest of (\d+)$|the \d+ likeliest of (\d+) answers")
+def likeliest_of(said: Said, match: re.Match[str]) -> bool:
+    return len(_answers(said)) == int(match[1] or match[2])
+
+
+@claims(r"These are the vectors that layer (\d+) made")
+def of_the_last_layer(said: Said, match: re.Match[str]) -> bool:
+    last = said.trace.layers[-1].layer
+    return last == int(match[1]) and said.layer.layer != last
+
+
+@claims(r"A row of them sums to 1|each answer with its probability")
+def probabilities_sum(said: Said, match: re.Match[str]) -> bool:
+    made = said.trace.prediction
+    assert made is not None
+    return bool(((made.probabilities - _probabilities(said)).abs() < HALF / 10).all())
+
+
+@claims(r"^scores = x W_answers( \+ b_answers)?$")
+def formula_of_answers(said: Said, match: re.Match[str]) -> bool:
+    made = said.trace.prediction
+    assert made is not None
+    return (made.b_answers is not None) == bool(match[1])
 
 
 # What a picture says in words.
@@ -990,6 +1175,11 @@ def _normed(said: Said) -> Tensor:
     """What LayerNorm made in this section, before a gain and a shift."""
     assert said.section is not None
     block, name = said.layer.block, said.section.name
+    last = said.trace.prediction
+    if name == "last-norm":
+        assert last is not None
+        assert last.norm is not None
+        return (last.vectors.double() - last.norm.shift.double()) / last.norm.gain.double()
     if block is None:  # of attention to a second sentence
         block = next(each.block for each in said.trace.layers if each.cross is said.layer)
     assert block is not None

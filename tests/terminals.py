@@ -5,12 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len
+from rich.console import Console
 
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -63,3 +68,73 @@ def once(reply: bytes, asked: bytes, after: float = 0.0) -> Callable[[bytes], by
         return b""
 
     return answer
+
+
+CONSOLE = Console()
+CODES = re.compile(
+    r"\x1b\[([?\d;]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|([\r\n])|(.)", re.S
+)
+
+
+@dataclass
+class Screen:
+    """What stands on a terminal after all that was written to it, line by line from the first.
+
+    `broken` counts lines that went on in the next, for want of room; `beyond` how often the cursor
+    was to go above what is seen, and `hidden` is whether it is out of sight.
+    """
+
+    rows: int
+    columns: int
+    lines: list[list[str]] = field(default_factory=lambda: [[]])
+    row: int = 0
+    column: int = 0
+    broken: int = 0
+    beyond: int = 0
+    hidden: bool = False
+
+    def write(self, text: str) -> Screen:
+        for number, kind, control, letter in CODES.findall(text):
+            if kind:
+                self._obey(number, kind)
+            elif control == "\r":
+                self.column = 0
+            elif control == "\n":
+                self._next_line()
+            elif letter and letter != "\x1b":
+                self._put(letter)
+        return self
+
+    @property
+    def text(self) -> list[str]:
+        return ["".join(line).rstrip() for line in self.lines]
+
+    def _obey(self, number: str, kind: str) -> None:
+        many = int(number) if number.isdigit() else 1
+        if kind == "A":
+            top = max(len(self.lines) - self.rows, 0)
+            self.beyond += self.row - many < top
+            self.row = max(self.row - many, top)
+        elif kind == "K" and number == "2":
+            self.lines[self.row] = []
+        elif kind in "lh" and number == "?25":
+            self.hidden = kind == "l"
+        else:
+            assert kind == "m" or (number, kind) in {("0", "J"), ("", "J")}, (number, kind)
+
+    def _next_line(self) -> None:
+        self.row += 1
+        if self.row == len(self.lines):
+            self.lines.append([])
+
+    def _put(self, letter: str) -> None:
+        wide = cell_len(letter)
+        if self.column + wide > self.columns:
+            self.broken += 1
+            self._next_line()
+            self.column = 0
+        line = self.lines[self.row]
+        line.extend([" "] * (self.column + wide - len(line)))
+        if wide:
+            line[self.column : self.column + wide] = [letter, *[""] * (wide - 1)]
+        self.column += wide

@@ -14,6 +14,7 @@ from attnviz import trace
 from attnviz.attention import block
 from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation
 from attnviz.errors import AttnvizError
+from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Layer, Trace
 from tests.conftest import Attnviz
 
@@ -81,6 +82,62 @@ def test_layers_agree_with_torchs_encoder(norm: str, activation: str, heads: int
     made = trace(TEXT, layers=3, heads=heads, norm=norm, activation=activation)
 
     assert_close(made.layers[-1].outputs, encoded(made, norm, activation), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "none"])
+def test_attention_only_is_attention_in_a_residual(norm: str) -> None:
+    made = trace(TEXT, layers=2, heads=2, norm=norm, attention_only=True)
+    hidden = made.embeddings
+    for layer in made.layers:
+        theirs = nn.MultiheadAttention(8, 2, batch_first=True)
+        with torch.no_grad():
+            projections_into(theirs, layer)
+            read = nn.functional.layer_norm(hidden, (8,)) if norm == "pre" else hidden
+            added = hidden + theirs(read, read, read)[0]
+        hidden = nn.functional.layer_norm(added, (8,)) if norm == "post" else added
+        assert layer.block is not None
+        assert layer.block.fed is None
+
+    assert_close(made.layers[-1].outputs, hidden, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_only_is_said_and_counted(attnviz: Attnviz) -> None:
+    shown = attnviz("steps", TEXT, "--layers", "1", "--attention-only", "--step", "11-").out
+
+    assert " 1 layer (post-norm) · no feed-forward" in " ".join(shown.split())
+    assert shown.endswith("in all this layer has 272 numbers to learn\n")  # 4 · 8 · 8 + 2 · 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (
+            (),
+            "--attention-only belongs to a transformer block, and there is none",
+            "give --layers 1",
+        ),
+        (
+            ("--layers", "1", "--feed-forward", "3"),
+            "--feed-forward is about feed-forward, which --attention-only leaves out",
+            "leave one of them out",
+        ),
+    ],
+)
+def test_attention_only_leaves_out_what_feed_forward_would_need(
+    attnviz: Attnviz, arguments: tuple[str, ...], problem: str, hint: str
+) -> None:
+    result = attnviz("run", TEXT, "--attention-only", *arguments)
+
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+
+
+def test_a_matrix_of_feed_forward_is_not_ignored_where_there_is_none() -> None:
+    given = matrices({"w_1": [[1.0] * 3] * 8})
+
+    with pytest.raises(
+        AttnvizError, match=r"--attention-only leaves feed-forward out, and .*'w_1'"
+    ):
+        trace(TEXT, given=given, layers=1, attention_only=True)
 
 
 def test_causal_layers_agree_with_torchs_encoder_and_its_mask() -> None:

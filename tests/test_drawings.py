@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
+from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, learned, task
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlap, overlapping
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
@@ -38,6 +40,16 @@ BYTES = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfsch
 PRODUCT = ["queries", "keys", "scores"]
 OF_CONTEXT = ["weights", "values", "context"]
 ALL = ["tokens", "embeddings", *PRODUCT, "scaled", *OF_CONTEXT]
+
+LONG_WORDS = ("Donaudampfschifffahrtsgesellschaft" * 2, "日本", "مرحبا", "a" * 60)
+ONE_OF_MANY = np.eye(3, 4)[::-1] * 0.9
+
+
+def shot(view: View, place: int) -> View:
+    """A moment of its film as a page."""
+    taken = view.film[place]
+    return replace(view, picture=replace(view.picture, groups=taken.groups), headline=taken.title)
+
 
 VIEWS: dict[str, Any] = {
     "a query of one token": lambda: trace("Hello").view(query=1),
@@ -72,6 +84,26 @@ VIEWS: dict[str, Any] = {
     "both products": lambda: trace(TEXT, variant="multi-head").view(
         show=["embeddings", *PRODUCT, *OF_CONTEXT]
     ),
+    "heads that learn": lambda: learned().view(),
+    "heads of which none does it": lambda: learned({BEFORE: np.full((2, 2), 0.2)}).view(),
+    "heads of a task without readings": lambda: learned({}).view(),
+    "one head that learns": lambda: learned(
+        {SUBJECT: np.array([[0.97]])}, layers=1, heads=1, variant="scaled"
+    ).view(),
+    "many heads that learn": lambda: learned(
+        {SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY[::-1]}, layers=3, heads=4
+    ).view(),
+    "heads of many tokens": lambda: learned(of=task(SUBJECT, watch=" ".join(WORDS * 3))).view(),
+    "heads of long words": lambda: learned(
+        of=task(SUBJECT, words=LONG_WORDS, watch=" ".join(LONG_WORDS))
+    ).view(),
+    "heads before the first step": lambda: learned(steps=(0,)).view(),
+    "a query that learns": lambda: learned().view(query="are"),
+    "a shot of heads": lambda: shot(learned().view(), 3),
+    "a shot of many heads": lambda: shot(
+        learned({SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY}, layers=3, heads=4).view(), -1
+    ),
+    "a shot of a query": lambda: shot(learned().view(query="are"), -1),
     "W V of long words": lambda: trace(" ".join(HOSTILE[-9:]), tokenizer="words").view(
         show=OF_CONTEXT
     ),

@@ -212,7 +212,7 @@ def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
 
 
 def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:
-    assert "hint: --layers belongs to attnviz run" in attnviz("compare", "a", "--depth").err
+    assert "hint: --memory belongs to attnviz run" in attnviz("compare", "a", "--cross").err
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
@@ -220,7 +220,7 @@ def test_every_option_that_a_suggestion_names_is_there() -> None:
 
     assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
     expected = {f"--{name}" for names in guesses.MEANT for name in names}
-    assert expected & NAMES == {"--head", "--steps"}  # which others have, and run has not
+    assert expected & NAMES == {"--head", "--save", "--steps"}  # which others have, and run has not
     assert not set(guesses.OTHER_NAMES) & NAMES
 
 

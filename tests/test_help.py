@@ -15,7 +15,7 @@ from tests.conftest import Attnviz
 from tests.test_guesses import commands, options
 
 LINES, COLUMNS = 40, 80
-LONG = [("run",), ("compare",), ("steps",), ("example", "show")]
+LONG = [("run",), ("compare",), ("steps",), ("learn",), ("example", "show")]
 
 
 @pytest.mark.parametrize("path", [(), *(path for path, _ in commands())], ids=" ".join)

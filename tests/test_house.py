@@ -235,9 +235,23 @@ SOON = (  # said before torch could be there
     ("example", "show", "x"),
     ("example", "show", "simplified", "--query", "x"),
     ("example", "x"),
+    ("learn", "revers"),
+    ("learn", "--steps", "3"),
+    ("learn", "reverse", "--steps", "0"),
+    ("learn", "reverse", "--until", "9"),
+    ("learn", "reverse", "--save", "pyproject.toml/a"),
+    ("learn", "reverse", "-o", "a.xyz"),
+    ("learn", "--from", "no"),
     ("runn",),
 )
-LISTS = (("example", "list"), ("variants",), ("tokenizers",), ("version",), ("help", "run"))
+LISTS = (
+    ("learn",),
+    ("example", "list"),
+    ("variants",),
+    ("tokenizers",),
+    ("version",),
+    ("help", "run"),
+)
 
 
 @pytest.mark.parametrize("arguments", [*SOON, *LISTS], ids=" ".join)

@@ -11,10 +11,14 @@ from attnviz.learning.learner import accuracies_of, losses_of
 from attnviz.learning.of_model import task_of_model
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.learning.training import scores_of_heads
+from attnviz.traces.from_text import trace_of
 from attnviz.traces.models.forward import Passed, plan_of, through
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
+from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import Source
+from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.without import Place, name_of
 
 SENTENCES = 1000  # that each head is tried on, and of very long ones
@@ -54,6 +58,13 @@ class Ranking(Showable):
     whole: Tried  # with all heads
     heads: tuple[Head, ...]
     none: Tried  # without any
+    base: Trace  # the model on the sentence that the task watches
+
+    @property
+    def provenance(self) -> Provenance:
+        """What made it: the model, and the task that it was tried on."""
+        made = self.base.provenance
+        return replace(made, settings={**made.settings, "task": self.task.name})
 
     def lost(self, head: Head) -> float:
         """The share of answers that is right with it, and wrong without."""
@@ -64,6 +75,7 @@ def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
     """The heads of a model by what is lost without each: `rank("agreement")`."""
     found = model_of(model) if isinstance(model, str) else model
     known = task if isinstance(task, Task) else task_of_model(found, task)
+    settings = Settings(model=model if isinstance(model, str) else found.name)
     layers, heads = _counts(found)
     places = [(layer, head) for layer in range(layers) for head in range(heads)]
     examples = _examples(known, found)
@@ -87,6 +99,7 @@ def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
         whole=_tried(passed, examples),
         heads=tuple(sorted(tried, key=lambda each: (each.without.accuracy, -each.without.loss))),
         none=none,
+        base=trace_of(Source(known.watch, settings, found.matrices, model=found)),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,12 +115,13 @@ def compare_learning(
     values: Sequence[object] | None = None,
     repeats: int = LEARNERS,
     choices: Choices | None = None,
-    command: Command | None = None,
+    named: str | None = None,
     track: Steps = lambda steps: steps,
 ) -> Learning:
     """A task, learned in each way from the same sentences, as many times as there are seeds.
 
     It ends when every seed of every way has learned it, and after `choices.steps` in any case.
+    `named` is what a command calls the task, if that is not its name.
     """
     base, found = settings or own_settings(task, by), decided(task, choices or Choices())
     names = chosen_ways(by, values, base, repeats)
@@ -127,6 +129,11 @@ def compare_learning(
     seeds = range(base.seed, base.seed + repeats)
     ways = [_Learning(task, each, found, seeds) for each in chosen]
     steps = _learned(ways, found, track)
+    asked = {
+        "by": None if by == "scale" else by,
+        "values": None if values is None else ",".join(names),
+        "repeats": None if repeats == LEARNERS else repeats,
+    }
     return Learning(
         by=by,
         task=task,
@@ -136,7 +143,7 @@ def compare_learning(
         steps=np.array(steps),
         ways=tuple(each.way(name) for name, each in zip(names, ways, strict=True)),
         base=_before_any_step(task, chosen[0]),
-        command=command,
+        command=_command(named or task.name, asked, _chosen(task, by, base, found)),
     )
 
 
@@ -262,6 +269,27 @@ def _learned(ways: Sequence[_Learning], choices: Choices, track: Steps) -> list[
         if all((each >= (choices.until or 0)).all() for each in accuracies):
             break
     return looked
+
+
+def _command(task: str, asked: Mapping[str, Any], chosen: Mapping[str, Any]) -> Command:
+    """The command that learns the same."""
+    wanted = {name: each for name, each in asked.items() if each is not None}
+    return Command(name="compare", options={"learn": task, **wanted, **chosen})
+
+
+def _chosen(task: Task, by: str, settings: Settings, choices: Choices) -> dict[str, Any]:
+    """What differs from the task's own, as options of a command."""
+    own, every = vars(task.settings), choices.until == math.inf  # which --steps alone stands for
+    options = {name: each for name, each in vars(settings).items() if each != own[name]}
+    if by == "scale" and settings.head_dim is None:
+        options["dim"] = settings.width  # or heads would be wide
+    if settings == own_settings(task, by):
+        options = {}
+    taught = {name: each for name, each in asdict(choices).items() if each != getattr(task, name)}
+    if every:
+        taught = {name: each for name, each in taught.items() if name != "until"}
+        taught["steps"] = choices.steps
+    return {**options, **taught}
 
 
 def _before_any_step(task: Task, settings: Settings) -> Trace:

@@ -62,6 +62,7 @@ EXAMPLE_COMMANDS = {
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
 ELSEWHERE = {  # words that people expect to be commands
     "list": "attnviz example list?",
+    "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
 }
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)

@@ -141,6 +141,7 @@ def _unheard(terminal: int) -> Iterator[Callable[[], None]]:
     before = termios.tcgetattr(terminal)
     silent = termios.tcgetattr(terminal)
     silent[3] &= ~(termios.ECHO | termios.ICANON)
+    silent[3] |= termios.NOFLSH  # or Ctrl-C would throw away what is on its way to the screen
     silent[6][termios.VMIN], silent[6][termios.VTIME] = 1, 0
     as_before = partial(termios.tcsetattr, terminal, termios.TCSANOW, before)
     with leaving.undoing(as_before):

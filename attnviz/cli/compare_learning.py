@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
 from attnviz.cli import output
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed
+from attnviz.cli.options import Typed, command_line
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
+from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import task_of
 from attnviz.machine import leaving
-from attnviz.wording.commands import Command, option
+from attnviz.wording.commands import option
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from attnviz.cli.compare import ComparisonOptions
@@ -28,6 +32,8 @@ MEANS_NOTHING = (
     "reference", "mean", "curves", "query", "full", "dropout", "dtype",
 )  # fmt: skip
 OF_WIDTH = ("dim", "head_dim")
+FIRST_STEPS = 5  # which tell how long all will take
+LONG = 90.0  # seconds
 
 
 def compare_learning(
@@ -58,10 +64,11 @@ def compare_learning(
             values=chosen.names(),
             repeats=repeats,
             choices=choices,
-            command=command_of(chosen, typed.of(attention, blocks, teaching)),
+            named=chosen.learn,
             track=tracked(stopped, quiet=wanted.quiet),
         )
-    output.deliver(learned.view(), wanted, pictures)
+    line = command_line("compare", chosen, attention, blocks, teaching, wanted, pictures)
+    output.deliver(learned.view(command=line), wanted, pictures)
 
 
 def refuse_others(typed: Typed) -> None:
@@ -87,25 +94,18 @@ def settings_of(task: Task, by: str, typed: dict[str, Any]) -> Settings:
     return with_wide_heads(settings)
 
 
-def command_of(chosen: ComparisonOptions, typed: Mapping[str, Any]) -> Command:
-    """The command that would learn the same."""
-    asked = {name: getattr(chosen, name) for name in ("learn", "by", "values")}
-    repeats = {} if chosen.repeats == type(chosen).repeats else {"repeats": chosen.repeats}
-    options = {**asked, **repeats, **typed}
-    return Command(
-        name="compare", options={name: each for name, each in options.items() if each is not None}
-    )
-
-
 def tracked(
     stopped: Callable[[], bool], *, quiet: bool
 ) -> Callable[[Sequence[int]], Iterable[int]]:
     """Steps until somebody stops them; with a bar on standard error, if somebody may see it."""
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
+        started = time.perf_counter()
         for step in shown(steps):
             if stopped():
                 return
+            if step == FIRST_STEPS + 1 and not quiet:
+                note_of_time((time.perf_counter() - started) * len(steps) / FIRST_STEPS)
             yield step
 
     def shown(steps: Sequence[int]) -> Iterable[int]:
@@ -117,3 +117,12 @@ def tracked(
         return track(steps, "learning", console=Console(stderr=True), transient=True)
 
     return until_stopped
+
+
+def note_of_time(seconds: float) -> None:
+    """Say so before anybody waits for minutes."""
+    if seconds >= LONG:
+        tell(
+            f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer --repeats "
+            "or --steps take less, and Ctrl-C shows what there is by then"
+        )

@@ -88,6 +88,12 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("full-help", "all-help", "long-help", "help-full"): "did you mean --help-all?",
     ("steps", "step-by-step", "walk"): "attnviz steps shows every number on the way",
     ("compare", "comparison", "diff"): "attnviz compare shows ways of attending side by side",
+    ("epochs", "iterations", "iters", "max-steps", "n-steps"): "did you mean --steps?",
+    ("lr", "learning-rate"): "did you mean --rate?",
+    ("batch-size",): "did you mean --batch?",
+    ("accuracy", "target", "patience", "stop-at"): "did you mean --until?",
+    ("resume", "continue", "restart"): "did you mean --from?",
+    ("example-sentence", "probe"): "did you mean --watch?",
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from attnviz.learning.names import TASKS, task_of
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
+from attnviz.tokens.finding import find_query
 from attnviz.wording.commands import option, quoted
 from attnviz.wording.words import counted
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from attnviz.learning.training import Learned, Training
 
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
-WITHOUT = ("query", "full", "embeddings", "dropout", "memory", "dtype")
+WITHOUT = ("embeddings", "dropout", "memory", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +117,22 @@ def learn(
     if chosen.save is not None:
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
-    training, asked = begun(chosen, teaching.choices, typed.of(attention, blocks))
+    training = begun(chosen, teaching.choices, typed.of(attention, blocks))
+    on_screen = _watched(training, wanted, pictures)
+    if chosen.save is not None:
+        _save(chosen.save, training.progress(), quiet=wanted.quiet)
+    _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
+
+
+def _watched(training: Training, wanted: OutputOptions, pictures: PictureOptions) -> bool:
+    """Learn, until Ctrl-C at most; and whether it was seen on a screen."""
+    if wanted.query is not None:
+        find_query(training.watched, wanted.query)
 
     from attnviz.cli.live import watched  # torch, for which errors need not wait
 
     with leaving.stopping() as stopped:
-        watched(training, stopped, wanted, pictures)
-    _tell(training.learned())
-    if chosen.save is not None:
-        _save(chosen.save, training.progress(asked), quiet=wanted.quiet)
+        return watched(training, stopped, wanted, pictures)
 
 
 def list_or_refuse(typed: Typed) -> None:
@@ -139,25 +147,22 @@ def list_or_refuse(typed: Typed) -> None:
     tasks()
 
 
-def begin(
-    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
-) -> tuple[Training, dict[str, str]]:
-    """A model that has not learned anything yet; and where its task is from."""
+def begin(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+    """A model that has not learned anything yet."""
     assert chosen.task is not None
     task = task_of(chosen.task)
     settings = settings_for(task, typed)
 
     from attnviz.learning.training import Training
 
-    return Training(task, settings, choices, chosen.watch), {"task": chosen.task}
+    return Training(task, settings, choices, chosen.watch, asked={"task": chosen.task})
 
 
-def go_on(
-    chosen: LearnOptions, choices: Choices, typed: dict[str, Any]
-) -> tuple[Training, dict[str, str]]:
+def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
     """A model that was written while it learned; whatever would make it another is refused."""
     folder = chosen.from_
     assert folder is not None
+    elsewhere = {"device": typed.pop("device")} if "device" in typed else {}
     for name in (*typed, *(["watch"] if chosen.watch is not None else [])):
         raise AttnvizError(
             f"--from goes on as it was begun, and {option(name)} would be another beginning",
@@ -171,9 +176,10 @@ def go_on(
     since = read(folder)
     task = _task_again(chosen, since)
     choices = choices.over(since.choices)
-    training = Training(task, since.model.settings, choices, since.watch, since)
+    settings = replace(since.model.settings, **elsewhere)
+    training = Training(task, settings, choices, since.watch, since, since.asked)
     _refuse_what_is_done(training, folder)
-    return training, dict(since.asked)
+    return training
 
 
 def _task_again(chosen: LearnOptions, since: Progress) -> Task:
@@ -211,12 +217,16 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
     )
 
 
-def _tell(learned: Learned) -> None:
-    """What came of it."""
-    from attnviz.views.conclusions.learned import sentence_of
-
-    say(sentence_of(learned))
-    if learned.ended == "nan":
+def _deliver(
+    learned: Learned, wanted: OutputOptions, pictures: PictureOptions, *, on_screen: bool
+) -> None:
+    """What came of it: where it was watched on a screen, all but a sentence is there already."""
+    view = learned.view(query=wanted.query)
+    if wanted.out or wanted.json or not on_screen:
+        output.deliver(view, wanted, pictures)
+    if not wanted.json and (wanted.out or on_screen):
+        say(view.headline)
+    if learned.ended == "nan" and not wanted.quiet:
         tell(f"note: a lower --rate than {learned.choices.rate:g} may help")
 
 

@@ -27,9 +27,9 @@ from attnviz.views.glimpse import glimpse_of, line_of
 from attnviz.wording.words import counted
 
 FRAMES = 10  # a second, at most
-SHARE = 0.1  # of the time, which drawing takes at most
+SHARE = 0.08  # of the time, which drawing takes at most
 SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
-BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
+BELOW, HIGH = 3, 20  # lines that stay free for what is said in the end, on a screen so high
 SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
 AGAIN = 25  # in so many frames
 FEWEST_BETWEEN, GROWTH = 10, 4  # steps between two lines; and so many times fewer than there were
@@ -40,14 +40,14 @@ Stopped = Callable[[], bool]
 
 def watched(
     training: Training, stopped: Stopped, wanted: OutputOptions, pictures: PictureOptions
-) -> None:
-    """Learn until it is done, or until somebody stops it, and show how it goes."""
-    if wanted.quiet:
-        _learn(training, stopped, lambda moment: None)
-    elif is_screen() and not wanted.json:
+) -> bool:
+    """Learn until it is done, or until somebody stops it; and whether it was seen on a screen."""
+    drawn = is_screen() and not (wanted.json or wanted.quiet)
+    if drawn:
         _on_screen(training, stopped, wanted, pictures)
     else:
-        _learn(training, stopped, _Lines(training))
+        _learn(training, stopped, (lambda moment: None) if wanted.quiet else _Lines(training))
+    return drawn
 
 
 def is_screen() -> bool:
@@ -60,10 +60,9 @@ def is_screen() -> bool:
 
 
 def _learn(training: Training, stopped: Stopped, show: Callable[[Moment], None]) -> None:
+    training.stopped = stopped
     for moment in training:
         show(moment)
-        if stopped():
-            break
 
 
 class _Lines:
@@ -155,7 +154,8 @@ class _Picture:
         below = BELOW if size.height >= HIGH else 0
         screen = replace(self._screen, width=size.width, height=size.height - below)
         lines = glimpsed(glimpse_of(self._training, moments, *told), screen)
-        self._live.update(_Frame(lines), refresh=True)
+        with leaving.later():
+            self._live.update(_Frame(lines), refresh=True)
 
 
 @dataclass(frozen=True)

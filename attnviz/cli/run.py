@@ -94,7 +94,7 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
     """Refuse a way to draw that nothing which is asked for can be drawn in."""
     if shown.as_ is None:
         return
-    refuse_odd_way(shown.as_, shown.names(), wanted.query)
+    refuse_odd_way(shown.as_, shown.names(), wanted.query, predict=shown.predict)
     suffixes_asked = {path.suffix.lower() for path in wanted.out}
     if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError("--as terminal is drawn as .svg alone", "try -o terminal.svg")

@@ -65,6 +65,7 @@ class Grammar:
             predicts="here",
             spelled=spelled,
             asks=ASKS if self.hides else "",
+            asking=() if self.hides else self._asking,
         )
 
     @cached_property
@@ -74,6 +75,13 @@ class Grammar:
         return [
             self.lists[key] for key in dict.fromkeys((each.words, each.kind) for each in filled)
         ]
+
+    @property
+    def _asking(self) -> tuple[str, ...]:
+        """The words that ask for an answer elsewhere in the sentence."""
+        filled = (each for way in self.ways for each in way if each.name == self.asks)
+        keys = dict.fromkeys((each.words, each.kind) for each in filled)
+        return tuple(dict.fromkeys(word[-1] for key in keys for word in self.lists[key]))
 
     @property
     def _spelled(self) -> dict[str, str]:

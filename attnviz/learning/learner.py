@@ -30,7 +30,7 @@ class Learner:
     def kept(self) -> dict[str, dict[str, Tensor]]:
         """What the optimizer knows of each parameter now, for going on another time."""
         return {
-            name: {kind: each.clone() for kind, each in self.optimizer.state[parameter].items()}
+            name: {kind: apart(each) for kind, each in self.optimizer.state[parameter].items()}
             for name, parameter in self.parameters.items()
         }
 
@@ -38,8 +38,10 @@ class Learner:
         """With what the optimizer knew when it was kept; before the first step that is nothing."""
         for name, each in kept.items():
             if each:
-                tensors = {kind: tensor.clone() for kind, tensor in each.items()}
-                self.optimizer.state[self.parameters[name]] = tensors
+                parameter = self.parameters[name]
+                self.optimizer.state[parameter] = {
+                    kind: tensor.to(parameter.device, copy=True) for kind, tensor in each.items()
+                }
 
     def through(self, ids: Int[Tensor, "*batch token"]) -> Passed:
         """What the model makes of sentences."""
@@ -56,6 +58,11 @@ class Learner:
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return losses.detach()
+
+
+def apart(tensor: Tensor) -> Tensor:
+    """Its numbers as they are now, in memory of their own."""
+    return tensor.detach().to("cpu", copy=True)
 
 
 def losses_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:

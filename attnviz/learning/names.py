@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.errors import unknown
+from attnviz.machine import files
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
 
-GRAMMAR = ".toml"  # what the name of a grammar's file ends in
+GRAMMAR, PYTHON = ".toml", ".py"  # what the names of tasks of one's own end in
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ TASKS = {
         "tasks/agreement.toml",
         5,
     ),
+    "pronouns": Row(
+        "he, she, it and they, each for the one that is meant",
+        "the pronoun reads the name or the thing that it stands for",
+        "tasks/pronouns.toml",
+        10,
+    ),
     "brackets": Row(
         "brackets of four kinds, one in another",
         "a closing bracket reads the one that it closes",
@@ -59,14 +66,24 @@ TASKS = {
 }
 
 
+def is_path(name: str) -> bool:
+    """Whether a person's own file is meant."""
+    return name.endswith((GRAMMAR, PYTHON)) or "/" in name
+
+
 def task_of(name: str) -> Task:
-    """The task of this name, imported only now that it is wanted."""
+    """The task of this name, or of a person's own file; imported only now that it is wanted."""
+    if is_path(name):
+        files.refuse_missing(Path(name), "learn from")
+        from attnviz.learning.own import own_task
+
+        return own_task(Path(name))
     if name not in TASKS:
         raise unknown("task", name, TASKS, about="task")
-    row = TASKS[name]
-    if row.path.endswith(GRAMMAR):
+    path = TASKS[name].path
+    if path.endswith(GRAMMAR):
         from attnviz.learning.grammar_files import read
 
-        return read(Path(__file__).parent / row.path)
-    found: Task = pkgutil.resolve_name(row.path)
+        return read(Path(__file__).parent / path)
+    found: Task = pkgutil.resolve_name(path)
     return found

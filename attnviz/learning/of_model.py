@@ -14,7 +14,8 @@ def task_of_model(card: Card, named: str | None = None) -> Task:
     if not card.vocabulary.answers:
         raise AttnvizError(
             f"{called} answers nothing, so that no head can cost it an answer",
-            "attnviz run TEXT --without L0H0 shows what becomes of its context vectors",
+            f"attnviz run TEXT --model {card.name} --without L0H0 shows what becomes of its "
+            "context vectors",
             about="model",
         )
     name = named or str(card.facts.get("task", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -29,6 +30,11 @@ class Examples:
         """Some of the sentences."""
         readings = {name: each[rows] for name, each in self.readings.items()}
         return Examples(self.ids[rows], self.answers[rows], readings)
+
+    def on(self, device: torch.device) -> Examples:
+        """The same where a model learns from them."""
+        readings = {name: each.to(device) for name, each in self.readings.items()}
+        return Examples(self.ids.to(device), self.answers.to(device), readings)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,12 +12,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention import devices
 from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
+from attnviz.learning import need
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, accuracies_of
+from attnviz.learning.learner import Learner, accuracies_of, apart
 from attnviz.learning.moment import Moment as Moment
 from attnviz.learning.progress import Kept, Progress
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
@@ -26,6 +29,7 @@ from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.wording.words import counted
 
 HELD_OUT = 128  # sentences that the accuracy is measured on
 BETWEEN_LOOKS = 10  # steps, once there have been many
@@ -40,6 +44,7 @@ class Learned(Showable):
     """A model that learned, and how it came to it."""
 
     task: Task
+    asked: Mapping[str, str]  # where it is from, as options of the command line
     settings: Settings
     choices: Choices  # as they turned out: no None
     watched: Tokens
@@ -58,20 +63,28 @@ class Training:
         choices: Choices | None = None,
         watch: str | None = None,
         since: Progress | None = None,
+        asked: Mapping[str, str] | None = None,
     ) -> None:
         self.task = task
+        self.asked = asked or {"task": task.name}
         self.settings = settings or task.settings
         self.choices = decided(task, choices or Choices())
-        self.watched = task.vocabulary.cut(watch or task.watch)
-        self.model = fresh(task, self.settings) if since is None else since.model
+        self.watched = watched_in(task, self.settings, watch)
+        need.refuse_too_much(task, self.settings, self.choices)
+        self.device = device_of(self.settings)
+        model = fresh(task, self.settings) if since is None else since.model
+        self.model = model.like(torch.empty(0, device=self.device))
         self._learner = Learner(self.model, self.choices.rate or 0)
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
         self.ended: Ended = "interrupted"
+        self.stopped: Callable[[], bool] = lambda: False  # asked before every step
         self.step = 0
         self.seconds = 0.0
         self._good = self.model
-        self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True)
+        self._held_out = examples_of(task, self.settings.seed, HELD_OUT, held_out=True).on(
+            self.device
+        )
         self._kept_by_optimizer: Kept = {}
         if since is not None:
             self._go_on(since)
@@ -80,8 +93,10 @@ class Training:
         """Each moment at which there is something new to look at, the first before any step."""
         losses: list[float] = []
         if not self.moments:
-            yield self._look([self._learner.losses(self._batches.at(0)).item()])
+            yield self._look([self._learner.losses(self._batches.at(0).on(self.device)).item()])
         while not self.is_last(self.moments[-1]):
+            if self.stopped():
+                return  # as it was at the last moment: what it learned since is learned again
             started = time.perf_counter()
             losses.append(self._learn())
             self.seconds += time.perf_counter() - started
@@ -109,6 +124,7 @@ class Training:
         """What was learned so far."""
         return Learned(
             task=self.task,
+            asked=self.asked,
             settings=self.settings,
             choices=self.choices,
             watched=self.watched,
@@ -117,10 +133,10 @@ class Training:
             ended=self.ended,
         )
 
-    def progress(self, asked: Mapping[str, str]) -> Progress:
-        """How far it has come, for files; `asked` says where the task is from."""
+    def progress(self) -> Progress:
+        """How far it has come, for files."""
         return Progress(
-            asked=asked,
+            asked=self.asked,
             watch=self.watched.text,
             choices=self.choices,
             model=self._told,
@@ -140,7 +156,7 @@ class Training:
         self._learner.go_on(since.optimizer)
 
     def _learn(self) -> float:
-        loss = self._learner.learn(self._batches.at(self.step))
+        loss = self._learner.learn(self._batches.at(self.step).on(self.device))
         self.step += 1
         return loss.item()
 
@@ -150,19 +166,39 @@ class Training:
     @torch.no_grad()
     def _look(self, losses: list[float]) -> Moment:
         passed = self._learner.through(self._held_out.ids)
-        watched = self._learner.through(torch.tensor(self.watched.ids))
+        watched = self._learner.through(torch.tensor(self.watched.ids, device=self.device))
         moment = Moment(
             step=self.step,
             seconds=self.seconds,
             loss=float(np.mean(losses)),
             accuracy=accuracies_of(passed, self._held_out).item(),
             scores=scores_of_heads(passed, self._held_out),
-            weights=tuple(layer.attended.weights.numpy().copy() for layer in watched.layers),
+            weights=tuple(apart(layer.attended.weights).numpy() for layer in watched.layers),
         )
         self.moments.append(moment)
         self._good = kept(self.model)
         self._kept_by_optimizer = self._learner.kept
         return moment
+
+
+def device_of(settings: Settings) -> torch.device:
+    """Where it is learned: models so small are fastest where nothing has to be copied."""
+    if settings.device == "auto":
+        return torch.device("cpu")
+    return devices.choose(settings.device, settings.dtype)
+
+
+def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
+    """The sentence that is drawn: one's own, or the task's."""
+    tokens = task.vocabulary.cut(task.watch if text is None else text)
+    if settings.positions == "learned" and len(tokens) > task.longest:
+        raise AttnvizError(
+            f"the sentence to watch has {counted(len(tokens), 'token')}, and the model learns "
+            f"positions for {task.longest}",
+            "give a shorter one, or positions that need not be learned: --positions rotary",
+            about="watch",
+        )
+    return tokens
 
 
 def next_look(step: int) -> int:
@@ -172,9 +208,7 @@ def next_look(step: int) -> int:
 
 def kept(model: Model) -> Model:
     """The model as it is now, whatever becomes of its parameters."""
-    return model.with_parameters(
-        {name: each.detach().clone() for name, each in model.parameters.items()}
-    )
+    return model.with_parameters({name: apart(each) for name, each in model.parameters.items()})
 
 
 def scores_of_heads(
@@ -191,7 +225,7 @@ def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> n
     there = read != NOTHING
     chosen = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
     put = weights.gather(-1, chosen).squeeze(-1) * there[:, None]
-    found: np.ndarray = (put.sum((0, 2)) / there.sum()).numpy()
+    found: np.ndarray = (put.sum((0, 2)) / there.sum()).cpu().numpy()
     return found
 
 

@@ -93,6 +93,23 @@ def stopping() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def later() -> Iterator[None]:
+    """Ctrl-C comes when the block has ended: what Python writes meanwhile would lose a part.
+
+    A signal that is only heard later would break it off all the same, and what was left of it in
+    a buffer would be gone.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
     if _LEAVING.undisturbed:
         _LEAVING.waiting = number

@@ -9,15 +9,17 @@ from attnviz.traces.models.sight import EVERYTHING, Sight
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.view import Group
-from attnviz.views.whose import model_of
+from attnviz.views.whose import as_written, model_of
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import listed
 
 
 def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head looks for, where somebody said it."""
+    """What a head was written to do, and does; what one learned is a matter of numbers."""
     model = model_of(trace)
-    return "" if model is None else model.heads.get(f"{layer.name}H{head}", "")
+    if model is None or not model.by_hand or not as_written(trace):
+        return ""
+    return model.heads.get(f"{layer.name}H{head}", "")
 
 
 def titled_by_sentences(trace: Trace, groups: Sequence[Group]) -> list[Group]:
@@ -75,7 +77,8 @@ def _seen(sight: Sight) -> str:
 
 
 def _added(sight: Sight) -> str:
-    return listed(list(_parts_added(sight)))
+    parts = list(_parts_added(sight))
+    return listed(parts) if parts else ""
 
 
 def _parts_added(sight: Sight) -> Iterator[str]:

@@ -47,9 +47,3 @@ def _side_by_side(of_heads: Mapping[str, Sequence[str]], layer: Layer) -> Sequen
         for head in range(layer.heads)
         for name in of_heads.get(f"{layer.name}H{head}", ())
     ]
-
-
-def by_hand(trace: Trace) -> bool:
-    """Whether somebody wrote its numbers, and said what they mean."""
-    model = model_of(trace)
-    return model is not None and bool(model.dimensions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +38,7 @@ def view(ranking: Ranking, *, command: Command | None = None) -> View:
         picture=page,
         closing=told,
         data=Data(partial(_document, ranking), _header(ranking), partial(_lines, ranking)),
+        provenance=replace(ranking.provenance, command=command.line if command else None),
         command=command or Command(name="heads", options={"model": ranking.model.name}),
     )
 

@@ -16,8 +16,10 @@ from attnviz.analysis.seeds import BAND
 from attnviz.cells import Whole
 from attnviz.views.conclusions.learning import (
     called,
+    in_short,
     on_beginning,
     on_learning,
+    on_width,
     right_text,
     steps_at,
     told_besides,
@@ -26,11 +28,12 @@ from attnviz.views.data import QUANTILES
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import NORM, settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
+LOSS = "loss"
 ROWS = 8  # of a table of curves
 VARYING = {  # what differs is no setting of the whole
     "scale": ("scale",),
@@ -38,26 +41,29 @@ VARYING = {  # what differs is no setting of the whole
     "layers": ("layers",),
     "positions": ("positions",),
     "variant": ("heads", "scale", "mask"),
-    "norm": (),
+    "norm": ("layers",),
     "dim": ("dim", "heads"),
 }
 
 
-def view(learning: Learning) -> View:
-    """What becomes of the loss and of what is right, in the median of the seeds, with a band."""
+def view(learning: Learning, *, command: str | None = None) -> View:
+    """What becomes of the loss and of what is right, in the median of the seeds, with a band.
+
+    `command` is the one that was typed.
+    """
     line, concluded = _settings_line(learning), on_learning(learning)
-    told = [on_beginning(learning), concluded, *told_besides(learning)]
+    told = [on_width(learning), on_beginning(learning), concluded, *told_besides(learning)]
     curves = curves_of(learning)
     few = [_thinned(each) for each in curves]
     return View(
         title=f"learning {learning.task.name}, compared by {learning.by}",
-        headline=concluded,
+        headline=in_short(learning),
         settings=line,
         screen=page_of([Group("ways", _tables(learning)), Group("curves", tuple(few))], line),
         picture=page_of([Group("curves", tuple(curves))], line),
         closing=tuple(each for each in told if each),
         data=_data(learning, concluded),
-        provenance=learning.provenance,
+        provenance=replace(learning.provenance, command=command),
         command=learning.command,
     )
 
@@ -70,11 +76,20 @@ def _settings_line(learning: Learning) -> str:
     parts = (
         f"the same in all: {LEARNED[learning.by].fixed}",
         settings_line(learning.base, without=without),
+        *_of_blocks(learning),
         f"batches of {choices.batch}",
         f"AdamW, rate {choices.rate:g}",
         numbered,
     )
     return " · ".join(part for part in parts if part)
+
+
+def _of_blocks(learning: Learning) -> Iterator[str]:
+    """Where either is compared, the other: how many there are, and where their norms stand."""
+    if learning.by == "norm":
+        yield counted(learning.settings.layers or 1, "layer")
+    if learning.by == "layers":
+        yield NORM[learning.settings.norm]
 
 
 def curves_of(learning: Learning) -> list[Curves]:
@@ -85,7 +100,7 @@ def curves_of(learning: Learning) -> list[Curves]:
     steps = tuple(float(step) for step in learning.steps[1:])
     panels = {
         f"{learning.task.asked}s that are right": [way.accuracy for way in learning.ways],
-        "loss": [way.loss for way in learning.ways],
+        LOSS: [way.loss for way in learning.ways],
     }
     names = [called(learning.by, way.name) for way in learning.ways]
     return [
@@ -96,6 +111,7 @@ def curves_of(learning: Learning) -> list[Curves]:
             tuple(_curve(name, each[1:]) for name, each in zip(names, of_ways, strict=True)),
             note=_note(learning),
             named=_named(learning.last),
+            reach=0.0 if title == LOSS else 1.0,
         )
         for title, of_ways in panels.items()
     ]

@@ -172,7 +172,7 @@ def _of_several(made: Prediction, trace: Trace, places: Sequence[int]) -> str:
     if not others:
         return f"{start} the {len(places)} places still answer {_listed(made, now)}"
     return (
-        f"{start} {others} of the {len(places)} places answer something else: "
+        f"{start} {others} of the {len(places)} places answer{'s' * (others == 1)} something else: "
         f"{_listed(made, now)}, not {_listed(made, was)}"
     )
 

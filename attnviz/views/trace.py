@@ -71,7 +71,9 @@ def view(
     "terminal". To `predict` is to show what a model answers, place by place.
     """
     parts = None if show is None else parts_to_show(show)
-    refuse_odd_way(as_ or usual(query, parts), parts if as_ else None, query)
+    refuse_odd_way(
+        as_ or usual(query, parts), parts if as_ else None, query, predict=predict and bool(as_)
+    )
     way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
     screen, picture = _shown(trace, parts, place, way)

@@ -44,12 +44,20 @@ Kind = Literal["free", "pair", "rows", "table", "product", "course"]
 
 
 @dataclass(frozen=True)
-class Name:
-    """What is written at a panel or a row of them, in the colour of a line that tells more."""
+class Told:
+    """What is said of a panel, in the colour of the line in a chart that tells more of it."""
 
     text: str
-    more: str = ""  # in smaller letters
-    series: int | None = None
+    share: str  # the end of it, a number
+    series: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """What is written at a panel, or at a row of them."""
+
+    text: str
+    more: tuple[Told, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

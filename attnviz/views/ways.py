@@ -35,7 +35,9 @@ def usual(query: object, show: Sequence[str] | None) -> str:
     return "heatmap" if query is None or show is not None else "sentence"
 
 
-def refuse_odd_way(name: str, show: Sequence[str] | None, query: object) -> None:
+def refuse_odd_way(
+    name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
+) -> None:
     """Refuse a way to draw what it cannot be drawn of."""
     if name not in WAYS:
         raise unknown("way to draw", name, WAYS)
@@ -49,4 +51,9 @@ def refuse_odd_way(name: str, show: Sequence[str] | None, query: object) -> None
         raise AttnvizError(
             f"--as {name} draws weights, and --show asks for {', '.join(others)}",
             f"leave out --show, or --as {name}",
+        )
+    if WAYS[name].of_weights and predict:
+        raise AttnvizError(
+            f"--as {name} draws weights, and --predict is a table of answers",
+            f"leave out --predict, or --as {name}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
 from attnviz.traces.origin import model_behind
 from attnviz.traces.trace import Trace
@@ -47,8 +48,15 @@ def what_heads_do(trace: Trace) -> tuple[str, ...]:
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        return tuple(f"{_called(trace, head)}: {does}" for head, does in model.heads.items())
-    return tuple(_examined(model))
+        told = "" if as_written(trace) else ", as it was written"
+        return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
+    return tuple(_examined(model)) if as_written(trace) else ()
+
+
+def as_written(trace: Trace) -> bool:
+    """Whether a model's heads are what they were made to be: nothing changes what they see."""
+    settings = trace.origin.settings
+    return all(getattr(settings, name) is None for name in CAN_BE_ASKED)
 
 
 def _called(trace: Trace, head: str) -> str:

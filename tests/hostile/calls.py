@@ -51,7 +51,11 @@ LEFT_ALONE = (
     "--install-completion",
     "--help-all",
 )  # what writes into somebody's home; what is long
-COMMANDS = ("run", "run", "run", "compare", "compare", "steps", "steps", "show", "check", "rest")
+COMMANDS = (
+    *("run", "run", "run", "compare", "compare", "steps", "steps"),
+    *("show", "check", "learn", "rest"),
+)
+LEARNED = ("reverse", "reverse", "sort")  # in little time
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,10 @@ class _Inventor:
         if command in ("show", "check"):
             several = self.random.choice((1, 1, 2)) if command == "check" else 1
             return ["--", *(self._lesson(command) for _ in range(several))]
+        if command == "learn":
+            few = [] if "--steps" in told else ["--steps=2"]
+            odd = self.random.random() < 0.05
+            return [*few, "--", self.random.choice(words.ODD if odd else LEARNED)]
         if command in ("run", "steps", "compare"):
             count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
             return ["--", *self._texts(count)] if count else []
@@ -261,6 +269,13 @@ class _Inventor:
         "--position-base": _mostly(("10", "10000", "1e6"), words.ODD_FRACTIONS),
         "--values": _kinds_of_words,
         "--reference": _kinds_of_words,
+        "--steps": _mostly(("1", "2", "3"), ("0", "-1", "x")),
+        "--until": _mostly(("0.1", "0.5", "1"), words.ODD_FRACTIONS),
+        "--batch": _mostly(("1", "2", "8"), ("0", "99999", "x")),
+        "--rate": _mostly(("0.01", "0.5", "100"), words.ODD_FRACTIONS),
+        "--watch": _mostly(("a b c", "5 2 8 1", "h g f e d c b a"), words.ODD),
+        "--save": _mostly(("saved", "saved/deep"), ("", ".", "/dev/null", "x" * 300)),
+        "--from": _mostly(("nowhere", "."), words.ODD),
         "--seed": lambda self: self.random.choice((*[words.number(self.random)] * 9, "42,43")),
         "--limit": _mostly(("1MB", "5 GB", "20KB"), words.ODD_SIZES_OF_FILES),
         "--dpi": _mostly(("40", "72", "100"), ("0", "100000")),

@@ -1,4 +1,4 @@
-"""Sections one after another: an animated GIF that a slide plays by itself.
+"""Sections one after another, or the shots of a film: a GIF that a slide plays by itself.
 
 Every frame holds only what is new in it, and has a palette of its own; Pillow writes the file.
 """
@@ -9,7 +9,8 @@ import io
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,6 +19,8 @@ from PIL import Image
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.film import FRAME as FRAME
+from attnviz.renderers.picture.film import Frame, filmed
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
@@ -25,7 +28,8 @@ from attnviz.renderers.picture.lettering import Size
 from attnviz.renderers.picture.pages import page
 from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
 from attnviz.renderers.picture.placed import Layout
-from attnviz.renderers.picture.redrawing import only_new, with_patches
+from attnviz.renderers.picture.redrawing import beside_cells, only_new, with_patches
+from attnviz.renderers.picture.repainting import repainted
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
@@ -34,7 +38,6 @@ from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
-FRAME = (12.8, 7.2)  # inches
 LONGEST_SIDE = 1920  # pixels, unless somebody says how fine,
 LARGEST_SIDE = 4000  # and even then: every frame is kept until the last is drawn
 # Of the time for a step, which has a paragraph to read:
@@ -45,27 +48,27 @@ SHORTEST_MOMENT = 0.2  # seconds
 SHORTEST = 20  # thousandths of a second: players take less for a mistake
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    layout: Layout
-    seconds: float
-
-
 def gif(view: View, look: Look) -> list[bytes]:
     """Each step, then the moments of those that have some, and at last all steps on one page."""
     asked = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        groups = _of_one_scale(pooled(groups_with_glyphs(view.picture.groups), look))
-        below = replace(captions, title="", notes=view.picture.caveat)
-        around = captions_with_glyphs(captions), captions_with_glyphs(below)
-        frames = list(_frames(groups, look, *around))
+        frames = list(filmed(view, look, captions) if view.film else _walked(view, look, captions))
+        look = replace(look, numbers=bool(look.numbers)) if view.film else look
         last = frames[-1].layout
         size = _pixels(last.size, look if asked else _coarser(look, last))
-        pictures = _pictures([frame.layout for frame in frames], look, size)
+        take = _shots if view.film and not look.numbers else _pictures
+        pictures = take([frame.layout for frame in frames], look, size)
         images = (indexed(change) for change in _changes(pictures))
         return [_file(images, [frame.seconds for frame in frames], provenance_of(view))]
+
+
+def _walked(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
+    """What is shown step by step."""
+    groups = _of_one_scale(pooled(groups_with_glyphs(view.picture.groups), look))
+    below = replace(captions, title="", notes=view.picture.caveat)
+    return _frames(groups, look, captions_with_glyphs(captions), captions_with_glyphs(below))
 
 
 def _coarser(look: Look, layout: Layout) -> Look:
@@ -155,6 +158,18 @@ def _pictures(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> I
         else:
             part, boxes = new
             picture = with_patches(picture, _picture(part, look, size), boxes, layout.size[1])
+        yield picture
+
+
+def _shots(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> Iterator[Pixels]:
+    """Of a film other colours are put into cells, and only charts and words are drawn again."""
+    draw = partial(_picture, look=look, size=size)
+    picture, cells = draw(layouts[0]), repainted(layouts[0], look, draw)
+    yield picture
+    for before, layout in itertools.pairwise(layouts):
+        part, boxes = beside_cells(before, layout)
+        picture = with_patches(picture, draw(part), boxes, layout.size[1])
+        picture = cells.painted(picture, layout)
         yield picture
 
 

@@ -19,6 +19,7 @@ LINE = 1.3  # from one number to the next, in letters
 STEPS = 1000  # of a side, between which numbers are placed
 LARGE_RANGE = 8  # from where on a scale is logarithmic
 ROUND = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
+MARKED = 24  # places: more are a line without a mark at each
 MOST_POWERS = 6  # of ten, beside a logarithmic scale
 
 
@@ -33,6 +34,7 @@ class Trail:
     high: np.ndarray
     dashed: bool
     plain: bool
+    marked: bool  # at each of its places
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,8 @@ def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
     for number, line in enumerate(curves.lines):
         lines = (line.low, line.middle, line.high)
         low, middle, high = (along.share(each[reached]) for each in lines)
-        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain))
+        marked = not line.dashed and len(curves.places) <= MARKED
+        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain, marked))
     return Chart(box, tuple(trails))
 
 
@@ -110,8 +113,9 @@ def _across(curves: Curves) -> Span:
 
 def _along(curves: Curves) -> Span:
     """From 0, or over powers of ten where lines that have no 0 lie far apart."""
-    ends = [(line.low.min(), line.high.max()) for line in curves.lines]
-    low, high = float(min(end[0] for end in ends)), float(max(end[1] for end in ends))
+    ends = np.concatenate([each for line in curves.lines for each in (line.low, line.high)])
+    there = ends[~np.isnan(ends)]  # a line may have gaps
+    low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
     if any(line.dashed for line in curves.lines) and low > 0 and high / low >= LARGE_RANGE:
         return Span(low / 1.3, high * 1.3, True)
     return Span(0.0, max(high, curves.reach) * 1.08 or 1.0, False)

@@ -12,7 +12,15 @@ from attnviz.renderers.picture.course_charts import charted
 from attnviz.renderers.picture.labels import MIDDLE, column_title, labels_at, marks_at, row_title
 from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.numbers import panel_of
-from attnviz.renderers.picture.placed import Box, Layout, Panel, Words, empty_layout, joined
+from attnviz.renderers.picture.placed import (
+    Box,
+    Layout,
+    Panel,
+    Place,
+    Words,
+    empty_layout,
+    joined,
+)
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
@@ -26,15 +34,17 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.view import Group, Name
 
 CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
-LOWEST_CHARTS = 6.5  # of a label's letters
+LOWEST_CHARTS = 8.0  # of a label's letters
 NATURAL_CHARTS = 2.4  # inches, on a page as wide as a slide
 LARGEST_TABLE = 3.4  # inches, on a page that is as high as it wants
 WIDEST_NAME = 5.5  # of a label's letters: what stands beside a row
-STRETCH, LONGER = 1.25, 3.0  # times as wide as high: a cell of as many rows as columns, and others
+STRETCH, LONGER = 1.5, 3.0  # times as wide as high: a cell of as many rows as columns, and others
 GAP = 0.7  # between two tables, in letters of a label
 AIR = 1.6  # between tables and charts
 ABOVE = 1.5  # of its letters: the room for what stands over a table
+IN_A_ROW = 6  # tables, at most, that would be in several rows
 FEWEST = 3  # columns, of a course that has more
+LITTLE_SMALLER = 0.8  # times the largest cell, where no way lets all tokens be named
 ROUNDS = 4  # in which labels and tables find their sizes
 
 
@@ -65,9 +75,9 @@ class Tables:
     @property
     def named(self) -> float:
         """The width of what stands beside the rows."""
-        lines = [line for each in self.group.beside for line in _beside(each, self.letters)]
-        widths = (text_width(text, size) * (BOLD if bold else 1) for text, size, bold in lines)
-        return max(widths, default=0.0) + (self.gap if lines else 0.0)
+        words = [word for each in self.group.beside for word in _beside(each, self.letters)]
+        widths = (text_width(each.text, each.size) * (BOLD if each.bold else 1) for each in words)
+        return max(widths, default=0.0) + (self.gap if words else 0.0)
 
     @property
     def over(self) -> float:
@@ -77,7 +87,7 @@ class Tables:
     @property
     def over_each(self) -> bool:
         """Whether something stands over every table, and not over the first row alone."""
-        return len(self.group.over) > self.group.across
+        return len(self.group.over) == len(self.grids)
 
     @property
     def named_all(self) -> bool:
@@ -166,6 +176,9 @@ def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
 def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     """All rows and columns, where tokens can be named; else those that tell most."""
     tables = _tables(groups)
+    if not tables.beside:
+        ways = [_largest([each, *_others(groups)], room, letters) for each in _in_rows(tables)]
+        return max(ways, key=lambda each: each.tables.cell)
     few = _of_few(tables)
     wanted = [
         _of_columns(rows, count)
@@ -173,7 +186,9 @@ def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
         for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
     ]
     ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
-    return next((each for each in ways if each.tables.named_all), ways[len(ways) // 2])
+    largest = max(each.tables.cell for each in ways)
+    full = (each for each in ways if each.tables.cell > LITTLE_SMALLER * largest)
+    return next((each for each in ways if each.tables.named_all), None) or next(full)
 
 
 def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
@@ -182,8 +197,8 @@ def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
 
 
 def _of_few(group: Group) -> Group:
-    """The rows whose names have a colour; all, where none has."""
-    kept = [row for row, name in enumerate(group.beside) if name.series is not None]
+    """The rows of which there is more to tell; all, where there are none."""
+    kept = [row for row, name in enumerate(group.beside) if name.more]
     if not kept:
         return group
     panels = (group.panels[row * group.across : (row + 1) * group.across] for row in kept)
@@ -194,10 +209,14 @@ def _of_few(group: Group) -> Group:
     )
 
 
+def _in_rows(group: Group) -> list[Group]:
+    """As it is; or all beside each other, if they are few."""
+    count = len(group.panels)
+    return [group, replace(group, across=count)] if group.across < count <= IN_A_ROW else [group]
+
+
 def _of_columns(group: Group, count: int) -> Group:
     """So many columns, the last ones and the first."""
-    if not group.beside:
-        return group
     kept = [0, *range(group.across - count + 1, group.across)]
     rows = range(0, len(group.panels), group.across)
     panels = tuple(group.panels[row + column] for row in rows for column in kept)
@@ -294,43 +313,67 @@ def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """A name over each table, or over those of the first row; what more there is, in its colour."""
     for name, (left, bottom, width, height) in zip(tables.group.over, boxes, strict=False):
         letters, y = tables.letters, bottom + height + 0.45 * tables.letters.label * POINT
-        text, size = fitted(name.text, letters.label, letters.smallest, width / BOLD)
+        least = sum(text_width(f" {told.share}", letters.smallest) for told in name.more)
+        room = max(width - least, width / 2) / BOLD
+        text, size = fitted(name.text, letters.label, letters.smallest, room)
         yield Words(text, left, y, size, bold=True)
         start = left + text_width(f"{text} ", size) * BOLD
-        room = left + width + tables.gap / 2 - start
-        more, size = fitted(name.more, letters.label, letters.smallest, room)
-        if more:
-            yield Words(more, start, y, size, series=name.series)
+        yield from _more(name, (start, y), left + width + tables.gap / 2 - start, letters)
+
+
+def _more(name: Name, start: Place, room: float, letters: Lettering) -> Iterator[Words]:
+    """What more there is; where all of it has no room, the numbers alone, or nothing."""
+    x, y = start
+    ways = [[told.text for told in name.more], [told.share for told in name.more], []]
+    sizes = [_beside_each_other(texts, room, letters) for texts in ways]
+    texts, size = next(
+        way for way in zip(ways, sizes, strict=True) if way[1] >= letters.smallest - 1e-6
+    )
+    for told, text in zip(name.more, texts, strict=False):
+        yield Words(text, x, y, size, series=told.series)
+        x += text_width(f"{text} ", size)
+
+
+def _beside_each_other(texts: Sequence[str], room: float, letters: Lettering) -> float:
+    """How large letters can be."""
+    wide = sum(text_width(f"{text} ", letters.label) for text in texts)
+    return letters.label * min(1.0, room / wide if wide else 1.0)
 
 
 def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """The name of each row, and what more there is below it, around the middle of its height."""
     first = boxes[:: tables.group.across]
-    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=True):
-        lines = list(_beside(name, tables.letters))
-        high = sum(size * POINT * ABOVE for _, size, _ in lines)
-        x, y = left - tables.labels[0] - tables.named, bottom + (height + high) / 2
-        for text, size, bold in lines:
-            foot = y - size * POINT * (ABOVE / 2 + MIDDLE)
-            yield Words(text, x, foot, size, bold=bold, series=None if bold else name.series)
+    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=False):
+        words = list(_beside(name, tables.letters))
+        high = sum(each.size * POINT * ABOVE for each in words)
+        share = min((height + tables.gap) / high, 1.0)
+        x, y = left - tables.labels[0] - tables.named, bottom + (height + high * share) / 2
+        for each in words:
+            size = each.size * share
+            yield replace(each, x=x, y=y - size * POINT * (ABOVE / 2 + MIDDLE), size=size)
             y -= size * POINT * ABOVE
 
 
-def _beside(name: Name, letters: Lettering) -> Iterator[tuple[str, float, bool]]:
-    """Lines of letters: what it is called, and below it what more there is."""
-    yield name.text, letters.title, True
+def _beside(name: Name, letters: Lettering) -> Iterator[Words]:
+    """Lines that have yet to find their place: its name, and below it what more there is."""
+    yield Words(name.text, 0.0, 0.0, letters.title, bold=True)
     room = WIDEST_NAME * letters.label * POINT
-    for line in wrapped(name.more.split(" "), " ", letters.label, room):
-        yield (*fitted(line, letters.label, letters.smallest, room), False)
+    for told in name.more:
+        for line in wrapped(told.text.split(" "), " ", letters.label, room):
+            text, size = fitted(line, letters.label, letters.smallest, room)
+            yield Words(text, 0.0, 0.0, size, series=told.series)
 
 
 def natural_height(groups: Sequence[Group], letters: Lettering, width: float) -> float:
-    """So high that tables fill the width, with charts below them."""
-    tables = in_room(_tables(groups), width, SLIDE[0], letters)
-    largest = LARGEST_TABLE * letters.label * POINT * 4
-    high = tables.size[1] - max(tables.height - largest, 0.0) * tables.down
-    charts = NATURAL_CHARTS + AIR * letters.label * POINT if _charts(groups) else 0.0
-    return high + charts + keys.height(_keys(groups), width, letters.note)
+    """So high that tables fill the width, with charts below them; beside them in a film."""
+    tables, charts, air = _tables(groups), _charts(groups), AIR * letters.label * POINT
+    key = keys.height(_keys(groups), width, letters.note)
+    if not tables.beside and charts:
+        wide = width * (1 - CHARTS_WIDE) - air
+        return key + in_room(_in_rows(tables)[-1], wide, SLIDE[0], letters).size[1]
+    found = in_room(tables, width, SLIDE[0], letters)
+    beyond = max(found.height - LARGEST_TABLE, 0.0) * found.down
+    return key + found.size[1] - beyond + (NATURAL_CHARTS + air if charts else 0.0)
 
 
 def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:

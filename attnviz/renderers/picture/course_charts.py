@@ -46,7 +46,7 @@ def _charted(
     rows, columns = chart_ticks(curves, wide, high, letters.axis)
     rows, columns = replace(rows, title=""), replace(columns, title="")
     shown = columns if numbered else Ticks("", 0)
-    words = [*labels_at(rows, shown, inner, PanelStyle()), *_named(curves, inner, letters)]
+    words = [*labels_at(rows, shown, inner, PanelStyle()), *_named(curves, left, inner, letters)]
     if numbered:
         words += _side(curves.across, [word for word in words if word.across == "center"], letters)
     return replace(
@@ -57,17 +57,15 @@ def _charted(
     )
 
 
-def _named(curves: Curves, box: Box, letters: Lettering) -> Iterator[Words]:
-    """What is drawn; or each curve in its colour, where they are several."""
-    left, y = box[0], box[1] + box[3] + 0.5 * letters.label * POINT
-    named = [(number, line) for number, line in enumerate(curves.lines)]
-    names = [line.name for _, line in named]
-    between = BETWEEN_NAMES * letters.label * POINT
-    wide = sum(text_width(name, letters.label) for name in names) + between * (len(names) - 1)
-    size = max(min(letters.label, letters.label * box[2] / max(wide, 1e-6)), letters.smallest)
-    for number, line in named:
-        room = max(box[0] + box[2] - left, 0.1)
-        text, points = fitted(line.name, size, letters.smallest, room)
+def _named(curves: Curves, left: float, box: Box, letters: Lettering) -> Iterator[Words]:
+    """Each curve in its colour, in one line from where the numbers beside the chart begin."""
+    y = box[1] + box[3] + 0.5 * letters.label * POINT
+    unit = sum(text_width(line.name, 1.0) for line in curves.lines)
+    unit += BETWEEN_NAMES * POINT * (len(curves.lines) - 1)
+    end = box[0] + box[2]
+    size = max(min(letters.label, (end - left) / max(unit, 1e-6)), letters.smallest)
+    for number, line in enumerate(curves.lines):
+        text, points = fitted(line.name, size, letters.smallest, max(end - left, 0.1))
         series = None if line.plain or line.dashed else number
         yield Words(text, left, y, points, series=series)
         left += text_width(text, points) + BETWEEN_NAMES * points * POINT

@@ -27,7 +27,6 @@ VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
 HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
-MARKED = 24  # places of a chart: more are a line without a mark at each
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
@@ -113,7 +112,7 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
         color = colors.ink if worded else colors.series[trail.number % len(colors.series)]
         if not trail.dashed:
             axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
-        marker = "o" if not trail.dashed and len(trail.x) <= MARKED else ""
+        marker = "o" if trail.marked else ""
         style = (0, (4, 3)) if trail.dashed else "solid"
         width = 1.0 if trail.dashed else 1.8
         axes.plot(

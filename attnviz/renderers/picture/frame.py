@@ -18,7 +18,7 @@ MOST_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 AIR = 0.55  # between the headline and the panels, in letters of the headline
 ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
-KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)")  # 8 of 10
+KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
 BETWEEN = " · "  # what can be parted, in notes
 
 
@@ -83,7 +83,7 @@ def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
 
 def headline(text: str, size: float, width: float) -> Iterator[Line]:
     """One line of large letters, or a few that are smaller."""
-    words = KEPT_TOGETHER.sub("\u00a0of\u00a0", text).split(" ")
+    words = KEPT_TOGETHER.sub(lambda kept: kept[0].replace(" ", "\u00a0"), text).split(" ")
     for most, share in SMALLER:
         lines = wrapped(words, " ", size * share * BOLD, width)
         if len(lines) <= most:

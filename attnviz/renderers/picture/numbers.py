@@ -27,8 +27,8 @@ def panel_of(
     """A panel with the numbers of its cells, in letters between two sizes."""
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
     fitting = 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE
-    # What has no colours is nothing without its numbers, however small.
-    least = 0.0 if grid.scale.kind == "none" else smallest
+    # What has no colours, or words in its cells, is nothing without them, however small.
+    least = 0.0 if grid.scale.kind == "none" or grid.words else smallest
     return Panel(grid, box, _numbers(grid), min(largest, *fitting), least)
 
 

@@ -11,7 +11,7 @@ from attnviz.renderers.picture.charts import chart_ticks
 from attnviz.renderers.picture.lettering import Size
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number
 from attnviz.renderers.picture.overview import layer_ticks, named_once
-from attnviz.renderers.picture.placed import Box
+from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box
 from attnviz.renderers.picture.texts import Headings, headings
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
@@ -201,7 +201,8 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     if each.rows.counts == each.columns.counts and rows > 1:
         stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
-    numbers = longest_number(each) * style.numbers / 10 / NUMBER_SHARE if style.numbers else 0.0
+    letters = max(style.numbers, SMALLEST_NUMBER) if each.words else style.numbers
+    numbers = longest_number(each) * letters / 10 / NUMBER_SHARE if letters else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
 

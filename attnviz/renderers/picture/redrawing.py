@@ -9,9 +9,12 @@ import numpy as np
 
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Layout, Panel, Words
+from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 
 EDGE = 0.02  # inches around a cell, that its lines reach into
+WIDER = 1.1  # times its width a line of text may become where letters are set on coarse pixels
+MARK = 0.05  # and around a chart, that its marks do
 BELOW, ABOVE = 0.4, 1.2  # of a letter's size: how far a line of text reaches from its foot
 
 
@@ -34,6 +37,31 @@ def only_new(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
     )
     bars = tuple(bar for bar in layout.bars if any(_meet(bar.box, box) for box in boxes))
     return replace(layout, words=words, panels=panels, bars=bars), boxes
+
+
+def beside_cells(before: Layout, layout: Layout) -> tuple[Layout, list[Box]]:
+    """The charts of a layout and its new words, in their boxes; its panels stay as they are."""
+    changed = set(before.words) ^ set(layout.words)
+    boxes = [*map(_around, changed), *(_with_marks(each.box) for each in layout.charts)]
+    words = tuple(word for word in layout.words if any(_meet(_around(word), box) for box in boxes))
+    return replace(layout, panels=(), bars=(), words=words), boxes
+
+
+def _around(word: Words) -> Box:
+    """A line of text that is read from left to right, from where it begins."""
+    size = word.size * POINT
+    start = {"left": 0.0, "center": 0.5, "right": 1.0}[word.across]
+    width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0) * WIDER
+    if word.angle:
+        reach = width + size
+        return word.x - reach, word.y - reach, 2 * reach, 2 * reach
+    left, wide = word.x - start * width - size / 2, width + size
+    return left, word.y - BELOW * size, wide, (BELOW + ABOVE) * size
+
+
+def _with_marks(box: Box) -> Box:
+    left, bottom, width, height = box
+    return left - MARK, bottom - MARK, width + 2 * MARK, height + 2 * MARK
 
 
 def _frame(layout: Layout) -> tuple[object, ...]:

@@ -72,7 +72,8 @@ def _drawn(alike: Sequence[Grid], rows: Rows, screen: Screen) -> Iterator[Text]:
 def fit(alike: Sequence[Grid], screen: Screen) -> Rows:
     """The tables that show grids of one kind: one for each, or several for a wide one."""
     if alike[0].columns.counts != "token":
-        return _packed([table for grid in alike for table in _vectors(grid, alike, screen)], screen)
+        made = [table for grid in alike for table in _vectors(grid, alike, screen)]
+        return [_level(row) for row in _packed(made, screen)]
     return _chosen(alike, screen) or _pooled(alike, replace(screen, numbers=False))
 
 
@@ -160,8 +161,7 @@ def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
     form = Form("numbers", _number_width(grid, alike, screen))
     room = screen.room - Table(shown, screen, form, write).label_width
     if grid.columns.named:
-        lines = max(tallest_stack(each.columns) for each in alike)
-        form = _form_of_names(grid, _widest_number(grid, alike, screen), room, lines)
+        form = _form_of_names(grid, _widest_number(grid, alike, screen), room)
     parts = list(_parts(form, len(grid.columns), room))
     return [
         Table(shown.part(EVERYTHING, part), screen, form.part(part), write)
@@ -169,12 +169,12 @@ def _vectors(grid: Grid, alike: Sequence[Grid], screen: Screen) -> list[Table]:
     ]
 
 
-def _form_of_names(grid: Grid, number: int, room: int, lines: int) -> Form:
+def _form_of_names(grid: Grid, number: int, room: int) -> Form:
     """Names of dimensions over their numbers; downwards, where that shows more of them."""
     widths = tuple(max(number, width + 1) for width in widths_of_words(grid.columns))
     if sum(widths) > room:
         return Form("numbers", number, "down")
-    return Form("numbers", number, "across", widths=widths, stacked=lines)
+    return Form("numbers", number, "across", widths=widths, stacked=tallest_stack(grid.columns))
 
 
 def _parts(form: Form, count: int, room: int) -> Iterator[slice]:
@@ -239,6 +239,15 @@ def _packed(made: Sequence[Table], screen: Screen) -> Rows:
                 continue
         rows.append([table])
     return rows
+
+
+def _level(row: Sequence[Table]) -> list[Table]:
+    """With names over their columns in as many lines, so that rows stand beside rows."""
+    lines = max(table.form.stacked for table in row)
+    return [
+        replace(table, form=replace(table.form, stacked=lines)) if table.form.stacked else table
+        for table in row
+    ]
 
 
 def _beside(tables: Sequence[Table]) -> Iterator[Text]:

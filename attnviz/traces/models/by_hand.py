@@ -71,7 +71,7 @@ def read(path: Path) -> Model:
         whole.refuse_unknown("key", key, KEYS)
     dimensions = whole.names("dimensions")
     words = whole.part("words").rows(dimensions)
-    layers = _layers(list(_heads(whole, dimensions)), whole)
+    layers = _layers(list(_heads(whole, dimensions)))
     named = {
         f"L{layer}H{number}": head
         for layer, heads in enumerate(layers)
@@ -172,16 +172,16 @@ def _handed(
     return {name: {name: 1.0} for name in hands}
 
 
-def _layers(heads: Sequence[Head], whole: Part) -> Layers:
+def _layers(heads: Sequence[Head]) -> Layers:
     """The heads of each layer, as many and as wide in one as in the others."""
     first, count = heads[0], 1 + max(head.layer for head in heads)
     layers = [[head for head in heads if head.layer == number] for number in range(count)]
     for number, each in enumerate(layers):
-        if len(each) != len(layers[0]):
-            raise whole.error(
-                "heads",
-                f"layer {number} has {counted(len(each), 'head')}, and layer 0 has "
-                f"{len(layers[0])}",
+        if len(each) != len(layers[-1]):
+            raise layers[-1][0].part.error(
+                "layer",
+                f"layer {number} has {counted(len(each), 'head')}, and layer {count - 1} has "
+                f"{len(layers[-1])}",
                 "every layer needs as many as the others, and they count from 0",
             )
     for head in heads:

@@ -27,6 +27,7 @@ class Vocabulary:
     predicts: Predicts = "next"
     spelled: Mapping[str, str] = field(default_factory=dict)  # other spellings: {"are": "?"}
     asks: str = ""  # a word that is put behind a text in which nothing is asked for
+    asking: tuple[str, ...] = ()  # other words that ask for something, beside those in `spelled`
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -37,7 +38,7 @@ class Vocabulary:
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, with their ids; what it asks for stands in the end."""
         tokens = self._numbered(tokenize(text, self.tokenizer))
-        if not self.asks or self.ids[self.asks] in tokens.ids:
+        if not self.asks or self.asked(tokens.ids):
             return tokens
         return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
 
@@ -46,7 +47,8 @@ class Vocabulary:
 
         Behind a word that asks for what comes next all is asked for.
         """
-        words = (self.asks, *(self.spelled.values() if self.predicts == "here" else ()))
+        spelled = self.spelled.values() if self.predicts == "here" else ()
+        words = (self.asks, *self.asking, *spelled)
         asking = [place for place, each in enumerate(ids)
                   if each in {self.ids[word] for word in words if word}]  # fmt: skip
         if not any(words):

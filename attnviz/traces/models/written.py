@@ -36,7 +36,7 @@ class Part:
             place = next((n for n, line in enumerate(lines) if line.strip() == heading), None)
             if place is not None:
                 start, lines = start + place, lines[place:]
-        found = line_of("\n".join(lines), key)
+        found = line_of("\n".join(lines), key) or _line_of_heading(lines, key)
         return start if found is None else start + found - 1
 
     def error(self, key: str, problem: str, hint: str) -> AttnvizError:
@@ -108,6 +108,12 @@ class Part:
                 self.refuse_unknown("column", name, columns, key)
                 self.refuse_unless(is_number(number), key, wanted)
         return self.table
+
+
+def _line_of_heading(lines: Sequence[str], key: str) -> int | None:
+    """The line, from 1, of the heading that a table has by itself."""
+    headings = (f"[{key}]", f"[[{key}]]")
+    return next((n for n, line in enumerate(lines, start=1) if line.strip() in headings), None)
 
 
 def is_number(value: Any, least: float = -LARGEST) -> bool:

@@ -13,16 +13,16 @@ from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted, listed
 
 DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
-MOST_NAMED = 3  # heads that do the same beside the best one; more are counted
+MOST_NAMED = 1  # of the heads that do the same beside the best one; more are counted
 
 
 def sentence_of(learned: Learned) -> str:
-    """`After 310 steps every verb is right; L1H1 reads the subject with .99 of its weight.`"""
+    """`After 310 steps every verb is right; L1H1 reads the subject with .99.`"""
     last = learned.moments[-1]
     start = said(ENDED, Ending(learned.ended, last.step))
-    heads = [said(HEADS, claim) for claim in _claims(found_in(learned))]
+    heads = _heads(found_in(learned))
     right = how_right(last.accuracy, learned.task.asked)
-    return f"{start} {right}{'; ' if heads else ''}{', '.join(heads)}."
+    return f"{start} {right}{f'; {heads}' if heads else ''}."
 
 
 def at_a_moment(learned: Learned, place: int) -> str:
@@ -31,7 +31,7 @@ def at_a_moment(learned: Learned, place: int) -> str:
         return sentence_of(learned)
     moment = learned.moments[place]
     right = how_right(moment.accuracy, learned.task.asked)
-    return f"{said(ENDED, Ending('steps', moment.step))} {right}"
+    return f"{said(ENDED, Ending('steps', moment.step))} {right}."
 
 
 @dataclass(frozen=True)
@@ -115,46 +115,41 @@ class Claim:
     """What is said of one reading, after others."""
 
     found: Found
-    first: bool  # it says what the numbers are
     does: str  # "reads the subject"; without its verb, where the one before has the same
-
-    @property
-    def share(self) -> str:
-        unit = " of its weight" if self.first else ""
-        return f"{share_text(self.found.score)}{unit}"
 
 
 HEADS: tuple[Finding[Claim], ...] = (
     Finding(
         "several do it",
-        lambda claim: claim.found.score >= DOES and bool(claim.found.others(DOES)),
-        lambda claim: f"{claim.found.head} {claim.does} with {claim.share} {_others(claim.found)}",
+        lambda claim: bool(claim.found.others(DOES)),
+        lambda claim: f"{_best(claim)} {_others(claim.found)}",
     ),
-    Finding(
-        "one does it",
-        lambda claim: claim.found.score >= DOES,
-        lambda claim: f"{claim.found.head} {claim.does} with {claim.share}",
-    ),
-    Finding(
-        "none does it",
-        otherwise,
-        lambda claim: (
-            f"no head {claim.found.reading.does} with more than {_at_most(claim.found.score)}"
-            f"{' of its weight' if claim.first else ''}"
-        ),
-    ),
+    Finding("one does it", otherwise, lambda claim: _best(claim)),
 )
 
 
-def _claims(found: Sequence[Found]) -> Iterator[Claim]:
-    """Of each reading one; of those that some head does first."""
+def _heads(found: Sequence[Found]) -> str:
+    """What heads came to do; where none does anything, how little."""
     done = [each for each in found if each.score >= DOES]
+    if done:
+        return ", ".join(said(HEADS, claim) for claim in _claims(done))
+    told = [
+        f"{claim.does} with more than {_at_most(claim.found.score)}" for claim in _claims(found)
+    ]
+    return f"no head {', nor '.join(told)}" if told else ""
+
+
+def _claims(found: Sequence[Found]) -> Iterator[Claim]:
+    """One of each reading; a verb that the one before has is not said again."""
     before = ""
-    for each in (*done, *(each for each in found if each not in done)):
+    for each in found:
         verb, _, rest = each.reading.does.partition(" ")
-        same = verb == before and bool(rest)
-        yield Claim(each, not before, rest if same else each.reading.does)
+        yield Claim(each, rest if rest and verb == before else each.reading.does)
         before = verb
+
+
+def _best(claim: Claim) -> str:
+    return f"{claim.found.head} {claim.does} with {share_text(claim.found.score)}"
 
 
 def _others(found: Found) -> str:

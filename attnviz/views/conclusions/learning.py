@@ -17,10 +17,11 @@ from torch import Tensor
 from attnviz.analysis.learning import Learning, OfSeeds, Way
 from attnviz.analysis.seeds import BAND
 from attnviz.attention.variants import VARIANTS
+from attnviz.traces.settings import chosen_variant, head_width
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Pair
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.wording.numbers import exact_text, percent_text, significant_text
-from attnviz.wording.words import counted, listed
+from attnviz.wording.words import counted, listed, sentence
 
 LOSS = Amount(significant_text, 2)
 SPREAD = Amount(significant_text, 2)
@@ -99,10 +100,18 @@ class Course:
             whose = f"in {self.there or 'none'} of {seeds:,} seeds"
             return f"{whose} within {counted(self.learning.last, 'step')}"
         low, high = (steps_at(self.reached, share) for share in BAND)
-        band = (
-            "" if low == high or seeds < FEWEST_SEEDS else f" ({low:,.0f}–{high:,.0f}{IN_8_OF_10})"
-        )
-        return f"after {counted(int(self.middle), 'step')}{band}"
+        sure = low < high and seeds >= FEWEST_SEEDS
+        band = f" ({low:,.0f}–{high:,.0f}{IN_8_OF_10})"
+        return f"{self.in_short}{band if sure else ''}"
+
+    @property
+    def in_short(self) -> str:
+        """The same without a band; of one seed it says nothing of seeds."""
+        if self.there == len(self.reached):
+            return f"after {counted(int(self.middle), 'step')}"
+        if len(self.reached) == 1:
+            return f"never within {counted(self.learning.last, 'step')}"
+        return self.needs
 
     @property
     def last_loss(self) -> Tensor:
@@ -149,6 +158,10 @@ class Outcome:
         return max(pairs, key=lambda pair: pair[0])[1:] if pairs else None
 
     @property
+    def each_in_short(self) -> str:
+        return "; ".join(f"{course.put}, {course.in_short}" for course in self.courses)
+
+    @property
     def each(self) -> str:
         """Of each way what it needs."""
         return "; ".join(f"{course.put}, {course.needs}" for course in self.courses)
@@ -169,22 +182,21 @@ def on_learning(learning: Learning) -> str:
     return said(FINDINGS, Outcome(learning))
 
 
+def in_short(learning: Learning) -> str:
+    """The same in as few words as stand over a picture."""
+    return said(IN_SHORT, Outcome(learning))
+
+
 def told_besides(learning: Learning) -> list[str]:
     """What else there is to say, before it and after it."""
     outcome = Outcome(learning)
-    return [each for each in (_never(outcome), _losses(outcome), _lost(outcome)) if each]
+    return [
+        each for each in (_never(outcome), _losses(outcome), _lost(outcome), _seen(outcome)) if each
+    ]
 
 
 def _in_one_seed(outcome: Outcome) -> str:
-    return f"With this one seed, {outcome.right}: {_once(outcome)}."
-
-
-def _once(outcome: Outcome) -> str:
-    last = counted(outcome.learning.last, "step")
-    return "; ".join(
-        f"{each.put}, {each.needs if each.there else f'never within {last}'}"
-        for each in outcome.courses
-    )
+    return f"With this one seed, {outcome.right}: {outcome.each_in_short}."
 
 
 def _in_few_seeds(outcome: Outcome) -> str:
@@ -207,6 +219,19 @@ def _apart(outcome: Outcome) -> str:
     soon, slow = outcome.apart
     told = f"{soon.put}, {outcome.right} {soon.needs}; {slow.put}, {slow.needs}"
     return f"{outcome.over}: {told}."
+
+
+def _apart_in_short(outcome: Outcome) -> str:
+    assert outcome.apart is not None
+    soon, slow = outcome.apart
+    return (
+        f"{outcome.over}: {soon.put}, {outcome.right} {soon.in_short}; {slow.put}, {slow.in_short}."
+    )
+
+
+def _undecided_in_short(outcome: Outcome) -> str:
+    start = f"{outcome.over}, it cannot be told in which way it is learned sooner that"
+    return f"{start} {outcome.right}: {outcome.each_in_short}."
 
 
 def _undecided(outcome: Outcome) -> str:
@@ -251,7 +276,22 @@ def _lost(outcome: Outcome) -> str:
     return f"The loss became no finite number {listed(lost)}." if lost else ""
 
 
-FINDINGS: tuple[Finding[Outcome], ...] = (
+def _seen(outcome: Outcome) -> str:
+    """The ways in which what is to be predicted can be read."""
+    if outcome.learning.task.vocabulary.predicts != "next":
+        return ""
+    seeing = [each.put for each in outcome.courses if _sees_what_follows(each.way)]
+    if not seeing:
+        return ""
+    return f"{sentence(listed(seeing)).rstrip('.')} every word sees the one after it, its answer."
+
+
+def _sees_what_follows(way: Way) -> bool:
+    variant = chosen_variant(way.settings)
+    return not variant.causal and variant.window != 1
+
+
+ALWAYS: tuple[Finding[Outcome], ...] = (
     Finding("one seed", lambda outcome: outcome.seeds == 1, _in_one_seed),
     Finding("few seeds", lambda outcome: outcome.seeds < FEWEST_SEEDS, _in_few_seeds),
     Finding(
@@ -259,8 +299,16 @@ FINDINGS: tuple[Finding[Outcome], ...] = (
         lambda outcome: not any(each.there for each in outcome.courses),
         _in_none,
     ),
+)
+FINDINGS = (
+    *ALWAYS,
     Finding("sooner", lambda outcome: outcome.apart is not None, _apart),
     Finding("undecided", otherwise, _undecided),
+)
+IN_SHORT = (
+    *ALWAYS,
+    Finding("sooner", lambda outcome: outcome.apart is not None, _apart_in_short),
+    Finding("undecided", otherwise, _undecided_in_short),
 )
 
 
@@ -280,6 +328,18 @@ def on_beginning(learning: Learning) -> str:
         f"Before any step, the {width} numbers of a query, and those of a key, spread by {spread}; "
         f"scores spread by {listed(scores)}, and the softmax passes on a gradient of "
         f"{listed(gradients)}."
+    )
+
+
+def on_width(learning: Learning) -> str:
+    """That heads are not as wide as the task's own, where it is asked what scaling does."""
+    own, width = learning.task.settings, learning.ways[0].width
+    usual = head_width(own, chosen_variant(own), own.width)
+    if learning.by != "scale" or width == usual:
+        return ""
+    return (
+        f"A head is {width} wide here, and {usual} in the task's own model: scaling divides by the "
+        "root of it."
     )
 
 

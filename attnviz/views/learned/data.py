@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -31,7 +30,6 @@ def _document(
     moments, task = learned.moments, learned.task
     return {
         "task": {"name": task.name, "about": task.about, "asked": task.asked},
-        "choices": asdict(learned.choices),
         "ended": learned.ended,
         "conclusion": conclusion,
         "tokens": list(learned.watched.labels),

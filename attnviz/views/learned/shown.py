@@ -21,7 +21,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, bar_scale, widest
 from attnviz.views.learned.found import Found, found_in, heads_of, name_of_head
 from attnviz.views.reading import token_axis
-from attnviz.views.view import Name
+from attnviz.views.view import Name, Told
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import isolated
 
@@ -39,7 +39,7 @@ class Shown:
     def trace(self) -> Trace:
         """What the model does with the sentence that was watched, now that it has learned."""
         model, text = self.learned.model, self.learned.watched.text
-        settings = Settings(device=self.learned.settings.device)
+        settings = Settings(model=model.name, device=self.learned.settings.device)
         return trace_of(Source(text, settings, model.matrices, model=model))
 
     @cached_property
@@ -57,11 +57,11 @@ class Shown:
             return self.heads
         return sorted({each.best for each in self.found})[:most] or self.heads[:most]
 
-    def name(self, head: Head, place: int | None = None) -> Name:
-        """A head; with what it does best of all heads, and how well it did so at a moment."""
-        best = [number for number, each in enumerate(self.found) if each.best == head]
-        done = [_done(self.found[number], place) for number in best]
-        return Name(name_of_head(*head), " · ".join(done), best[0] if best else None)
+    def name(self, head: Head, place: int = -1) -> Name:
+        """A head; with what it does best of all heads in the end, and how well at a moment."""
+        numbered = enumerate(self.found)
+        more = [_told(each, number, place) for number, each in numbered if each.best == head]
+        return Name(name_of_head(*head), tuple(more))
 
     def step(self, place: int) -> str:
         return f"step {self.learned.moments[place].step:,}"
@@ -134,7 +134,7 @@ class Shown:
         return widest(found)
 
 
-def _done(found: Found, place: int | None) -> str:
+def _told(found: Found, series: int, place: int) -> Told:
     """`subject .97`"""
-    score = found.course[-1 if place is None else place]
-    return f"{found.reading.name} {share_text(float(score))}"
+    share = share_text(float(found.course[place]))
+    return Told(f"{found.reading.name} {share}", share, series)

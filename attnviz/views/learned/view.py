@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from attnviz.learning.training import Learned
 from attnviz.tokens.finding import find_query
@@ -140,18 +142,31 @@ def _settings_line(here: Shown) -> str:
 
 def _provenance(learned: Learned, made: Provenance) -> Provenance:
     """That of the model, with how it was taught."""
-    taught = {"task": learned.task.name, **asdict(learned.choices)}
-    return replace(
-        made, settings={**made.settings, **taught}, command=None, seed=learned.settings.seed
-    )
+    taught = {"task": learned.task.name, **_choices(learned)}
+    settings = {**made.settings, **taught}
+    return replace(made, settings=settings, command=None, seed=learned.settings.seed)
+
+
+def _choices(learned: Learned) -> dict[str, Any]:
+    """As they turned out; None where no accuracy would have ended it."""
+    until = learned.choices.until
+    return {**asdict(learned.choices), "until": None if until == math.inf else until}
 
 
 def _command(learned: Learned, query: str | None) -> Command:
     """The command that learns the same: what differs from the task's own choices."""
-    task, chosen, own = learned.task, learned.choices, vars(learned.task.settings)
+    task, own = learned.task, vars(learned.task.settings)
     settings = {name: each for name, each in vars(learned.settings).items() if each != own[name]}
-    taught = {name: each for name, each in asdict(chosen).items() if each != getattr(task, name)}
+    choices = _choices(learned)
+    taught = {name: each for name, each in choices.items() if each != getattr(task, name)}
+    if choices["until"] is None:  # which is what --steps alone means
+        taught = {"steps": choices["steps"], **taught}
+        del taught["until"]
     watched = {"watch": learned.watched.text, "query": query}
     usual = {"watch": task.vocabulary.cut(task.watch).text, "query": None}
     options = {name: each for name, each in watched.items() if each != usual[name]}
-    return Command(name="learn", argument=task.name, options={**settings, **taught, **options})
+    asked = dict(learned.asked)
+    argument = asked.pop("task", None)
+    return Command(
+        name="learn", argument=argument, options={**asked, **settings, **taught, **options}
+    )

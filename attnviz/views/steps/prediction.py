@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnviz.traces.models.prediction import Prediction
+from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
@@ -17,6 +18,8 @@ from attnviz.views.steps import block, sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import isolated
+
+ANSWER = "answer"  # what columns count
 
 
 def answers(here: Scene) -> Iterator[Section]:
@@ -55,7 +58,7 @@ def _scores(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
         formula=f"scores = x W_answers{' + b_answers' * bias}",
         tex=r"x W_\mathrm{answers}" + r" + b_\mathrm{answers}" * bias,
         grids=(
-            _by_answer(here.matrix("w_answers", made.w_answers), made, order),
+            _by_answer(_matrix(here, made), made, order),
             _of_tokens(here, "scores", made.logits, made, order),
         ),
         sums=sums.scores_of_answers(here, made, _written(here, order)),
@@ -80,18 +83,24 @@ def _shares(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
     )
 
 
+def _matrix(here: Scene, made: Prediction) -> Grid:
+    """A row for each number of a vector, by its name where it has one."""
+    rows = axis_of(here.trace, here.layer, "dim", len(made.w_answers))
+    return here.grid("w_answers", made.w_answers, replace(rows, title=""), side=ANSWER)
+
+
 def _of_tokens(
     here: Scene, title: str, numbers: Tensor, made: Prediction, order: Sequence[int]
 ) -> Grid:
     rows = token_axis("token", here.trace.tokens)
-    return _by_answer(here.grid(title, numbers, rows, followed=True), made, order)
+    return _by_answer(here.grid(title, numbers, rows, side=ANSWER, followed=True), made, order)
 
 
 def _by_answer(grid: Grid, made: Prediction, order: Sequence[int]) -> Grid:
     """With a column for each answer, what the followed token answers first."""
     labels = [isolated(made.answers[place]) for place in order]
     values = grid.with_values(grid.values[:, list(order)])
-    return replace(values, columns=plain_axis("answer", labels))
+    return replace(values, columns=plain_axis(ANSWER, labels))
 
 
 def _written(here: Scene, order: Sequence[int]) -> Sequence[int]:

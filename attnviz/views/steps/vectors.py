@@ -10,7 +10,7 @@ from attnviz.traces import parts
 from attnviz.traces.origin import decided
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Layer, Projections
-from attnviz.views.dimensions import by_hand, names_of
+from attnviz.views.dimensions import names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
@@ -82,7 +82,7 @@ def _embeddings(here: Scene) -> Section:
     if model_of(trace) is not None:
         about += f" They {are_given(trace)}."
     given = "positions" in here.layer.given
-    if by_hand(trace):
+    if names_of(trace, here.layer, "dim"):
         about += " What each number means stands over it."
     placed = given or trace.positions in ADDED
     if placed:
@@ -186,8 +186,6 @@ def _no_matrices(here: Scene) -> str:
 def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     drawn = [name for name in made_by if name not in here.layer.given]
     alone, given = len(made_by) == 1, len(made_by) - len(drawn)
-    if by_hand(here.trace):
-        return "They were written by hand: each number says what has how much of what."
     if not drawn:
         return f"{'It' if alone else 'They'} {are_given(here.trace, several=not alone)}."
     if given:

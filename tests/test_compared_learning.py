@@ -1,0 +1,394 @@
+"""A task, learned in several ways: all seeds at once are each alone, and no sentence says more."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnviz.analysis.aspects import LEARNED
+from attnviz.analysis.learning import WIDE, Learning, compare_learning, own_settings
+from attnviz.attention import arithmetic
+from attnviz.errors import AttnvizError
+from attnviz.learning.batches import Batches, stacked
+from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import Learner, side_by_side
+from attnviz.learning.names import task_of
+from attnviz.learning.task import Task
+from attnviz.learning.training import Choices, learn
+from attnviz.traces.settings import Settings
+from attnviz.views.conclusions.learning import on_learning, told_besides
+from attnviz.views.learning import curves_of
+from tests.conftest import Attnviz
+
+SEEDS = range(42, 45)
+FEW = Choices(steps=4, batch=8)
+WAYS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "two layers": {"layers": 2},
+    "feed-forward": {"attention_only": False},
+    "post-norm": {"norm": "post"},
+    "no norm": {"norm": "none"},
+    "heads that share keys": {"heads": 4, "kv_heads": 2},
+    "additive": {"scoring": "additive"},
+    "rotary": {"positions": "rotary"},
+    "alibi": {"positions": "alibi"},
+    "nothing projected": {"variant": "plain"},
+    "nothing compared": {"variant": "average"},
+}
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return task_of("reverse")
+
+
+@pytest.fixture(scope="module")
+def scaling(task: Task) -> Learning:
+    """What the issue is about, over as many seeds as it takes to say something."""
+    return compare_learning(task, choices=Choices(steps=40, batch=32))
+
+
+@pytest.mark.parametrize("changes", WAYS.values(), ids=WAYS)
+def test_a_model_among_others_learns_as_it_would_alone(task: Task, changes: dict[str, Any]) -> None:
+    chosen = replace(task.settings, **changes)
+    together = Learner(
+        side_by_side([fresh(task, replace(chosen, seed=seed)) for seed in SEEDS]), task.rate
+    )
+    alone = [Learner(fresh(task, replace(chosen, seed=seed)), task.rate) for seed in SEEDS]
+    batches = [Batches(task, seed, 8) for seed in SEEDS]
+
+    for step in range(5):
+        losses = together.learn(stacked([each.at(step) for each in batches]))
+        expected = [one.learn(each.at(step)) for one, each in zip(alone, batches, strict=True)]
+        torch.testing.assert_close(losses, torch.stack(expected), atol=1e-4, rtol=1e-4)
+
+
+def test_models_side_by_side_multiply_each_its_own_sentences() -> None:
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(3, 4, 5, 6, generator=generator)
+    matrices = torch.randn(3, 1, 6, 2, generator=generator)
+
+    made = arithmetic.project(inputs, matrices)
+
+    expected = torch.stack(
+        [each @ matrix[0] for each, matrix in zip(inputs, matrices, strict=True)]
+    )
+    torch.testing.assert_close(made, expected)
+
+
+def test_every_seed_of_a_way_is_what_attnviz_learn_learns(task: Task) -> None:
+    chosen = Choices(steps=12, batch=16, until=math.inf)
+    found = compare_learning(
+        task, task.settings, by="heads", values=["1", "2"], repeats=2, choices=chosen
+    )
+
+    for way, heads in zip(found.ways, (1, 2), strict=True):
+        for place, seed in enumerate(found.seeds):
+            alone = learn(task, replace(task.settings, heads=heads, seed=seed), chosen)
+            assert found.steps.tolist() == [each.step for each in alone.moments]
+            losses = [each.loss for each in alone.moments]
+            np.testing.assert_allclose(way.loss[:, place], losses, rtol=1e-3)
+            right = [each.accuracy for each in alone.moments]
+            np.testing.assert_allclose(way.accuracy[:, place], right, atol=0.01)
+
+
+@pytest.mark.parametrize("by", LEARNED)
+def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -> None:
+    found = compare_learning(task, task.settings, by=by, repeats=2, choices=FEW)
+
+    assert [way.name for way in found.ways] == [*LEARNED[by].values()]
+    text = found.view().render(".txt").decode()
+    assert "too few seeds to tell more" in text or "without any" in text
+    for way in found.ways:
+        assert way.loss.shape == way.accuracy.shape == (len(found.steps), 2)
+        assert np.isfinite(way.loss).all()
+
+
+def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_mends(
+    scaling: Learning,
+) -> None:
+    unscaled, scaled = scaling.ways
+
+    assert unscaled.width == scaled.width == WIDE
+    for way in scaling.ways:
+        for numbers in (way.beginning.queries, way.beginning.keys):
+            assert np.abs(numbers - 1).max() < 0.15  # N(0, 1), as the textbooks have them
+    ratio = unscaled.beginning.scores / scaled.beginning.scores
+    np.testing.assert_allclose(ratio, math.sqrt(WIDE), rtol=1e-4)
+    assert (unscaled.beginning.gradient < scaled.beginning.gradient).all()
+
+
+def test_with_scaling_it_is_learned_sooner_and_the_sentence_says_by_how_much(
+    scaling: Learning,
+) -> None:
+    told = on_learning(scaling)
+
+    pattern = (
+        r"Over 10 seeds: scaled, 99\.9% of the letters are right after (\d+) steps "
+        r"\((\d+)–(\d+) in 8 of 10\); unscaled, (?:in (\w+) of 10 seeds within 40 steps|.*)\."
+    )
+    match = re.fullmatch(pattern, told)
+    assert match is not None, told
+    steps = np.sort(scaling.reached(scaling.ways[1]))
+    assert [int(each) for each in match.group(1, 2, 3)] == [steps[4], steps[0], steps[8]]
+    there = int(np.isfinite(scaling.reached(scaling.ways[0])).sum())
+    assert match.group(4) in (str(there or "none"), None)
+
+
+def test_a_width_that_is_asked_for_is_kept(task: Task) -> None:
+    assert own_settings(task, "scale").head_dim == WIDE
+    assert own_settings(task, "heads") == task.settings
+
+    narrow = compare_learning(task, task.settings, by="scale", repeats=1, choices=FEW)
+    assert {way.width for way in narrow.ways} == {32}
+    assert "A head is" not in " ".join(narrow.view().closing)
+
+
+def test_it_ends_when_every_seed_of_every_way_has_learned_it(task: Task) -> None:
+    chosen = replace(task.settings, dim=64)
+    found = compare_learning(task, chosen, by="heads", values=["1", "2"], repeats=2)
+
+    assert found.last < task.steps
+    reached = np.stack([found.reached(way) for way in found.ways])
+    assert np.isfinite(reached).all()
+    assert reached.max() <= found.last
+    before = [way.accuracy[-2].min() for way in found.ways]
+    assert min(before) < task.until
+
+
+def _made(
+    scaling: Learning, names: Sequence[str], accuracy: np.ndarray, by: str = "dim", **changes: Any
+) -> Learning:
+    """What would have been found, if these had been the accuracies: [way, look, seed]."""
+    looks, seeds = accuracy.shape[1:]
+    ways = tuple(
+        replace(scaling.ways[0], name=name, accuracy=each, loss=1 - each)
+        for name, each in zip(names, accuracy, strict=True)
+    )
+    steps = np.arange(looks) * 10
+    return replace(scaling, by=by, ways=ways, steps=steps, seeds=range(seeds), **changes)
+
+
+def _reaching(looks: Sequence[Sequence[int | None]]) -> np.ndarray:
+    """Accuracies that are 1 from a look on, or never, of each way and seed."""
+    found = np.zeros((len(looks), 11, len(looks[0])))
+    for way, of_way in enumerate(looks):
+        for seed, look in enumerate(of_way):
+            if look is not None:
+                found[way, look:, seed] = 1.0
+    return found
+
+
+SAID: dict[str, tuple[Sequence[Sequence[int | None]], str]] = {
+    "one seed": (
+        [[3], [None]],
+        "With this one seed, 99.9% of the letters are right: at width 8, after 30 steps; "
+        "at width 16, never within 100 steps.",
+    ),
+    "few seeds": (
+        [[3, 4, 5], [None, 6, 7]],
+        "In the median of 3 seeds, 99.9% of the letters are right: at width 8, after 40 steps; "
+        "at width 16, in 2 of 3 seeds within 100 steps: too few seeds to tell more.",
+    ),
+    "sooner": (
+        [[3] * 8 + [4, 4], [5, 6] * 5],
+        "Over 10 seeds: at width 8, 99.9% of the letters are right after 30 steps (30–40 in 8 of "
+        "10); at width 16, after 50 steps (50–60 in 8 of 10).",
+    ),
+    "never": (
+        [[None] * 10, [5] * 10],
+        "Over 10 seeds: at width 16, 99.9% of the letters are right after 50 steps; at width 8, in "
+        "none of 10 seeds within 100 steps.",
+    ),
+    "as soon": (
+        [[5, 6] * 5, [6, 5] * 5],
+        "Over 10 seeds, it cannot be told in which way it is learned sooner that 99.9% of the "
+        "letters are right: at width 8, after 50 steps (50–60 in 8 of 10); at width 16, after 50 "
+        "steps (50–60 in 8 of 10).",
+    ),
+    "nobody": (
+        [[None] * 10, [None] * 10],
+        "In none of 10 seeds, in no way, it is learned within 100 steps that 99.9% of the letters "
+        "are right: in the median then are right 0% at width 8 and 0% at width 16.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("looks", "told"), SAID.values(), ids=SAID)
+def test_who_learns_sooner_is_said_as_far_as_seeds_tell(
+    scaling: Learning, looks: Sequence[Sequence[int | None]], told: str
+) -> None:
+    assert on_learning(_made(scaling, ["8", "16"], _reaching(looks))) == told
+
+
+def _some_look(first: int) -> st.SearchStrategy[int | None]:
+    return st.one_of(st.none(), st.integers(first, first + 1), st.integers(first, 10))
+
+
+@settings(max_examples=100)
+@given(data=st.data(), ways=st.integers(2, 5), seeds=st.integers(10, 30))
+def test_nobody_is_said_to_learn_sooner_who_does_not_in_nine_of_ten_seeds(
+    scaling: Learning, data: st.DataObject, ways: int, seeds: int
+) -> None:
+    looks = [
+        data.draw(st.lists(_some_look(first), min_size=seeds, max_size=seeds))
+        for first in data.draw(st.lists(st.integers(0, 9), min_size=ways, max_size=ways))
+    ]
+    names = [str(8 * (place + 1)) for place in range(ways)]
+    told = on_learning(_made(scaling, names, _reaching(looks)))
+
+    match = re.match(r"Over \d+ seeds: at width (\d+), .*; at width (\d+), ", told)
+    if match is None:
+        return
+    soon, slow = (looks[names.index(name)] for name in match.groups())
+    before = [(11 if one is None else one) < (11 if other is None else other)
+              for one, other in zip(soon, slow, strict=True)]  # fmt: skip
+    assert sum(before) >= 0.9 * len(before)
+
+
+def test_ways_in_which_it_is_never_learned_are_named_beside_those_that_are_compared(
+    scaling: Learning,
+) -> None:
+    looks: list[list[int | None]] = [[2] * 10, [None] * 10, [None] * 10, [9] * 10]
+    names = ["learned", "none", "alibi", "rotary"]
+
+    told = told_besides(_made(scaling, names, _reaching(looks), "positions"))
+
+    assert told[0] == "In none of 10 seeds within 100 steps either: with alibi positions."
+
+
+def test_a_loss_that_is_no_number_any_more_is_said_and_leaves_a_gap(
+    scaling: Learning, tmp_path: Path
+) -> None:
+    lost = scaling.ways[0].loss.copy()
+    lost[5:, :4] = np.nan
+    lost[8:] = np.inf
+    found = replace(scaling, ways=(replace(scaling.ways[0], loss=lost), scaling.ways[1]))
+
+    assert "The loss became no finite number unscaled in 10 of 10 seeds." in told_besides(found)
+    middle = curves_of(found)[1].lines[0].middle
+    assert np.isfinite(middle[:7]).all()
+    assert np.isnan(middle[7:]).all()
+    found.view().save(tmp_path / "lost.png", tmp_path / "lost.json", tmp_path / "lost.csv")
+    written = json.loads((tmp_path / "lost.json").read_text())
+    assert written["ways"][0]["loss"]["median"][-1] is None
+
+
+def test_curves_are_medians_with_a_band_of_the_seeds(scaling: Learning) -> None:
+    right, loss = curves_of(scaling)
+
+    assert right.title == "letters that are right"
+    assert right.places == tuple(scaling.steps[1:].tolist())
+    for way, line in zip(scaling.ways, loss.lines, strict=True):
+        ordered = np.sort(way.loss[1:], axis=1)
+        np.testing.assert_allclose(line.middle, (ordered[:, 4] + ordered[:, 5]) / 2)
+        np.testing.assert_allclose(line.low, 0.1 * ordered[:, 0] + 0.9 * ordered[:, 1])
+        np.testing.assert_allclose(line.high, 0.9 * ordered[:, 8] + 0.1 * ordered[:, 9])
+
+
+def test_words_that_see_what_follows_them_are_said_to() -> None:
+    task = task_of("induction")
+    small = replace(task.settings, dim=8, heads=2, layers=1)
+    chosen = Choices(steps=1, batch=2)
+
+    found = compare_learning(
+        task, small, by="variant", values=["causal", "scaled"], repeats=1, choices=chosen
+    )
+    told = "With scaled attention every word sees the one after it, its answer."
+    assert told in told_besides(found)
+    for by, values in (("heads", ["1", "2"]), ("positions", ["none", "rotary"])):
+        found = compare_learning(task, small, by=by, values=values, repeats=1, choices=chosen)
+        assert not any("its answer" in each for each in told_besides(found))
+
+
+def test_the_command_writes_what_was_found_and_how_to_find_it_again(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("compare", "--learn", "reverse", "--by", "layers", "--repeats", "2", "--steps", "3")
+
+    assert attnviz(*asked, "--batch", "4", "-o", "a.json", "-o", "a.csv", "-o", "a.md").status == 0
+
+    written = json.loads(Path("a.json").read_text())
+    assert [way["name"] for way in written["ways"]] == ["1", "2"]
+    assert written["steps"] == [0, 1, 2, 3]
+    assert written["attnviz"]["command"].startswith("attnviz compare --learn reverse --by layers")
+    header, *lines = Path("a.csv").read_text().splitlines()
+    assert header == "way,seed,step,accuracy,loss"
+    assert len(lines) == 2 * 2 * 4
+    way, seed, step, right, loss = lines[5].split(",")
+    assert (way, seed, step) == ("1", "43", "1")
+    assert float(right) == written["ways"][0]["accuracy"]["of_each_seed"][1][1]
+    assert float(loss) == written["ways"][0]["loss"]["of_each_seed"][1][1]
+
+
+def test_the_command_of_what_the_library_made_makes_the_same(
+    task: Task, attnviz: Attnviz, tmp_path: Path
+) -> None:
+    chosen = replace(task.settings, dim=16, seed=7)
+    found = compare_learning(
+        task, chosen, by="scale", repeats=2, choices=Choices(steps=3, until=math.inf, batch=4)
+    )
+    found.view().save(tmp_path / "a.json")
+    written = json.loads((tmp_path / "a.json").read_text())
+    words = found.command.line.split()[1:] if found.command else []
+
+    again = json.loads(attnviz(*words, "--json").out)
+    assert again["ways"] == written["ways"]
+
+
+REFUSED = {
+    "unknown task": (
+        ("--learn", "revers"),
+        "there is no task 'revers'",
+    ),
+    "unknown aspect": (("--by", "layrs"), "there is no way to compare learning by 'layrs'"),
+    "what no model learns by": (("--by", "mask"), "there is no way to compare learning by 'mask'"),
+    "one value": (("--by", "dim", "--values", "8"), "there is only one value to compare by: '8'"),
+    "no number": (
+        ("--by", "layers", "--values", "1,two"),
+        "--values has 'two', and --by layers compares whole numbers",
+    ),
+    "uneven heads": (("--by", "heads", "--values", "1,3"), "does not split into 3 equal heads"),
+    "no seeds": (("--repeats", "0"), "--repeats is 0, and must be from 1 to 1,000 with --learn"),
+    "no steps": (("--steps", "0"), "--steps is 0, and must be from 1 to"),
+    "a text": (("I am",), "sentences of their own, and TEXT is given"),
+    "a query": (("--query", "a"), "sentences of their own, and --query is given"),
+    "a reference": (("--reference", "scaled"), "and --reference is given"),
+}
+
+
+@pytest.mark.parametrize(("words", "problem"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_compared_is_refused(
+    attnviz: Attnviz, words: tuple[str, ...], problem: str
+) -> None:
+    first = () if "--learn" in words else ("--learn", "reverse")
+    found = attnviz("compare", *first, *words)
+
+    assert found.status == 2
+    assert problem in found.err
+    assert len(found.err.splitlines()) == 2
+
+
+def test_options_of_learning_need_something_to_learn(attnviz: Attnviz) -> None:
+    for words in (("--layers", "2"), ("--steps", "3"), ("--norm", "pre"), ("--rate", "0.1")):
+        found = attnviz("compare", "I am", *words)
+        assert found.status == 2
+        assert f"{words[0]} is about models that learn" in found.err
+    assert "give a task: --learn reverse" in attnviz("compare", "I am", "--by", "layers").err
+
+
+def test_every_setting_of_a_way_can_be_learned_with_or_is_refused(task: Task) -> None:
+    with pytest.raises(AttnvizError, match="does not split"):
+        compare_learning(task, Settings(layers=1, dim=30), by="heads", values=["1", "4"])

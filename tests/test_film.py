@@ -1,0 +1,149 @@
+"""Films of heads that learn: a frame for each shot, nothing jumps, and every frame is its page."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image, ImageSequence
+
+from attnviz.learning.names import task_of
+from attnviz.learning.training import Learned, learn
+from attnviz.renderers import Look, render
+from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.film import FRAME, filmed
+from attnviz.renderers.picture.glyphs import hermetic
+from attnviz.renderers.picture.image import captions_of
+from attnviz.renderers.picture.placed import Layout
+from attnviz.views.conclusions.learned import sentence_of
+from attnviz.views.view import View
+from tests.learned_by_hand import learned, task
+
+MOST_BYTES = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def reversed_letters() -> Learned:
+    return learn(task_of("reverse"))
+
+
+@cache
+def view_of_heads() -> View:
+    return learned().view()
+
+
+def layouts_of(view: View, look: Look) -> list[Layout]:
+    captions = captions_of(view, look)
+    with hermetic(view.picture.panels, captions):
+        return [frame.layout for frame in filmed(view, look, captions)]
+
+
+def opened(made: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(made))
+
+
+def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Learned) -> None:
+    made = render(reversed_letters.view(), ".gif", seconds=3)
+    film = opened(made)
+    shown = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
+
+    assert len(shown) == len(reversed_letters.moments)
+    assert len(set(shown[1:-1])) == 1
+    assert sum(shown) == pytest.approx(3000 * 2, rel=0.1)
+    assert shown[-1] > 2000
+    assert film.size[0] == FRAME[0] * 100
+    assert film.size[1] <= FRAME[1] * 100
+    assert film.info["loop"] == 0
+    assert len(made) < MOST_BYTES
+
+
+def test_of_a_long_training_a_film_has_sixty_moments() -> None:
+    steps, few = tuple(range(0, 4000, 10)), task(watch="the old keys are")
+    made = render(learned({}, steps=steps, layers=1, of=few).view(), ".gif", dpi=30)
+
+    assert 40 <= getattr(opened(made), "n_frames", 1) <= 62
+
+
+def test_nothing_jumps() -> None:
+    """Panels, charts and the words beside them have their places in all frames."""
+    first, *others = layouts_of(view_of_heads(), Look())
+
+    places = [panel.box for panel in first.panels], [chart.box for chart in first.charts]
+    for layout in others:
+        assert layout.size == first.size
+        assert [panel.box for panel in layout.panels] == places[0]
+        assert [chart.box for chart in layout.charts] == places[1]
+        moved = {word.text for word in set(first.words) ^ set(layout.words)}
+        assert all(text.startswith(("After", "Before", "subject", "with")) for text in moved), moved
+
+
+def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:
+    made = learned()
+    film = made.view().film
+
+    assert film[-1].title == sentence_of(made)
+    assert film[0].title == "Before the first step no verb is right."
+
+
+def test_a_title_of_ones_own_stands_over_every_frame() -> None:
+    view = learned().view()
+    own = type(view)(**{**vars(view), "headline": "Heads at school", "titled": True})
+
+    for layout in layouts_of(own, Look()):
+        assert "Heads at school" in [word.text for word in layout.words]
+
+
+def test_curves_have_come_as_far_as_the_moment() -> None:
+    layouts = layouts_of(view_of_heads(), Look())
+
+    for place, layout in enumerate(layouts):
+        for chart in layout.charts:
+            assert {len(trail.x) for trail in chart.trails} == {place + 1}
+    whole, part = (layouts[place].charts[0].trails[0] for place in (-1, 3))
+    assert (part.middle == whole.middle[:4]).all()
+
+
+@pytest.mark.parametrize(
+    ("dpi", "theme", "palette", "most"),
+    [(100, "light", "ocean", 4), (100, "dark", "viridis", 4), (57, "light", "greys", 48)],
+)
+def test_cells_that_are_painted_are_those_that_would_be_drawn(
+    dpi: int, theme: str, palette: str, most: int
+) -> None:
+    """To the pixel; where lines between cells are thinner than one, its neighbours share it."""
+    view = learned(steps=(0, 5, 80)).view()
+    look = Look(dpi=dpi, theme=theme, palette=palette, numbers=False)
+    layouts = layouts_of(view, look)
+    size = animation._pixels(layouts[0].size, look)
+    with hermetic(view.picture.panels, captions_of(view, look)):
+        painted = list(animation._shots(layouts, look, size))
+        drawn = [animation._picture(layout, look, size) for layout in layouts]
+
+    for one, other in zip(painted, drawn, strict=True):
+        assert np.abs(channels(one) - channels(other)).max() <= most
+    assert (painted[0] != painted[-1]).any()
+
+
+def channels(pixels: np.ndarray) -> np.ndarray:
+    found = pixels.astype(int)
+    return np.stack([found >> 16, found >> 8 & 255, found & 255])
+
+
+def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool | None] = []
+
+    def noted(layout: Layout, look: Look) -> Figure:
+        asked.append(look.numbers)
+        return draw_layout(layout, look)
+
+    monkeypatch.setattr(animation, "draw_layout", noted)
+    view = learned(steps=(0, 9)).view()
+
+    view.render(".gif", dpi=30, numbers=True)
+    assert set(asked) == {True}
+    view.render(".gif", dpi=30)
+    assert False in asked

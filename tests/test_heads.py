@@ -1,0 +1,212 @@
+"""What is lost without each head of a model: the numbers, the words, and what cannot be ranked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnviz import trace
+from attnviz.analysis.heads import Head, Ranking, Tried, rank
+from attnviz.learning.names import task_of
+from attnviz.learning.of_model import task_of_model
+from attnviz.learning.task import NOTHING, Examples, examples_of
+from attnviz.learning.training import Learned, learn
+from attnviz.traces.models import folder
+from attnviz.traces.without import name_of
+from attnviz.views.conclusions.heads import sentences_on
+from tests.conftest import Attnviz
+from tests.untrained import untrained
+
+
+@pytest.fixture(scope="module")
+def learned() -> Learned:
+    """Two layers, of which one is enough."""
+    task = task_of("reverse")
+    return learn(task, replace(task.settings, layers=2))
+
+
+@pytest.fixture(scope="module")
+def ranking(learned: Learned) -> Ranking:
+    return rank(learned.model, learned.task)
+
+
+@pytest.fixture(scope="module")
+def saved(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("model")
+    for name, content in folder.contents(learned.model).items():
+        (place / name).write_bytes(content)
+    return str(place)
+
+
+def test_without_the_head_that_does_it_the_answers_are_lost_and_without_another_not(
+    ranking: Ranking,
+) -> None:
+    needed, other = ranking.heads
+
+    assert ranking.whole.accuracy > 0.99
+    assert (needed.name, other.name) == ("L0H0", "L1H0")
+    assert needed.scores["opposite"] > 0.9 > 0.6 > other.scores["opposite"]
+    assert needed.without.accuracy < 0.6
+    assert other.without.accuracy > 0.98
+    assert ranking.none.accuracy < 0.3  # one of ten letters
+
+
+def test_the_accuracy_is_that_of_runs_with_the_head_off(saved: str, ranking: Ranking) -> None:
+    """Sentence by sentence through the door of the library: the same answers."""
+    examples = examples_of(ranking.task, ranking.model.settings.seed, 5, held_out=True)
+    words = ranking.task.vocabulary.words
+    for head in ranking.heads:
+        for ids, answers in zip(examples.ids, examples.answers, strict=True):
+            made = trace(" ".join(words[each] for each in ids), model=saved, without=head.name)
+            assert made.prediction is not None
+            assert torch.equal(right(made.prediction.logits, answers), kept(ranking, head, ids))
+
+
+def right(logits: Tensor, answers: Tensor) -> Tensor:
+    return logits.argmax(-1)
+
+
+def kept(ranking: Ranking, head: Head, ids: Tensor) -> Tensor:
+    """What the model answers whose matrices hand on nothing of this head, which is all there is."""
+    layer, _ = head.place
+    name = "w_out" if not layer else f"layers.{layer}.w_out"
+    parameters = dict(ranking.model.parameters)
+    parameters[name] = torch.zeros_like(parameters[name])
+    from attnviz.traces.models.forward import plan_of, through
+
+    model = ranking.model.with_parameters(parameters)
+    found: Tensor = through(model, plan_of(model), ids).logits.argmax(-1)
+    return found
+
+
+def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
+    first, second, third = sentences_on(ranking)
+    lost = ranking.heads[0].without.accuracy
+
+    assert first.startswith("Without L0H0 alone ")
+    assert f" {int(1000 * lost + 1e-3) / 10:g}% of the letters are right" in first
+    assert first.endswith("; it reads the letter opposite with .99.")
+    assert second.startswith("Without L1H0 ")
+    assert third.startswith("Without all of them ")
+
+
+def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
+    """With other figures: of so many heads, and without any half of the last."""
+    heads = tuple(
+        Head(place=(0, place), without=Tried(each, 1.0), scores={"opposite": 0.2})
+        for place, each in enumerate(without)
+    )
+    none = Tried(without[0] / 2, 2.0)
+    return replace(ranking, whole=Tried(whole, 0.1), heads=heads, none=none)
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        (
+            (1.0, 0.5, 0.9),
+            (
+                "Without L0H0 alone 50% of the letters are right, instead of 100%.",
+                "Without L0H1 90% are.",
+                "Without all of them 25% are.",
+            ),
+        ),
+        (
+            (1.0, 0.5, 0.9, 0.95),
+            (
+                "Without L0H0 alone 50% of the letters are right, instead of 100%.",
+                "Without any single one of the others 90% or more are.",
+                "Without all of them 25% are.",
+            ),
+        ),
+        (
+            (0.99, 0.1),
+            ("Without L0H0, its only head, 10% of the letters are right, instead of 99%.",),
+        ),
+        (
+            (0.95, 0.95, 0.96),
+            (
+                "No head is needed by itself: whichever is off, 95% or more of the letters are "
+                "right, and 95% with all.",
+                "Without all of them 47.5% are.",
+            ),
+        ),
+    ],
+)
+def test_each_sentence_is_said_where_it_is_true(
+    ranking: Ranking, figures: tuple[float, ...], said: tuple[str, ...]
+) -> None:
+    assert sentences_on(made(ranking, *figures)) == said
+
+
+def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
+    view = ranking.view()
+    (grid,) = view.screen.panels
+
+    assert grid.rows.labels == tuple(head.name for head in ranking.heads)  # type: ignore[union-attr]
+    rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
+    assert [row["head"] for row in rows] == [head.name for head in ranking.heads]
+    assert float(rows[0]["lost"]) == pytest.approx(ranking.lost(ranking.heads[0]))
+    document = json.loads(view.render(".json"))
+    assert document["heads"][0]["scores"] == dict(ranking.heads[0].scores)
+    assert document["attnviz"]["settings"]["task"] == "reverse"
+    assert document["conclusion"] == " ".join(sentences_on(ranking))
+
+
+def test_the_command_shows_it_and_writes_pictures(
+    attnviz: Attnviz, saved: str, tmp_path: Path
+) -> None:
+    picture = tmp_path / "heads.svg"
+    result = attnviz("heads", "--model", saved, "--task", "reverse", "-o", str(picture), "--json")
+
+    assert result.status == 0
+    assert json.loads(result.out)["model"] == "reverse"
+    assert "without each head" in picture.read_text(encoding="utf-8")
+
+
+def test_without_a_model_there_is_nothing_to_rank(attnviz: Attnviz) -> None:
+    result = attnviz("heads")
+
+    assert result.status == 2
+    assert result.err.startswith("error: there is no model whose heads could be ranked\n hint: try")
+
+
+def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
+    result = attnviz("heads", "--model", "toy")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: the model 'toy' answers nothing, so that no head can cost it an answer\n"
+        " hint: attnviz run TEXT --model toy --without L0H0 shows what becomes of its context "
+        "vectors\n"
+    )
+
+
+def test_a_model_whose_task_nobody_knows_is_refused() -> None:
+    with pytest.raises(Exception, match="does not say which sentences it can be tried on"):
+        task_of_model(untrained())
+    with pytest.raises(Exception, match="'reverse' has other words than the model 'untrained'"):
+        task_of_model(untrained(), "reverse")
+
+
+def test_long_sentences_are_fewer(ranking: Ranking) -> None:
+    asked: list[int] = []
+
+    def draw(seed: int, count: int, held_out: bool) -> Examples:
+        asked.append(count)
+        assert held_out
+        ids = torch.zeros(count, 8, dtype=torch.long)
+        return Examples(ids, torch.full_like(ids, NOTHING).index_fill(1, torch.tensor([0]), 0), {})
+
+    for longest in (8, 1000):
+        rank(ranking.model, replace(ranking.task, draw=draw, longest=longest, readings=()))
+
+    assert asked == [1000, 50]
+    assert name_of(1, 2) == "L1H2"

@@ -1,0 +1,314 @@
+"""attnviz learn: what is said, written and refused; and that it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz.errors import AttnvizError
+from attnviz.learning import progress
+from attnviz.learning.choices import Choices
+from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.training import Moment, Training
+from attnviz.traces.models import folder
+from tests.conftest import Attnviz
+
+ALL = Choices(steps=40, until=math.inf)  # of reverse, which is learned after 22
+
+
+def stopped(at: int) -> Training:
+    """Reversing letters, until somebody stops it at a moment."""
+    training = Training(task_of("reverse"), choices=ALL)
+    training.stopped = lambda: training.moments[-1].step >= at
+    for _ in training:
+        pass
+    return training
+
+
+@pytest.fixture(scope="module")
+def whole() -> Training:
+    return stopped(at=1000)
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(moments: Sequence[Moment]) -> list[tuple[int, float, float]]:
+    return [(each.step, each.loss, each.accuracy) for each in moments]
+
+
+def test_alone_it_lists_the_tasks_and_how_long_they_take(attnviz: Attnviz) -> None:
+    listed = " ".join(attnviz("learn").out.split())
+
+    for name, row in TASKS.items():
+        assert f"{name} {row.about}, in about {row.seconds:g} s: {row.teaches}" in listed
+
+
+def test_in_a_pipe_there_is_a_line_every_so_often_and_then_what_was_learned(
+    attnviz: Attnviz,
+) -> None:
+    result = attnviz("learn", "reverse")
+
+    assert result.status == 0
+    first, *_, last = result.err.splitlines()
+    assert first.startswith("step 0 · loss 2.")
+    steps = [int(line.split()[1]) for line in result.err.splitlines()]
+    assert steps == sorted(set(steps))
+    assert f"step {steps[-1]} " in last
+    assert result.out.startswith("learned reverse: eight letters, backwards\n")
+    told = " ".join(result.out.split())
+    assert f"After {steps[-1]} steps " in told
+    assert "L0H0 reads the letter opposite with" in told
+
+
+def test_the_same_seed_learns_the_same_and_another_does_not(attnviz: Attnviz) -> None:
+    first, again, other = (
+        attnviz("learn", "reverse", "--steps", "5", "--seed", seed) for seed in ("1", "1", "2")
+    )
+
+    assert (first.out, first.err) == (again.out, again.err)
+    assert first.err != other.err
+
+
+def test_quiet_says_nothing_beside_the_result(attnviz: Attnviz) -> None:
+    assert attnviz("learn", "reverse", "--steps", "2", "-q").err == ""
+
+
+def test_json_is_all_that_stands_on_standard_output(attnviz: Attnviz) -> None:
+    result = attnviz("learn", "reverse", "--steps", "2", "--json")
+
+    assert json.loads(result.out)
+    assert result.err.startswith("step 0")
+
+
+def test_files_are_written_and_what_was_learned_is_said(attnviz: Attnviz, there: Path) -> None:
+    result = attnviz("learn", "reverse", "--steps", "3", "-o", "a.json", "-o", "a.txt")
+
+    assert "wrote a.json\nwrote a.txt\n" in result.err
+    assert result.out.startswith("After 3 steps ")
+    assert result.out.strip() in " ".join(Path("a.txt").read_text().split())
+
+
+def test_steps_are_all_learned_unless_it_is_said_how_right_it_is_to_be(attnviz: Attnviz) -> None:
+    def steps(*more: str) -> int:
+        return int(attnviz("learn", "reverse", *more).err.splitlines()[-1].split()[1])
+
+    assert steps("--steps", "40") == 40
+    assert steps("--steps", "40", "--until", "0.5") < 15
+    assert steps("--until", "0.5") < 15
+
+
+def test_the_settings_are_the_tasks_own_but_for_what_was_typed(attnviz: Attnviz) -> None:
+    own = attnviz("learn", "reverse", "--steps", "1").out
+    other = attnviz(
+        "learn", "reverse", "--steps", "1", "--heads", "2", "--dim", "16", "--feed-forward", "8"
+    ).out
+
+    assert "width 32 · 1 head of width 32" in own
+    assert "no feed-forward" in own
+    told = " ".join(other.split())
+    assert "width 16 · 2 heads of width 8" in told
+    assert "no feed-forward" not in told
+    assert "learned positions" in told
+
+
+def test_a_sentence_of_ones_own_is_watched(attnviz: Attnviz) -> None:
+    out = attnviz("learn", "reverse", "--steps", "1", "--watch", "h g f e d c b a").out
+
+    assert "\n1 h " in out
+
+
+REFUSED = {
+    "no task": (["--steps", "3"], "there is no task to learn", "name one of: reverse, "),
+    "task": (["revers"], "there is no task 'revers'", "did you mean 'reverse'? known: "),
+    "steps": (["reverse", "--steps", "0"], "--steps is 0, and must be from 1 to 10,000,000", ""),
+    "until": (["reverse", "--until", "99"], "--until is 99, and must be above 0", "try --until"),
+    "rate": (["reverse", "--rate", "-1"], "--rate is -1, and must be above 0", "try --rate 0.003"),
+    "batch": (["reverse", "--batch", "0"], "--batch is 0, and must be from 1", "try --batch 1"),
+    "nan": (["reverse", "--rate", "nan"], "--rate is nan, and must be above 0", ""),
+    "unknown word": (["reverse", "--watch", "a z"], "the model has never seen 'z'", "it knows: a"),
+    "long sentence": (
+        ["reverse", "--watch", "a b c d e f g h a"],
+        "the sentence to watch has 9 tokens, and the model learns positions for 8",
+        "give a shorter one",
+    ),
+    "no sentence": (["reverse", "--watch", ""], "the text is empty", ""),
+    "query": (["reverse", "--query", "z"], "no token of the sentence is 'z'", "the tokens are: "),
+    "heads": (["reverse", "--heads", "3"], "a width of 32 does not split into 3 equal heads", ""),
+    "variant": (["reverse", "-v", "casual"], "there is no variant 'casual'", "did you mean"),
+    "too large": (["reverse", "--dim", "65536"], "learning reverse with these settings takes", ""),
+    "too many": (
+        ["reverse", "--batch", "65536", "--heads", "32", "--layers", "999"],
+        "learning",
+        "",
+    ),
+    "not for it": (["reverse", "--memory", "a"], "attnviz learn has no option --memory", ""),
+    "two tasks": (
+        ["reverse", "sort"],
+        "'sort' is one word too many",
+        "attnviz learn takes one TASK",
+    ),
+    "a file": (["reverse", "--save", "file"], "'file' is a file", "give the name of a folder"),
+    "not ours": (["reverse", "--save", "full"], "'full' holds something else", "give the name of"),
+    "no folder": (["--from", "no"], "there is no folder 'no'", "attnviz learn TASK --save FOLDER"),
+    "nothing there": (["--from", "full"], "there is no training in 'full'", "attnviz learn TASK"),
+    "suffix": (["reverse", "-o", "a.npz"], "there is no format for '.npz'", ""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_gets_two_lines(attnviz: Attnviz, there: Path, name: str) -> None:
+    arguments, problem, hint = REFUSED[name]
+    (there / "file").write_text("x")
+    (there / "full").mkdir()
+    (there / "full" / "config.json").write_text("{}")
+
+    result = attnviz("learn", *arguments)
+
+    assert result.status == 2
+    assert result.err.startswith(f"error: {problem}")
+    assert f"\n hint: {hint}" in result.err
+    assert len(result.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("stop_at", [0, 1, 16])
+def test_what_was_broken_off_goes_on_to_the_same_end(
+    whole: Training, tmp_path: Path, stop_at: int
+) -> None:
+    part = stopped(stop_at)
+    assert part.ended == "interrupted"
+    assert part.moments[-1].step == stop_at
+    progress.write(tmp_path, part.progress())
+
+    since = progress.read(tmp_path)
+    rest = Training(part.task, since.model.settings, since.choices, since.watch, since)
+    steps = [each.step for each in rest]
+
+    assert steps[0] == next(each.step for each in whole.moments if each.step > stop_at)
+    assert said(rest.moments) == said(whole.moments)
+    assert rest.ended == whole.ended == "steps"
+    for one, other in zip(rest.moments, whole.moments, strict=True):
+        assert all(map(np.array_equal, one.weights, other.weights))
+        assert all(np.array_equal(one.scores[name], other.scores[name]) for name in one.scores)
+    ours, theirs = (each.learned().model.parameters for each in (rest, whole))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, there: Path) -> None:
+    def model(name: str) -> dict[str, torch.Tensor]:
+        return folder.read(there / name).parameters
+
+    attnviz("learn", "reverse", "--steps", "30", "--save", "whole")
+    saved = attnviz("learn", "reverse", "--steps", "16", "--save", "part")
+    assert "wrote part: attnviz run TEXT --model part" in saved.err
+    result = attnviz("learn", "--from", "part", "--steps", "30", "--save", "part")
+
+    assert result.status == 0, result.err
+    assert all(torch.equal(each, model("whole")[name]) for name, each in model("part").items())
+    assert sorted(path.name for path in (there / "part").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "training.json",
+        "training.safetensors",
+        "vocabulary.json",
+    ]
+
+
+def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None:
+    attnviz("learn", "reverse", "--steps", "30", "--save", "done")
+
+    def refused(*arguments: str) -> str:
+        result = attnviz("learn", "--from", "done", *arguments)
+        assert result.status == 2
+        assert len(result.err.splitlines()) == 2
+        return result.err
+
+    assert "has learned for 30 steps already\n hint: try --steps 60" in refused()
+    assert "and --heads would be another beginning" in refused("--heads", "2")
+    assert "and --watch would be another beginning" in refused("--watch", "a b")
+    assert "'done' learns reverse, and sort is asked for" in refused("sort")
+    assert "every letter is right already, and 0.9 was wanted" in refused(
+        "--until", "0.9", "--steps", "90"
+    )
+
+
+def test_a_training_that_is_damaged_is_refused(attnviz: Attnviz, there: Path) -> None:
+    attnviz("learn", "reverse", "--steps", "2", "--save", "m")
+    history, state = (there / "m" / name for name in ("training.json", "training.safetensors"))
+    good = {path: path.read_bytes() for path in (history, state)}
+    told = json.loads(good[history])
+    damages = {
+        history: [b"", b"[]", b"{}", b'{"format": 2}', good[history][:200]]
+        + [json.dumps({**told, name: 3}).encode() for name in told],
+        state: [b"", b"x" * 99, good[state][:-5], (there / "m" / "model.safetensors").read_bytes()],
+    }
+    for path, contents in damages.items():
+        for content in contents:
+            path.write_bytes(content)
+            result = attnviz("learn", "--from", "m", "--steps", "3")
+            assert (result.status, len(result.err.splitlines())) == (2, 2), (content, result.err)
+        path.write_bytes(good[path])
+    assert attnviz("learn", "--from", "m", "--steps", "3").status == 0
+
+
+def test_a_loss_that_is_no_number_is_said_and_the_last_good_model_kept(
+    attnviz: Attnviz, there: Path
+) -> None:
+    result = attnviz(
+        "learn", "reverse", "--rate", "1000", "--norm", "none", "--steps", "300", "--save", "m"
+    )
+
+    assert result.status == 0
+    assert "The loss is no finite number any more" in " ".join(result.out.split())
+    assert "note: a lower --rate than 1000 may help" in result.err
+    kept = folder.read(there / "m").parameters
+    assert all(each.isfinite().all() for each in kept.values())
+
+
+def test_who_stops_before_the_first_step_has_learned_nothing() -> None:
+    training = stopped(at=0)
+
+    assert training.learned().view().headline.startswith("Before the first step ")
+
+
+def test_choices_leave_open_what_others_decide() -> None:
+    assert Choices(rate=0.1).over(Choices(rate=1.0, steps=3)) == Choices(rate=0.1, steps=3)
+    with pytest.raises(AttnvizError):
+        Choices(steps=10**9)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--variant", "plain"),
+        ("--variant", "average"),
+        ("--variant", "multi-head"),
+        ("--scoring", "additive"),
+        ("--kv-heads", "1", "--heads", "2"),
+        ("--positions", "rotary"),
+        ("--positions", "alibi"),
+        ("--positions", "none"),
+        ("--norm", "post"),
+        ("--window", "2"),
+        ("--temperature", "2", "--soft-cap", "5", "--no-scale"),
+        ("--layers", "2", "--activation", "gelu", "--head-dim", "4"),
+        ("--causal", "--batch", "1", "--dim", "7"),
+    ],
+    ids=" ".join,
+)
+def test_it_learns_in_any_way_of_attending(
+    attnviz: Attnviz, there: Path, more: tuple[str, ...]
+) -> None:
+    result = attnviz("learn", "reverse", "--steps", "2", "-o", "a.json", "--save", "m", *more)
+
+    assert result.status == 0, result.err
+    assert attnviz("run", "a b", "--model", "m", "-q").status == 0

@@ -1,0 +1,300 @@
+"""What is shown of a training: its sentence is true, and its tables and files are its history."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import task_of
+from attnviz.learning.task import Reading
+from attnviz.learning.training import Choices, Learned, learn
+from attnviz.views.conclusions.learned import at_a_moment, sentence_of
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.learned.moments import few, filmed
+from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
+
+SHARE = r"(?:\.\d\d|1\.0)"
+HEAD = r"L\d+H\d+"
+
+
+@pytest.fixture(scope="module")
+def reversed_letters() -> Learned:
+    return learn(task_of("reverse"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "After 80 steps every verb is right; L1H1 reads the subject with .99."),
+        ({"accuracy": 0.0}, "After 80 steps no verb is right; L1H1 reads the subject with .99."),
+        (
+            {"accuracy": 0.9999},
+            "After 80 steps 99.9% of the verbs are right; L1H1 reads the subject with .99.",
+        ),
+        (
+            {"ended": "interrupted", "accuracy": 0.5},
+            "Stopped after 80 steps, when 50% of the verbs are right; L1H1 reads the subject with "
+            ".99.",
+        ),
+        (
+            {"ended": "nan", "steps": (0, 1)},
+            "The loss is no finite number any more; of the model after 1 step, which is kept, "
+            "every verb is right; L1H1 reads the subject with .99.",
+        ),
+        (
+            {"ended": "interrupted", "steps": (0,)},
+            "Before the first step every verb is right; L1H1 reads the subject with .99.",
+        ),
+        ({"scores": {}}, "After 80 steps every verb is right."),
+        (
+            {
+                "scores": {
+                    SUBJECT: np.array([[0.1, 0.2], [0.3, 0.99]]),
+                    BEFORE: np.array([[0.1, 0.94], [0.3, 0.2]]),
+                }
+            },
+            "After 80 steps every verb is right; L1H1 reads the subject with .99, L0H1 the word "
+            "before with .94.",
+        ),
+        (
+            {"scores": {SUBJECT: np.array([[0.1, 0.7], [0.6, 0.8]]), BEFORE: np.zeros((2, 2))}},
+            "After 80 steps every verb is right; L1H1 reads the subject with .80 (2 more heads "
+            "with at least .60).",
+        ),
+        (
+            {"scores": {SUBJECT: np.array([[0.1, 0.2], [0.6, 0.8]])}},
+            "After 80 steps every verb is right; L1H1 reads the subject with .80 (L1H0 with .60).",
+        ),
+        (
+            {"scores": {SUBJECT: np.full((2, 2), 0.211), BEFORE: np.full((2, 2), 0.3)}},
+            "After 80 steps every verb is right; no head reads the subject with more than .22, "
+            "nor the word before with more than .30.",
+        ),
+        ({"scores": {SUBJECT: np.full((2, 2), np.nan)}}, "After 80 steps every verb is right."),
+    ],
+)
+def test_the_sentence_says_what_the_figures_do(changes: dict[str, Any], sentence: str) -> None:
+    assert sentence_of(learned(**changes)) == sentence
+
+
+share = st.floats(0, 1, width=32)
+
+
+@given(
+    subject=st.lists(share, min_size=4, max_size=4),
+    before=st.lists(share, min_size=4, max_size=4),
+    accuracy=share,
+    last=st.integers(0, 5000),
+)
+def test_every_sentence_is_true(
+    subject: list[float], before: list[float], accuracy: float, last: int
+) -> None:
+    """Read, and worked out again from the scores."""
+    scores = {SUBJECT: np.reshape(subject, (2, 2)), BEFORE: np.reshape(before, (2, 2))}
+    steps = (0, last) if last else (0,)
+    told = sentence_of(learned(scores, accuracy=accuracy, steps=steps))
+
+    right, _, heads = told.removesuffix(".").partition("; ")
+    assert_right(right, accuracy, last)
+    if heads.startswith("no head "):
+        for each, part in zip(scores, heads.removeprefix("no head ").split(", nor "), strict=True):
+            most = scores[each].max()
+            assert most < 0.5
+            assert most <= float(part.rpartition(" ")[2]) + 1e-9 <= most + 0.0101
+        return
+    parts = heads.split(", ")
+    done = [each for each in scores if scores[each].max() >= 0.5]
+    assert len(parts) == len(done)
+    for place, (each, part) in enumerate(zip(done, parts, strict=True)):
+        assert_does(each, scores[each], part, after_another=place > 0)
+
+
+def assert_right(told: str, accuracy: float, step: int) -> None:
+    start = f"After {step:,} step{'' if step == 1 else 's'} " if step else "Before the first step "
+    said = told.removeprefix(start)
+    assert told.startswith(start)
+    if accuracy in (0, 1):
+        assert said == f"{'every' if accuracy else 'no'} verb is right"
+    elif "less than" in said:
+        assert accuracy < 0.001
+    else:
+        percent = float(re.fullmatch(r"([\d.]+)% of the verbs are right", said)[1])  # type: ignore[index]
+        assert percent <= 100 * accuracy + 1e-3
+        assert percent > 100 * accuracy - 0.11
+
+
+def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_another: bool) -> None:
+    does = reading.does.removeprefix("reads ") if after_another else reading.does
+    pattern = rf"({HEAD}) {re.escape(does)} with ({SHARE})(?: \((.*)\))?"
+    match = re.fullmatch(pattern, told)
+    assert match, told
+    layer, head = (int(each) for each in re.findall(r"\d+", match[1]))
+    assert scores[layer, head] == scores.max()
+    assert float(match[2]) == pytest.approx(scores.max(), abs=0.00501)
+    others = sorted(np.delete(scores.ravel(), 2 * layer + head))
+    others = [each for each in others if each >= 0.5]
+    if not others:
+        assert match[3] is None
+    elif len(others) == 1:
+        assert re.fullmatch(rf"{HEAD} with {SHARE}", match[3])
+    else:
+        assert match[3].startswith(f"{len(others)} more heads with at least ")
+    if others:
+        least = float(match[3].rpartition(" ")[2])
+        assert least <= others[0] + 1e-6
+        assert least > others[0] - 0.0101
+
+
+def test_before_the_end_nothing_is_said_of_heads() -> None:
+    made = learned(accuracy=0.8)
+
+    assert at_a_moment(made, 4) == "After 10 steps 10% of the verbs are right."
+    assert at_a_moment(made, 7) == sentence_of(made)
+
+
+def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:
+    made = learned(steps=tuple(range(101)))
+
+    assert few(made.moments, 5) == [0, 12, 25, 50, 100]
+    assert few(made.moments[:1], 5) == [0]
+    assert few(made.moments[:2], 5) == [0, 1]
+
+
+@given(count=st.integers(1, 200), most=st.integers(2, 40))
+def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
+    count: int, most: int
+) -> None:
+    made = learned({}, steps=tuple(range(count)), of=task(watch="the"))
+
+    shown = filmed(made.moments, most)
+
+    assert shown[0] == 0
+    assert shown[-1] == count - 1
+    assert shown == sorted(set(shown))
+    assert len(shown) <= max(most, min(count, most)) + 1
+
+
+def test_a_film_lingers_where_weights_change() -> None:
+    """Of a thousand steps that change nothing few are shown, of ten that do most."""
+    still = learned(steps=tuple(range(0, 1000, 10)))
+    same, moving = still.moments[0].weights, learned(steps=tuple(range(11))).moments
+    moments = [
+        *(changed(each, same) for each in still.moments),
+        *(changed(each, each.weights, 1000 + each.step) for each in moving[1:]),
+    ]
+
+    shown = filmed(moments, 20)
+
+    assert sum(place >= 100 for place in shown) >= 8
+
+
+def changed(moment: Any, weights: Any, step: int | None = None) -> Any:
+    kept = {**vars(moment), "weights": weights}
+    return type(moment)(**{**kept, "step": moment.step if step is None else step})
+
+
+def test_the_page_has_a_row_for_each_of_few_heads_and_a_column_for_each_moment() -> None:
+    made = learned()
+    heads, curves = made.view().picture.groups
+
+    assert [name.text for name in heads.over] == [f"step {n}" for n in (0, 10, 20, 40, 80)]
+    assert [name.text for name in heads.beside] == ["L0H0", "L0H1", "L1H0", "L1H1"]
+    assert [told.text for name in heads.beside for told in name.more] == ["subject .99"]
+    for place, panel in enumerate(heads.panels):
+        row, column = divmod(place, 5)
+        moment = made.moments[(0, 4, 5, 6, 7)[column]]
+        assert isinstance(panel, Grid)
+        assert (panel.values == moment.weights[row // 2][row % 2]).all()
+        assert (panel.hidden == np.triu(np.ones((8, 8), dtype=bool), 1)).all()
+    loss, shares = curves.panels
+    assert isinstance(loss, Curves)
+    assert isinstance(shares, Curves)
+    assert loss.lines[0].middle.tolist() == [moment.loss for moment in made.moments]
+    assert [line.name for line in shares.lines] == ["subject", "accuracy"]
+    assert shares.lines[0].middle[-1] == 0.99
+
+
+def test_of_many_heads_the_page_has_those_that_do_something() -> None:
+    scores = {SUBJECT: np.zeros((3, 4)), BEFORE: np.zeros((3, 4))}
+    scores[SUBJECT][2, 3], scores[BEFORE][0, 1] = 0.9, 0.8
+    heads, _ = learned(scores, layers=3, heads=4).view().picture.groups
+
+    assert [name.text for name in heads.beside] == ["L0H1", "L2H3"]
+
+
+def test_a_query_is_followed_from_moment_to_moment() -> None:
+    made = learned()
+    readings, _ = made.view(query="are").picture.groups
+
+    last = readings.panels[3]
+    assert isinstance(last, Grid)
+    assert last.rows.names[-1] == "80"
+    rows = [moment.weights[1][1][7] for moment in made.moments]
+    assert (last.values == np.stack(rows)).all()
+
+
+def test_a_query_that_is_not_there_is_refused() -> None:
+    with pytest.raises(AttnvizError, match="no token of the sentence is 'dog'"):
+        learned().view(query="dog")
+
+
+def test_json_has_the_whole_history_and_the_weights_of_what_was_watched() -> None:
+    made = learned()
+    document = json.loads(made.view().render(".json"))
+
+    assert document["history"]["step"] == [0, 1, 2, 5, 10, 20, 40, 80]
+    assert document["history"]["loss"] == [moment.loss for moment in made.moments]
+    assert document["history"]["scores"]["subject"][-1] == [[0.1, 0.2], [0.3, 0.99]]
+    assert document["conclusion"] == sentence_of(made)
+    assert document["tokens"] == list(made.watched.labels)
+    assert document["heads"] == [{"reading": "subject", "head": "L1H1", "score": 0.99}]
+    shown = np.array(document["watched"]["layers"][1]["weights"])
+    assert shown.shape == (8, 2, 8, 8)
+    assert (shown[-1] == made.moments[-1].weights[1].astype(float)).all()
+    assert document["attnviz"]["settings"]["rate"] == 0.003
+
+
+def test_csv_has_a_line_for_each_moment() -> None:
+    made = learned()
+    rows = list(csv.DictReader(made.view().render(".csv").decode().splitlines()))
+
+    assert [row["step"] for row in rows] == ["0", "1", "2", "5", "10", "20", "40", "80"]
+    assert float(rows[-1]["L1H1 subject"]) == 0.99
+    assert float(rows[3]["accuracy"]) == made.moments[3].accuracy
+
+
+def test_texts_have_the_sentence_the_heads_and_the_way(reversed_letters: Learned) -> None:
+    """Of a training that took place."""
+    text = reversed_letters.view().render(".txt").decode()
+
+    assert text.splitlines()[0].startswith("learned reverse: ")
+    assert sentence_of(reversed_letters) in text
+    for part in ("\nheads\n", "\non the way\n", "\nstep 0 ", "\nL0H0 ", "held-out"):
+        assert part in text
+    last = reversed_letters.moments[-1]
+    assert f"\nstep {last.step:,} " in text
+    assert f"{last.accuracy:.3f}" in text
+
+
+def test_the_weights_of_a_text_are_those_of_the_last_moment(reversed_letters: Learned) -> None:
+    weights, *_ = reversed_letters.view().screen.panels
+
+    assert isinstance(weights, Grid)
+    assert np.allclose(weights.values, reversed_letters.moments[-1].weights[0][0], atol=1e-6)
+
+
+def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
+    made = learn(task_of("reverse"), None, Choices(steps=3, until=math.inf, rate=0.5), "b a d")
+
+    command = made.view().command
+    assert command is not None
+    assert command.line == "attnviz learn reverse --steps 3 --rate 0.5 --watch 'b a d'"

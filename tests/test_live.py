@@ -1,0 +1,237 @@
+"""The live view: on whatever screen no line of it is broken, and there are none too many."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from attnviz.cells import Whole, unmasked
+from attnviz.machine import leaving
+from attnviz.renderers.terminal.glimpse import glimpsed
+from attnviz.renderers.terminal.screen import Colors, Screen
+from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.glimpse import Course, Glimpse
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
+from tests import terminals
+from tests.terminals import once, shown_on_terminal
+
+WEIGHT = Scale("weight", 0.0, 1.0)
+KEYS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
+ENDLESS = ("learn", "reverse", "--layers", "2", "--heads", "2", "--steps", "1000000")
+
+
+def glimpse(
+    words: list[str], layers: int = 2, heads: int = 2, readings: tuple[str, ...] = ("subject",)
+) -> Glimpse:
+    """Heads of which each reads another token before it, and itself."""
+    count = len(words)
+    numbers = tuple(str(number + 1) for number in range(count))
+    rows, columns = (Axis(side, "token", tuple(words), numbers) for side in ("query", "key"))
+    hidden = np.triu(np.ones((count, count), dtype=bool), 1)
+    names = [[f"L{layer}H{head}" for head in range(heads)] for layer in range(layers)]
+    maps = tuple(
+        tuple(
+            Grid(name, rows, columns, Whole(_reading(count, place), hidden), WEIGHT)
+            for place, name in enumerate(of_layer)
+        )
+        for of_layer in names
+    )
+    every = plain_axis("head", [name for of_layer in names for name in of_layer])
+    scores = np.linspace(0, 1, layers * heads * len(readings)).reshape(layers * heads, -1)
+    losses = np.exp(-np.arange(20) / 5)
+    return Glimpse(
+        title="learning keys",
+        about="what keys are for",
+        told=("step 310 of 1,500", "412 steps/s", "at most 3 s left"),
+        layers=maps,
+        scores=Grid("scores", every, plain_axis("reading", readings), unmasked(scores), WEIGHT),
+        steps=np.arange(20) * 3,
+        courses=(
+            Course("loss", "0.021", 1.0, losses),
+            Course("verbs right", "99.6%", 1.0, 1 - losses),
+        ),
+    )
+
+
+def _reading(count: int, back: int) -> np.ndarray:
+    weights = np.zeros((count, count))
+    for row in range(count):
+        weights[row, row] += 0.25
+        weights[row, max(0, row - back - 1)] += 0.75
+    return weights
+
+
+def plain(lines: list[Text]) -> list[str]:
+    return [line.plain.rstrip() for line in lines]
+
+
+sizes = st.tuples(st.integers(1, 200), st.integers(2, 60))
+words = st.lists(
+    st.sampled_from(["a", "keys", "cabinet", "漢字", "é", "שלום"]), min_size=1, max_size=40
+)
+
+
+@given(
+    size=sizes,
+    words=words,
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 8)),
+    readings=st.lists(st.sampled_from(["subject", "previous token", "x"]), max_size=3, unique=True),
+    colors=st.sampled_from(["none", "16", "256", "truecolor"]),
+)
+def test_it_fits_any_screen(
+    size: tuple[int, int],
+    words: list[str],
+    shape: tuple[int, int],
+    readings: list[str],
+    colors: Colors,
+) -> None:
+    screen = Screen(*size, colors=colors)
+
+    lines = glimpsed(glimpse(words, *shape, tuple(readings)), screen)
+
+    assert len(lines) <= screen.rows
+    assert max(line.cell_len for line in lines) <= screen.room
+    assert all("\n" not in line.plain for line in lines)
+
+
+def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
+    lines = plain(glimpsed(glimpse(KEYS), Screen(80, 24, colors="truecolor")))
+    text = "\n".join(lines)
+
+    assert "learning keys: what keys are for\nstep 310 of 1,500 · 412 steps/s" in text
+    assert all(name in text for name in ("L0H0", "L0H1", "L1H0", "L1H1"))
+    firsts = [line.split(" ")[0] for line in lines]
+    assert all(firsts.count(word) == 2 for word in ("keys", "cabinet", "?"))
+    assert "loss 0.021" in text
+    assert "verbs right 99.6%" in text
+    assert "weight 0" in text
+
+
+def test_on_a_small_one_every_head_is_still_there() -> None:
+    lines = plain(glimpsed(glimpse(KEYS), Screen(40, 12, colors="256")))
+
+    assert lines[0] == "learning keys: what keys are for"
+    assert " ".join(lines[2].split()) == "L0H0 L0H1 L1H0 L1H1"
+    assert lines[-1].startswith("verbs right 99.6%")
+
+
+def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
+    lines = plain(glimpsed(glimpse(KEYS), Screen(30, 12)))
+
+    assert "L1H1" in lines[2]
+    assert not any("L0H0" in line for line in lines)
+
+
+def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
+    """The brightest of a row is what it reads with .75."""
+    lines = glimpsed(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
+    row = next(line for line in lines if line.plain.startswith("old"))
+    start = len("cabinet ")
+    seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
+    lights = [sum(style.bgcolor.get_truecolor()) for style in seen if style.bgcolor]
+
+    assert lights[0] > lights[1]
+
+
+def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
+    lines = plain(glimpsed(glimpse(KEYS), Screen(40, 12, colors="256")))
+    loss, right = (line.split()[-1] for line in lines[-2:])
+
+    assert loss[0] == "█"
+    assert loss[-1] == "▁"
+    assert right[0] == "▁"
+    assert right[-1] == "█"
+
+
+def test_a_number_that_is_none_leaves_its_place_empty() -> None:
+    seen = glimpse(KEYS)
+    seen.courses[0].values[-1] = np.nan
+    seen.scores.values[0] = np.nan
+
+    assert len(glimpsed(seen, Screen(80, 24))) > 20
+
+
+def watched(
+    size: tuple[int, int], answer: Callable[[bytes], bytes], **more: str
+) -> tuple[str, int]:
+    command = [sys.executable, "-m", "attnviz", *ENDLESS]
+    return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **more}, answer, size)
+
+
+def interrupted() -> Callable[[bytes], bytes]:
+    """Ctrl-C, once some steps are learned."""
+    return once(b"\x03", b"steps/s")
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize(
+    ("size", "more"),
+    [
+        ((24, 80), {}),
+        ((12, 40), {"COLORTERM": "", "TERM": "xterm-16color", "ATTNVIZ_THEME": "light"}),
+    ],
+    ids=["80x24", "40x12 in 16 colours"],
+)
+def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
+    size: tuple[int, int], more: dict[str, str]
+) -> None:
+    text, status = watched(size, interrupted(), **more)
+    screen = terminals.Screen(*size).write(text)
+
+    assert status == 0, text
+    assert screen.broken == 0
+    assert screen.beyond == 0
+    assert not screen.hidden
+    shown = [line for line in screen.text if line]
+    assert shown[0].startswith("learning reverse")
+    assert [line for line in shown if line.startswith("step ")] == [shown[1]]
+    told = " ".join(" ".join(shown).split())
+    assert "Stopped after" in told
+    assert told.endswith(".")
+    assert text.count("step ") > 3  # it was drawn several times
+    assert ("\x1b[38;2;" in text) == (not more)
+
+
+STOPPING = """
+import os, time
+from attnviz.machine import leaving
+leaving.on_signals()
+with leaving.undoing(lambda: os.write(1, b"tidied")), leaving.stopping() as stopped:
+    print("begun", flush=True)
+    while not stopped():
+        time.sleep(0.01)
+    print("stopped", flush=True)
+    time.sleep(20)
+"""
+
+
+@pytest.mark.terminal
+def test_a_second_ctrl_c_leaves_as_ever() -> None:
+    first, second = once(b"\x03", b"begun"), once(b"\x03", b"stopped")
+
+    text, status = shown_on_terminal(
+        [sys.executable, "-c", STOPPING], {}, lambda shown: first(shown) or second(shown)
+    )
+
+    assert status == 130
+    assert text.replace("^C", "").split() == ["begun", "stopped", "tidied"]
+
+
+def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with leaving.stopping() as stopped:
+            signal.raise_signal(signal.SIGINT)
+            assert not stopped()
+        with leaving.stopping():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,304 @@
+"""What a model answers: its tables, its sentences, its last steps, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attnviz import Trace, read, steps, trace
+from attnviz.errors import AttnvizError
+from attnviz.traces.models.model import Model
+from attnviz.views.grids.grid import Grid
+from attnviz.views.prediction import all_answers, answered, best_answers
+from tests.claims_of_runs import Said, _untrue
+from tests.conftest import Attnviz
+from tests.evaluate import holds
+from tests.untrained import ANSWERS, TEXT, traced, untrained
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"asks": ""},
+    {"predicts": "next", "asks": ""},
+    {"predicts": "next"},
+)
+
+
+def test_answers_are_made_of_the_last_vectors() -> None:
+    model = untrained()
+    made = traced(model)
+
+    assert made.prediction is not None
+    assert model.unembedding is not None
+    normed = torch.nn.functional.layer_norm(made.layers[-1].outputs, (8,))
+    logits = normed @ model.unembedding.w_answers
+    assert_close(made.prediction.logits, logits)
+    assert_close(made.prediction.probabilities, logits.softmax(-1))
+
+
+def test_a_bias_is_added_to_the_scores_of_answers() -> None:
+    model = with_bias(untrained(norm="post"))
+    made = traced(model)
+
+    assert made.prediction is not None
+    assert model.unembedding is not None
+    scores = made.layers[-1].outputs @ model.unembedding.w_answers
+    assert_close(made.prediction.logits, scores + torch.tensor([5.0, 0.0, 0.0, 0.0]))
+
+
+def with_bias(model: Model) -> Model:
+    assert model.unembedding is not None
+    bias = torch.tensor([5.0, 0.0, 0.0, 0.0])
+    return replace(model, unembedding=replace(model.unembedding, b_answers=bias))
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [*zip(KINDS, [(5,), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4), (5,)], strict=True)],
+)
+def test_what_is_asked_is_where_a_word_asks_or_everywhere(
+    kind: dict[str, Any], asked: tuple[int, ...]
+) -> None:
+    made = traced(untrained(**kind))
+
+    assert made.prediction is not None
+    assert made.prediction.asked == asked
+
+
+def test_behind_a_word_that_asks_for_what_comes_next_all_is_asked() -> None:
+    made = traced(untrained(predicts="next"), "old ? keys cats")
+
+    assert made.prediction is not None
+    assert made.prediction.asked == (1, 2, 3)
+
+
+def test_the_table_has_the_likeliest_first_with_their_words() -> None:
+    made = traced(untrained(asks=""))
+    grid = best_answers(made)
+
+    assert made.prediction is not None
+    for row, likely in enumerate(made.prediction.probabilities):
+        values, places = likely.topk(3)
+        assert grid.words[row] == tuple(ANSWERS[place] for place in places)
+        assert grid.values[row].tolist() == values.tolist()
+    assert grid.rows.labels == tuple(TEXT.split())
+
+
+def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
+    grid = best_answers(traced(untrained()))
+
+    assert grid.rows.labels == ("?",)
+    assert grid.note == (
+        "each answer with its probability · the likeliest of 4 · the other places ask for nothing"
+    )
+
+
+def test_every_answer_is_in_the_table_of_all() -> None:
+    made = traced(untrained())
+    (grid,) = all_answers(made)
+
+    assert made.prediction is not None
+    assert grid.columns.labels == ANSWERS
+    assert grid.values.tolist() == made.prediction.probabilities.tolist()
+
+
+# Sentences.
+
+
+def sentences() -> Iterator[tuple[Trace, str]]:
+    """Of models of all kinds, whole and without heads, trained on nothing."""
+    offs = (None, "L1H1", "L0H0=mean,L1H0", "L0H0,L0H1,L1H0,L1H1")
+    for kind, seed, off in product(KINDS, range(4), offs):
+        made = traced(untrained(**kind, seed=seed), without=off)
+        for query in (None, 0, len(made.tokens) - 1):
+            yield from ((made, each) for each in answered(made, query))
+
+
+def test_every_sentence_on_answers_is_true() -> None:
+    told = [(Said(each, made, made.layers[0])) for made, each in sentences()]
+
+    assert len({each.text for each in told}) > 40
+    assert [false for each in told for false in _untrue(each)] == []
+
+
+def test_a_false_sentence_on_answers_is_found() -> None:
+    made = traced(untrained())
+    (right,) = answered(made)
+    for one, other in (("are", "is"), ("0.67", "0.76")):
+        false = right.replace(one, "…").replace(other, one).replace("…", other)
+
+        assert [*_untrue(Said(false, made, made.layers[0]))] == [f"answered: {false}"]
+
+
+def test_where_nothing_is_asked_that_is_said() -> None:
+    made = traced(replaced_asks(untrained()), "old keys")
+
+    assert answered(made) == ("no word of this text asks the model for an answer",)
+    assert len(best_answers(made).rows) == 0
+
+
+def replaced_asks(model: Model) -> Model:
+    """A model of places such as closing brackets: no word is put behind a text."""
+    return replace(model, vocabulary=replace(model.vocabulary, asks=""))
+
+
+def test_a_label_that_somebody_typed_stays_and_asks() -> None:
+    made = traced(untrained(), "old keys are")
+
+    assert answered(made)[0].startswith('the place "are" (3) answers ')
+
+
+def test_without_a_model_nothing_is_predicted() -> None:
+    with pytest.raises(AttnvizError) as refused:
+        trace("I am").view(predict=True)
+
+    assert str(refused.value) == "--predict shows what a model answers, and there is no model"
+
+
+def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
+    made = traced(untrained(asks=""))
+
+    assert "sums to 1" in made.view().picture.caption
+    assert "sums to 1" not in made.view(predict=True).picture.caption
+
+
+# Steps.
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("query", ["?", None])
+def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> None:
+    made = traced(untrained(), without="L1H0")
+    sections = steps(made, layer=layer, query=query).sections[-3:]
+
+    assert [each.name for each in sections] == ["last-norm", "logits", "prediction"]
+    numbers = [int(each.number) for each in sections]
+    assert numbers == [*range(numbers[0], numbers[0] + 3)]
+    texts = [text for each in sections for text in (each.about, each.formula, *each.remarks)]
+    said = [
+        Said(text, made, made.layers[layer], section)
+        for section in sections
+        for text in (section.about, section.formula, *section.remarks)
+    ]
+    false = [each for one in said for each in _untrue(one)]
+    assert [each for each in false if "learned" not in each] == []
+    assert texts[0].startswith("These are the vectors that layer 1 made.") == (layer == 0)
+
+
+def test_the_sums_of_the_last_steps_hold() -> None:
+    for model in (untrained(), with_bias(untrained(norm="post"))):
+        sections = steps(traced(model), query="?", full=True).sections
+        sums = [each for section in sections[-2:] for each in section.sums]
+
+        assert len(sums) == 2 * len(ANSWERS)
+        assert all(holds(each.text) for each in sums)
+
+
+def test_answers_stand_in_the_order_of_how_likely_they_are() -> None:
+    made = traced(untrained())
+    *_, scores, shares = steps(made, query="?").sections
+
+    assert made.prediction is not None
+    order = [ANSWERS[place] for place in made.prediction.best(5, 4)]
+    grids = (*scores.grids, *shares.grids)
+    assert [[*each.columns.labels] for each in grids] == [order] * 3
+    assert shares.grids[0].values[0].tolist() == sorted(shares.grids[0].values[0], reverse=True)
+
+
+def test_a_step_of_a_prediction_needs_a_model(attnviz: Attnviz) -> None:
+    result = attnviz("steps", "I am", "--step", "prediction")
+
+    assert result.status == 2
+    assert result.err == (
+        "error: there is no step 'prediction' here\n"
+        " hint: it needs a model that answers: --model agreement\n"
+    )
+
+
+# Files.
+
+
+def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
+    view = traced(untrained(asks="")).view(predict=True)
+    made = {suffix: view.render(suffix) for suffix in (".txt", ".md", ".svg")}
+
+    for suffix, content in made.items():
+        assert b"what each place answers" in content, suffix
+        assert b"has 0.79" in content, suffix
+
+
+def test_a_word_that_is_markup_stays_a_word() -> None:
+    model = untrained(asks="")
+    words = replace(model.vocabulary, answers=("a|b", "$x$", "\x1b[2J", "*"))
+    view = traced(replace(model, vocabulary=words)).view(predict=True)
+
+    assert b"a\\|b" in view.render(".md")
+    assert b"\x1b" not in view.render(".txt")
+    assert view.render(".png")
+
+
+def test_of_a_prediction_all_is_in_data_files() -> None:
+    made = traced(untrained(), without="L0H0")
+    view = made.view()
+    assert view.data is not None
+
+    kept = view.data.document()["prediction"]
+
+    assert kept["answers"] == [*ANSWERS]
+    assert kept["asked"] == [6]
+    arrays = {"inputs", "vectors", "last_gain", "last_shift", "w_answers", "logits"}
+    assert {*kept} == arrays | {"answers", "asked", "probabilities", "probabilities_with_all_heads"}
+
+
+def rows_of(grid: Grid) -> list[list[float]]:
+    rows: list[list[float]] = grid.values.tolist()
+    return rows
+
+
+def test_a_part_of_a_table_keeps_its_words() -> None:
+    grid = best_answers(traced(untrained(asks="")))
+    part = grid.part(slice(1, 3), slice(0, 2))
+
+    assert part.words == tuple(row[:2] for row in grid.words[1:3])
+    assert rows_of(part) == [row[:2] for row in rows_of(grid)[1:3]]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+@pytest.mark.parametrize("off", [None, "L0H0,L1H1=mean"])
+def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: str | None) -> None:
+    made, file = traced(with_bias(untrained()), without=off), tmp_path / f"trace{suffix}"
+    made.view().save(file)
+
+    again = read(str(file))
+
+    assert made.prediction is not None
+    assert again.prediction is not None
+    for each in fields(made.prediction):
+        one, other = (getattr(found, each.name) for found in (made.prediction, again.prediction))
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, other), each.name
+        elif each.name != "norm":
+            assert one == other, each.name
+    assert answered(again) == answered(made)
+    shown, shown_again = (each.view(predict=True).render(".txt") for each in (made, again))
+    assert shown_again == shown
+
+
+@pytest.mark.parametrize("change", ["answers", "logits", "asked"])
+def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
+    file = tmp_path / "trace.json"
+    traced(untrained()).view().save(file)
+    contents = json.loads(file.read_text(encoding="utf-8"))
+    kept = contents["prediction"]
+    kept[change] = {"answers": ["is"], "logits": kept["logits"][1:], "asked": [99]}[change]
+    file.write_text(json.dumps(contents), encoding="utf-8")
+
+    with pytest.raises(AttnvizError):
+        read(str(file))

@@ -1,0 +1,189 @@
+"""Heads that are switched off: what is read of their names, and what goes on in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attnviz import Settings, read, steps, trace
+from attnviz.analysis.checks import verify
+from attnviz.attention.arithmetic import join_heads, mix, switched_off
+from attnviz.errors import AttnvizError
+from attnviz.traces.without import heads_off, name_of
+from tests.conftest import Attnviz
+
+TEXT = "I am learning this"
+
+
+def test_a_head_that_is_off_hands_on_nothing() -> None:
+    whole, without = (trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H1"))
+
+    assert_close(without.attended.weights, whole.attended.weights)
+    assert_close(without.attended.contexts[0], whole.attended.contexts[0])
+    assert not without.attended.contexts[1].any()
+    assert without.projections is not None
+    assert without.projections.w_out is not None
+    half = whole.attended.contexts[0] @ without.projections.w_out[:4]
+    assert_close(without.context, half)
+
+
+def test_the_mean_of_a_head_is_the_same_for_every_token() -> None:
+    whole, without = (trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H0=mean"))
+
+    average = whole.attended.contexts[0].mean(0)
+    assert_close(without.attended.contexts[0], average.expand(4, -1))
+    assert_close(without.attended.contexts[1], whole.attended.contexts[1])
+
+
+def test_by_hand_two_heads_of_two_tokens() -> None:
+    contexts = torch.tensor([[[1.0, 2.0], [3.0, 6.0]], [[5.0, 5.0], [7.0, 1.0]]])
+
+    assert switched_off(contexts, {0: "mean"}).tolist() == [[[2, 4], [2, 4]], [[5, 5], [7, 1]]]
+    assert switched_off(contexts, {1: "zero"}).tolist() == [[[1, 2], [3, 6]], [[0, 0], [0, 0]]]
+    assert switched_off(contexts, {}) is contexts
+
+
+def test_without_all_heads_attention_adds_nothing() -> None:
+    made = trace(TEXT, layers=1, heads=2, norm="none", attention_only=True, without="L0H0,L0H1")
+
+    assert torch.equal(made.layers[0].outputs, made.embeddings)
+
+
+def test_a_head_of_the_second_layer_leaves_the_first_as_it_is() -> None:
+    whole, without = (trace(TEXT, layers=2, heads=2, without=each) for each in (None, "L1H0"))
+
+    assert torch.equal(without.layers[0].outputs, whole.layers[0].outputs)
+    assert not torch.equal(without.layers[1].outputs, whole.layers[1].outputs)
+    assert without.layers[0].off == {}
+    assert without.layers[1].off == {0: "zero"}
+
+
+def test_layer_0_may_be_left_out_and_letters_be_small() -> None:
+    assert heads_off("h1, l2h0=MEAN") == {(0, 1): "zero", (2, 0): "mean"}
+    assert heads_off(None) == {}
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 99), st.integers(0, 99)),
+                       st.sampled_from(["zero", "mean"]), min_size=1, max_size=5))  # fmt: skip
+def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], str]) -> None:
+    named = ",".join(f"{name_of(*place)}={how}" for place, how in off.items())
+
+    assert heads_off(named) == off
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ("", "--without names no head"),
+        ("L0H0,", "--without names no head"),
+        ("it", "--without has 'it', which names no head"),
+        ("H-1", "--without has 'H-1', which names no head"),
+        ("L0H0=", "--without has 'L0H0=', and what a head makes can be zero or mean"),
+        ("L0H0=one", "--without has 'L0H0=one', and what a head makes can be zero or mean"),
+        ("H0,L0H0=mean", "--without names L0H0 twice"),
+    ],
+)
+def test_what_names_no_head_is_refused(named: str, problem: str) -> None:
+    with pytest.raises(AttnvizError) as refused:
+        Settings(without=named)
+
+    assert str(refused.value) == problem
+    assert refused.value.hint == "try --without L1H1 (layer 1, head 1), or --without L0H0=mean"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "there"),
+    [
+        (("--heads", "2"), "L0H2", "there are L0H0 and L0H1"),
+        ((), "L1H0", "there is L0H0"),
+        (("--layers", "9", "--heads", "2"), "L9H0", "there are 18 heads, from L0H0 to L8H1"),
+    ],
+)
+def test_heads_that_there_are_not_are_refused_with_those_that_there_are(
+    attnviz: Attnviz, arguments: tuple[str, ...], name: str, there: str
+) -> None:
+    result = attnviz("run", TEXT, *arguments, "--without", name)
+
+    assert result.status == 2
+    assert result.err == (
+        f"error: --without names {name}, and there is no such head\n hint: {there}\n"
+    )
+
+
+def test_heads_that_a_file_gives_are_counted() -> None:
+    from attnviz.traces.matrices import matrices
+
+    found = matrices({"queries": [[[1.0]], [[2.0]]], "keys": [[[1.0]], [[2.0]]],
+                      "values": [[[1.0]], [[2.0]]]}, heads=2)  # fmt: skip
+
+    assert trace(None, given=found, without="L0H1").layers[0].off == {1: "zero"}
+    with pytest.raises(AttnvizError, match="L0H2"):
+        trace(None, given=found, without="L0H2")
+
+
+def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
+    shown = attnviz("run", TEXT, "--heads", "2", "--without", "L0H1=mean").out
+
+    assert shown.startswith("scaled attention without L0H1 (its mean instead)\n")
+    assert " ".join(shown.split()).endswith(
+        "head 1 is switched off: its weights are what it would read; in place of it the mean over "
+        "the sentence goes on, the same for every token"
+    )
+
+
+def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
+    (section,) = steps(TEXT, heads=2, without="L0H1=mean,L0H0", query="am", step="10").sections
+
+    assert "Head 0 is switched off: its vectors are 0. Head 1 is" in section.about
+    assert "its vectors are each their mean over the sentence." in section.about
+    assert section.formula == "output = joined W_out"
+    zero, mean, _ = (each.text for each in section.sums)
+    assert zero == "context H0(am) = [0 0 0 0]"
+    assert mean.startswith("context H1(am) = ([")
+    assert "]) / 4 " in mean
+
+
+def test_weights_values_and_contexts_are_no_equation_where_a_head_is_off() -> None:
+    parts = ["weights", "values", "context"]
+
+    kinds = [
+        {group.kind for group in trace(TEXT, heads=2, without=each).view(show=parts).picture.groups}
+        for each in (None, "L0H0")
+    ]
+    assert kinds == [{"product"}, {"free"}]
+
+
+def test_the_checks_know_what_is_off() -> None:
+    made = trace(TEXT, heads=2, dropout=0.5, without="L0H0,L0H1=mean")
+
+    assert not [each.text for each in verify(made) if each.failed]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str) -> None:
+    made, file = trace(TEXT, heads=2, without="L0H1=mean"), tmp_path / f"trace{suffix}"
+    made.view().save(file)
+
+    again = read(str(file))
+
+    assert again.layers[0].off == {1: "mean"}
+    assert torch.equal(again.layers[0].attended.contexts, made.layers[0].attended.contexts)
+    assert again.view().title == made.view().title
+    command = again.view().command
+    assert command is not None
+    assert "--without L0H1=mean" in command.line
+
+
+def test_what_goes_on_is_what_the_last_matrix_is_given() -> None:
+    layer = trace(TEXT, heads=2, without="L0H0").layers[0]
+    mixed = mix(layer.attended.mixing, layer.values_of_heads)
+    assert layer.projections is not None
+    assert layer.projections.w_out is not None
+
+    expected = join_heads(switched_off(mixed, {0: "zero"})) @ layer.projections.w_out
+    assert_close(layer.context, expected)
