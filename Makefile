@@ -45,6 +45,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
+	$(BIN)/python benchmarks/learning.py
 
 clean:
 	rm -rf $(VENV)

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
+    from attnviz.learning.task import Examples as Examples
+    from attnviz.learning.task import Reading as Reading
+    from attnviz.learning.task import Task as Task
     from attnviz.renderers import render as render
     from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
     from attnviz.traces.saved import read as read
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
@@ -31,9 +35,13 @@ if TYPE_CHECKING:
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Comparison": "attnviz.analysis.comparison:Comparison",
+    "Examples": "attnviz.learning.task:Examples",
+    "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
+    "Task": "attnviz.learning.task:Task",
     "Trace": "attnviz.traces.trace:Trace",
     "View": "attnviz.views.view:View",
+    "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
     "compare_learning": "attnviz.analysis.learning:compare_learning",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",

@@ -22,6 +22,7 @@ from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.learning.training import Training
 from attnviz.traces.models.model import Model
 from attnviz.traces.plan import Plan
+from attnviz.vectors.positions import angles
 
 WANTED = {  # seconds to the stated accuracy
     "reverse": 1,
@@ -105,9 +106,9 @@ def beside_torch(task: Task, steps: int) -> str:
 
 
 def milliseconds(step: Callable[[], Tensor]) -> float:
-    start = time.thread_time()
+    start = time.perf_counter()
     step().item()
-    return (time.thread_time() - start) * 1000
+    return (time.perf_counter() - start) * 1000
 
 
 def refuse_another(task: Task, ours: float, theirs: float) -> None:
@@ -137,7 +138,8 @@ class Plain(nn.Module):
         super().__init__()
         last, positions = model.unembedding, model.matrices.positions
         assert last is not None
-        self.words = nn.Embedding.from_pretrained(model.embeddings.detach().clone(), freeze=False)
+        self.words = nn.Embedding(*model.embeddings.shape)
+        self.words.weight = nn.Parameter(model.embeddings.detach().clone())
         self.positions = None if positions is None else nn.Parameter(positions.detach().clone())
         self.blocks = nn.Sequential(
             *(PlainBlock(plan, number) for number in range(plan.settings.layers or 1))
@@ -164,6 +166,7 @@ class PlainBlock(nn.Module):
         named = {name: linear(given[f"w_{name}"]) for name in ("query", "key", "value")}
         self.queries, self.keys, self.values = named.values()
         self.out = linear(given["w_out"]) if plan.variant.joined else nn.Identity()
+        self.turns = Turns(plan) if plan.settings.positions == "rotary" else None
         self.heads, self.causal = plan.variant.heads, plan.variant.causal
         self.norm = layer_norm(given["attention_gain"], given["attention_shift"])
         self.feed = None
@@ -181,11 +184,32 @@ class PlainBlock(nn.Module):
             each(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for each in (self.queries, self.keys, self.values)
         )
+        if self.turns is not None:
+            queries, keys = self.turns(queries), self.turns(keys)
         contexts = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=self.causal
         )
         vectors = vectors + self.out(contexts.transpose(1, 2).flatten(2))
         return vectors if self.feed is None else vectors + self.feed(vectors)
+
+
+class Turns(nn.Module):
+    """Rotary positions, of as many tokens as any sentence here has."""
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, plan: Plan, tokens: int = 64) -> None:
+        super().__init__()
+        angle = angles(tokens, plan.width or 1, plan.settings.position_base).float()
+        self.register_buffer("cosine", angle.cos())
+        self.register_buffer("sine", angle.sin())
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        one, other = vectors[..., ::2], vectors[..., 1::2]
+        cosine, sine = self.cosine[: vectors.shape[-2]], self.sine[: vectors.shape[-2]]
+        turned = (one * cosine - other * sine, one * sine + other * cosine)
+        return torch.stack(turned, dim=-1).flatten(-2)
 
 
 def linear(matrix: Tensor, bias: Tensor | None = None) -> nn.Linear:

@@ -421,13 +421,12 @@ def of_the_model(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.name == (match[1] or match[2])
 
 
-@claims(r"learned|written by hand")
+@claims(
+    r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
+)
 def whose_numbers(said: Said, match: re.Match[str]) -> bool:
-    """Of a seed nothing is learned, but positions that are called so."""
     model = whose.model_of(said.trace)
-    if model is None:
-        return "learned positions" in said.text
-    return model.by_hand == (match[0] == "written by hand")
+    return model is not None and model.by_hand == ("written" in match.groups())
 
 
 @claims(

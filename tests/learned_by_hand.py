@@ -91,6 +91,7 @@ def learned(
         for share in [(step / steps[-1]) if steps[-1] else 1.0]
     ]
     return Learned(
+        asked={"task": chosen.name},
         task=chosen,
         settings=wanted,
         choices=Choices(steps=1000, until=0.999, batch=64, rate=0.003),

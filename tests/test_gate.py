@@ -39,6 +39,7 @@ from attnviz.views.view import FOR_MACHINES, View
 from attnviz.wording.commands import PATHS, quoted
 from attnviz.wording.printable import exact_json, is_printable, printable
 from tests.conftest import Attnviz
+from tests.learned_by_hand import learned
 from tests.untrained import traced, untrained
 
 CODES = (
@@ -211,7 +212,8 @@ def views() -> tuple[View, ...]:
     compared = library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2)
     shapes = [trace.view(as_="arcs"), trace.view(query="2"), trace.view(query="2", as_="sentence")]
     answers = traced(untrained()).view(predict=True)
-    return (trace.view(), walked.view(), compared, *shapes, answers)
+    taught = learned().view()
+    return (trace.view(), walked.view(), compared, *shapes, answers, taught)
 
 
 def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
@@ -222,7 +224,7 @@ def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
     assert known - tried <= {"Axis.spaced", "Grid.pooled", "Section.stages"}
 
 
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", range(8))
 def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int) -> None:
     view = poisoned(views()[place])
 

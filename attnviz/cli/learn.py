@@ -15,7 +15,7 @@ from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
-from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.names import CUT, TASKS, task_asked
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
@@ -41,10 +41,35 @@ class LearnOptions:
         positional(
             LEARNING,
             metavar="TASK",
-            help=f"What is learned: {', '.join(TASKS)}.  [default: list them]",
-            short=f"What is learned: {', '.join(TASKS)}; attnviz learn alone lists them.",
+            help=f"What is learned: {', '.join(TASKS)}; or a task of your own, a Python file or a "
+            "grammar (mine.py, mine.toml).  [default: list them]",
+            short=f"What is learned: {', '.join(TASKS)}, or a file of your own; alone lists them.",
             show_default=False,
             among={name: row.about for name, row in TASKS.items()},
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        in_section(
+            LEARNING,
+            "--file",
+            metavar="PATH",
+            help="In place of a task: go on with the lines of a UTF-8 file, of which one in ten is "
+            "held out.",
+            short="In place of a task: go on with the lines of a file: --file lines.txt",
+            example="lines.txt",
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        in_section(
+            LEARNING,
+            "--tokenizer",
+            "-t",
+            metavar="NAME",
+            help=f"How those lines are cut up: {', '.join(CUT)}.  [default: {next(iter(CUT))}]",
+            among=[*CUT],
+            example="chars",
         ),
     ] = None
     watch: Annotated[
@@ -110,7 +135,7 @@ def learn(
     attnviz learn reverse
     attnviz learn reverse --heads 2 --steps 200
     """
-    if chosen.task is None and chosen.from_ is None:
+    if chosen.task is None and chosen.from_ is None and chosen.file is None:
         list_or_refuse(typed)
         return
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
@@ -149,13 +174,32 @@ def list_or_refuse(typed: Typed) -> None:
 
 def begin(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
     """A model that has not learned anything yet."""
-    assert chosen.task is not None
-    task = task_of(chosen.task)
+    asked = asked_for(chosen)
+    task = task_asked(asked)
     settings = settings_for(task, typed)
 
     from attnviz.learning.training import Training
 
-    return Training(task, settings, choices, chosen.watch, asked={"task": chosen.task})
+    return Training(task, settings, choices, chosen.watch, asked=asked)
+
+
+def asked_for(chosen: LearnOptions) -> dict[str, str]:
+    """Where the task is from: its name, or a file of lines."""
+    if chosen.file is None:
+        if chosen.tokenizer is not None:
+            raise AttnvizError(
+                "--tokenizer says how lines of your own are cut up, and a task has its own words",
+                "leave it out, or give lines with --file",
+                about="tokenizer",
+            )
+        assert chosen.task is not None
+        return {"task": chosen.task}
+    if chosen.task is not None:
+        raise AttnvizError(
+            f"--file gives lines to learn from, and {chosen.task} is a task",
+            "leave one of them out",
+        )
+    return {"file": str(chosen.file), "tokenizer": chosen.tokenizer or next(iter(CUT))}
 
 
 def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
@@ -163,7 +207,8 @@ def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Trai
     folder = chosen.from_
     assert folder is not None
     elsewhere = {"device": typed.pop("device")} if "device" in typed else {}
-    for name in (*typed, *(["watch"] if chosen.watch is not None else [])):
+    others = [name for name in ("watch", "file", "tokenizer") if getattr(chosen, name) is not None]
+    for name in (*typed, *others):
         raise AttnvizError(
             f"--from goes on as it was begun, and {option(name)} would be another beginning",
             f"leave {option(name)} out, or --from",
@@ -184,17 +229,17 @@ def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Trai
 
 def _task_again(chosen: LearnOptions, since: Progress) -> Task:
     """The task that is learned there."""
-    name = since.asked["task"]
+    name = since.asked.get("task", since.asked.get("file", ""))
     if chosen.task not in (None, name):
         raise AttnvizError(
             f"'{chosen.from_}' learns {name}, and {chosen.task} is asked for",
             f"leave {chosen.task} out, or --from",
         )
-    task = task_of(name)
+    task = task_asked(since.asked)
     if task.vocabulary != since.model.vocabulary:
         raise AttnvizError(
             f"{name} has other words now than the model in '{chosen.from_}' has learned",
-            f"begin anew: attnviz learn {name}",
+            f"begin anew: attnviz learn {'' if 'task' in since.asked else '--file '}{name}",
         )
     return task
 

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError
+from attnviz.learning.names import CUT
 from attnviz.learning.task import NOTHING, Examples, Reading, Task
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import texts
@@ -22,7 +23,6 @@ from attnviz.wording.words import counted
 
 Rows = Int[Tensor, "line token"]
 
-CUT = {"words": "word", "chars": "character", "bytes": "byte", "gpt2": "piece"}  # into what
 POSITIONS = 256  # and so many tokens a line may have
 ONE_OF = 10  # lines is held out
 END = ("↵", "⏎", "end of line")  # what a line ends in: the first that is no token of a line
@@ -81,8 +81,6 @@ class Lines:
 
 def task_of_lines(path: Path, tokenizer: str) -> Task:
     """A task: after each token of a line the next is to be found."""
-    if tokenizer not in CUT:
-        raise unknown("way to cut lines up", tokenizer, CUT, about="tokenizer")
     cut = _cut(path, tokenizer)
     learned, measured = _parted([*cut], path)
     words = tuple(dict.fromkeys(label for labels in cut.values() for label in labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,9 +62,12 @@ TASKS = {
         "brackets of four kinds, one in another",
         "a closing bracket reads the one that it closes",
         "attnviz.learning.tasks.brackets:task",
-        7,
+        5,
     ),
 }
+
+
+CUT = {"words": "word", "chars": "character", "bytes": "byte", "gpt2": "piece"}  # lines, into what
 
 
 def is_path(name: str) -> bool:
@@ -87,3 +91,16 @@ def task_of(name: str) -> Task:
         return read(Path(__file__).parent / path)
     found: Task = pkgutil.resolve_name(path)
     return found
+
+
+def task_asked(asked: Mapping[str, str]) -> Task:
+    """The task that somebody asked for: by its name, or as a file of lines, so cut up."""
+    if "task" in asked:
+        return task_of(asked["task"])
+    tokenizer = asked["tokenizer"]
+    if tokenizer not in CUT:
+        raise unknown("way to cut lines up", tokenizer, CUT, about="tokenizer")
+    files.refuse_missing(Path(asked["file"]), "learn from")
+    from attnviz.learning.lines import task_of_lines
+
+    return task_of_lines(Path(asked["file"]), tokenizer)

@@ -107,7 +107,8 @@ def _mask(trace: Trace) -> str:
     if "visible" in given:
         return "mask given"
     if given & {"hidden", "mask"}:
-        masked = "masks by hand" if model_behind(trace.origin) is not None else "a mask given"
+        by_hand = model_behind(trace.origin) is not None
+        masked = "masks by hand" if by_hand else "a mask given"
         return f"causal, and {masked}" if trace.variant.causal else masked.removeprefix("a ")
     if trace.variant.causal:
         return "causal"

@@ -17,21 +17,27 @@ CLOSES = len(OPENING)  # the id of every closing bracket: which one it is, is wh
 ASKS = "?"
 FEWEST, MOST = 2, 8  # pairs
 LONGEST = 2 * MOST
+GOES_ON = 0.7
 
 
 def draw(seed: int, count: int, held_out: bool) -> Examples:
-    """Brackets that close what was opened last, in every way as often as in any other."""
+    """Brackets that close what was opened last: one in another, and one behind the other."""
     return examples(drawing.rows(_brackets, seed, count, held_out))
 
 
 def _brackets(random: torch.Generator, count: int) -> Rows:
-    """Ids, with NOTHING behind the last pair; any bracket may be the next that leaves a way on."""
+    """Ids, with NOTHING behind the last pair. Seven of ten open, or close, as the one before did.
+
+    By a coin six of ten would close the bracket just before them, and little would be to find.
+    """
     left = 2 * torch.randint(FEWEST, MOST + 1, (count,), generator=random)
     kinds = torch.randint(CLOSES, (count, LONGEST), generator=random)
-    chance = torch.rand(count, LONGEST, generator=random)
+    goes_on = torch.rand(count, LONGEST, generator=random) < GOES_ON
     depth, found = torch.zeros_like(left), torch.full((count, LONGEST), NOTHING)
+    opens = torch.ones(count, dtype=torch.bool)
     for place in range(LONGEST):
-        opens = chance[:, place] * 2 * left * (depth + 1) < (depth + 2) * (left - depth)
+        opens = (opens == goes_on[:, place]) | (depth == 0)
+        opens &= depth < left  # as many are left as have to be closed
         found[:, place] = kinds[:, place].where(opens, CLOSES).where(left > 0, NOTHING)
         depth += torch.where(opens, 1, -1)
         left -= 1
@@ -80,7 +86,7 @@ task = Task(
         variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
     ),
     longest=LONGEST,
-    steps=3000,
+    steps=4000,
     rate=0.005,
-    seconds=7,
+    seconds=5,
 )

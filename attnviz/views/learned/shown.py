@@ -107,7 +107,7 @@ class Shown:
         return Grid(
             f'what "{label}" ({self._place + 1}) reads · {of}',
             Axis(side, side, tuple(names), ("",) * len(names)),
-            token_axis("key (is read)", self.learned.watched),
+            token_axis(f'key (is read by "{label}")', self.learned.watched),
             Whole(np.stack(rows), hidden),
             self._scale,
             note=SUM_TO_ONE,

@@ -1,0 +1,1 @@
+"""How long things take, each beside what it is held against."""
