@@ -20,10 +20,11 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, split_heads
 from attnviz.traces import parts
 from attnviz.traces.from_text import trace_of
-from attnviz.traces.origin import FromModel
+from attnviz.traces.origin import FromModel, decided
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
 from attnviz.traces.trace import Layer
+from attnviz.views import whose
 from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
@@ -157,7 +158,7 @@ def mistaken(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r" · position base ([\d.e+]+)")
 def base(said: Said, match: re.Match[str]) -> bool:
-    settings = said.trace.origin.settings
+    settings = decided(said.trace.origin)
     return settings.position_base == float(match[1]) and said.trace.positions != "none"
 
 
@@ -321,7 +322,9 @@ def seed(said: Said, match: re.Match[str]) -> bool:
     return (told and dropped) or told == moves(said.trace)
 
 
-@claims(r"^random vectors|^given vectors, random (projections|positions|w_score)")
+@claims(
+    r"^random (vectors|dropout: the shape)|^given vectors, random (projections|positions|w_score)"
+)
 def chance_before(said: Said, match: re.Match[str]) -> bool:
     return moves(said.trace)
 
@@ -337,7 +340,7 @@ def some_drawn(said: Said, match: re.Match[str]) -> bool:
     return {*match[1].split(", ")} == made - given and (match[2] == "other") == (len(given) == 1)
 
 
-@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both are given")
+@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both (?:are given|were learned)")
 def of_block_drawn(said: Said, match: re.Match[str]) -> bool:
     if match[1] is None:
         return {"w_1", "w_2"} <= said.layer.given
@@ -409,6 +412,50 @@ def placed(said: Said, match: re.Match[str]) -> bool:
     }.get(match[1], not torch.equal(said.layer.entering, said.trace.embeddings))
 
 
+# What a model says of itself.
+
+
+@claims(r" · model (\S+)| of the model (\S+?)(?= without|, step|$)")
+def of_the_model(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    return model is not None and model.name == (match[1] or match[2])
+
+
+@claims(
+    r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
+)
+def whose_numbers(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    return model is not None and model.by_hand == ("written" in match.groups())
+
+
+@claims(
+    r"^in (\d+) sentences that it did not learn from, (L\dH\d) (.+) with (\.\d+) of its weight$"
+)
+def examined(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    assert model is not None
+    score = abs(model.facts["scores"][match[2]] - float(match[4])) < HALF
+    return score and model.heads[match[2]] == match[3] and str(model.facts["sentences"]) == match[1]
+
+
+@claims(
+    r"learned from sentences of (\d+) to (\d+) tokens, and this one has (\d+): what it reads here"
+)
+def never_learned(said: Said, match: re.Match[str]) -> bool:
+    shortest, longest, count = map(int, match.groups())
+    model = whose.model_of(said.trace)
+    assert model is not None
+    seen = model.facts["tokens"] == [shortest, longest] and len(said.trace.tokens) == count
+    return seen and not shortest <= count <= longest
+
+
+@claims(r"^the table for all ([\d,]+) words has ")
+def table_of_words(said: Said, match: re.Match[str]) -> bool:
+    model = whose.model_of(said.trace)
+    return model is not None and len(model.embeddings) == int(match[1].replace(",", ""))
+
+
 # What is given.
 
 
@@ -433,11 +480,11 @@ def memory_given(said: Said, match: re.Match[str]) -> bool:
     return "memory" in said.trace.layers[0].given
 
 
-@claims(r"^They are given\.| They are given\.")
+@claims(r"^(?:They are given|They were learned)\.| They are given\.")
 def all_given(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
     if said.section.name == "embeddings":
-        return "embeddings" in said.layer.given
+        return "embeddings" in said.layer.given or whose.model_of(said.trace) is not None
     made = said.layer.projections
     names = ("w_query", "w_key", "w_value", "w_score")
     return said.layer.given >= {each for each in names if getattr(made, each, None) is not None}
@@ -517,13 +564,11 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
 @claims(r"^normed = \(x - mean\) / √\(variance \+ 1e-05\)( · gain \+ shift)?$")
 def norm_formula(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
-    plain = _normed(said)
-    if said.section.name == "last-norm":
-        last = said.trace.prediction
-        assert last is not None
+    plain, last = _normed(said), said.trace.prediction
+    if said.section.name == "last-norm" and last is not None:
         made = torch.nn.functional.layer_norm(last.inputs.double(), last.inputs.shape[1:])
-        own = not torch.equal(plain, last.vectors.double())
-        return bool(((made - plain).abs() < 2 * HALF).all()) and own == (match[1] is not None)
+        same = torch.equal(plain, last.vectors.double())
+        return bool(((made - plain).abs() < 2 * HALF).all()) and same != (match[1] is not None)
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
     of = "cross" if "cross" in said.section.name else "feed_forward"
@@ -936,7 +981,7 @@ def another(said: Said, match: re.Match[str]) -> bool:
     return len(said.trace.tokens) > 1
 
 
-@claims(r"in all this layer has ([\d,]+) numbers to learn")
+@claims(r"in all this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
     layer = next(each for each in said.trace.layers if said.layer in each.attentions)
     assert layer.block is not None
@@ -949,7 +994,7 @@ def all_learned(said: Said, match: re.Match[str]) -> bool:
     return count == int(match[1].replace(",", ""))
 
 
-@claims(r"= ([\d,]+) numbers to learn$")
+@claims(r"= ([\d,]+) numbers (?:to learn|that were learned)$")
 def learned(said: Said, match: re.Match[str]) -> bool:
     sides = re.findall(r"(\d[\d,]*(?: × [\d,]+)*)(?= [+=]|$)", said.text.split(" = ")[0])
     sizes = [np.prod([int(n.replace(",", "")) for n in each.split(" × ")]) for each in sides]
@@ -964,7 +1009,8 @@ def _probabilities(said: Said, *, whole: bool = False) -> Tensor:
     made = said.trace
     if whole:
         source = source_of(made)
-        made = trace_of(replace(source, settings=replace(source.settings, without=None)))
+        on = replace(source, settings=replace(source.settings, without=None))
+        made = trace_of(on, mistake=made.layers[0].mistake)
     origin = made.origin
     assert isinstance(origin, FromModel)
     assert origin.model.unembedding is not None

@@ -93,7 +93,6 @@ def learned(
     return Learned(
         asked={"task": chosen.name},
         task=chosen,
-        asked={"task": chosen.name},
         settings=wanted,
         choices=Choices(steps=1000, until=0.999, batch=64, rate=0.003),
         watched=watched,

@@ -58,7 +58,7 @@ def test_a_model_is_computed_as_torch_computes_it() -> None:
             for name, each in numbers.items()
             if name.startswith("layers.1.") == bool(layer)
         }
-        x = block(x, own)
+        x = block(x, own, model.settings.temperature or 1.0)
     assert model.unembedding is not None
     norm = nn.functional.layer_norm(x, x.shape[-1:], numbers["last_gain"], numbers["last_shift"])
     wanted = (norm @ numbers["w_answers"]).softmax(-1)
@@ -67,13 +67,15 @@ def test_a_model_is_computed_as_torch_computes_it() -> None:
     assert torch.allclose(made.prediction.probabilities, wanted, atol=1e-5)
 
 
-def block(x: torch.Tensor, own: dict[str, torch.Tensor]) -> torch.Tensor:
+def block(x: torch.Tensor, own: dict[str, torch.Tensor], temperature: float) -> torch.Tensor:
     width = x.shape[-1:]
     normed = nn.functional.layer_norm(x, width, own["attention_gain"], own["attention_shift"])
     query, key, value = (
         (normed @ own[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
     )
-    read = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    read = nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=1 / (query.shape[-1] ** 0.5 * temperature)
+    )
     x = x + read.transpose(0, 1).reshape(len(x), -1) @ own["w_out"]
     normed = nn.functional.layer_norm(x, width, own["feed_forward_gain"], own["feed_forward_shift"])
     return x + (normed @ own["w_1"] + own["b_1"]).relu() @ own["w_2"] + own["b_2"]

@@ -36,7 +36,9 @@ SHIPPED = {
     "reverse": Making(steps=100),
     "sort": Making(steps=900),
     "induction": Making(steps=400),
-    "agreement": Making(steps=1000),
+    "brackets": Making(steps=1500),
+    "agreement": Making(steps=1200),
+    "pronouns": Making(steps=1200),
 }
 
 

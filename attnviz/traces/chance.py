@@ -25,11 +25,13 @@ def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
     made = first.given if weighed else first.given - {"weights"}
     found = {*_of_queries_and_keys(trace, replace(first, given=made))}
     others = [layer for layer in trace.attentions if layer is not first]
-    if any(_draws(layer, "w_query", "w_key") for layer in others):
+    if trace.variant.projected and any(_draws(each, "w_query", "w_key") for each in others):
         found.add(PROJECTIONS)
+    if any(map(_drops_by_chance, trace.attentions[:-1])):  # which those above it read
+        found.add(DROPOUT)
     if trace.memory is not None and trace.origin.vectors is None and "memory" not in first.given:
         found.add(VECTORS)
-    return tuple(name for name in (VECTORS, PROJECTIONS, POSITIONS) if name in found)
+    return tuple(name for name in (VECTORS, PROJECTIONS, POSITIONS, DROPOUT) if name in found)
 
 
 def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
@@ -55,10 +57,11 @@ def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
 
 def dropped_by_chance(trace: Trace) -> bool:
     """Whether dropout took weights that nobody named."""
-    return any(
-        layer.attended.mixed_by == "dropout" and "kept" not in layer.given
-        for layer in trace.attentions
-    )
+    return any(map(_drops_by_chance, trace.attentions))
+
+
+def _drops_by_chance(layer: Layer) -> bool:
+    return layer.attended.mixed_by == "dropout" and "kept" not in layer.given
 
 
 def depends_on_seed(trace: Trace) -> bool:

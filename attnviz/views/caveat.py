@@ -52,4 +52,6 @@ def _kinds(drawn: tuple[str, ...]) -> str:
     """What is random; and what is not, where one could think so."""
     if VECTORS in drawn:
         return "random vectors"
+    if drawn == (DROPOUT,):
+        return f"random {DROPOUT}"
     return f"given vectors, random {PROJECTIONS if PROJECTIONS in drawn else drawn[0]}"

@@ -50,7 +50,7 @@ def what_heads_do(trace: Trace) -> tuple[str, ...]:
     if model.by_hand:
         told = "" if as_written(trace) else ", as it was written"
         return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
-    return tuple(_examined(model))
+    return tuple(_examined(model)) if as_written(trace) else ()
 
 
 def as_written(trace: Trace) -> bool:

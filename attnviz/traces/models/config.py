@@ -6,7 +6,7 @@ What attnviz wrote is whole; a file that somebody changed is refused with what i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ VOCABULARY = "vocabulary.json"
 FORMAT = 1
 SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # beside settings and words
 NOT_OF_A_MODEL = ("embeddings", "model", "given", "item", "memory")  # settings that name others
+LISTS = ("words", "answers", "asking")  # of a vocabulary
 AGAIN = "save it again: attnviz learn TASK --save FOLDER"
 
 
@@ -117,14 +118,14 @@ def _words(found: Mapping[str, Any]) -> Vocabulary:
 
 def _refuse_odd_vocabulary(words: Vocabulary, found: Mapping[str, Any]) -> None:
     spelled, known = words.spelled, {*words.words}
-    texts = (*words.words, *words.answers, *spelled, *spelled.values())
-    whole = {each.name for each in fields(Vocabulary)} == found.keys()
-    listed = all(isinstance(found.get(name), (list, tuple)) for name in ("words", "answers"))
+    lists = (words.words, words.answers, words.asking)
+    texts = (*(word for each in lists for word in each), *spelled, *spelled.values())
     odd = (
-        not (whole and listed and all(isinstance(each, str) and each for each in texts)),
+        not all(isinstance(each, (list, tuple)) for name, each in found.items() if name in LISTS),
+        not all(isinstance(each, str) and each for each in texts),
         len(known) != len(words.words) or not known,
         len({*words.answers}) != len(words.answers),
-        not {*spelled.values()} <= known,
+        not {*spelled.values(), *words.asking} <= {*known, *spelled},
         bool(words.asks) and words.asks not in {*known, *spelled},
     )
     if any(odd):
