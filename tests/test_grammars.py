@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
-from math import perm
-from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from attnviz.errors import AttnvizError
-from attnviz.learning.grammar_files import read
 from attnviz.learning import names
-from attnviz.learning.patterns import Filled, Way, pattern_of, ways
 from attnviz.learning.task import NOTHING, Task
-from attnviz.learning.training import Choices, Learned, learn
-from attnviz.traces.models.forward import Passed, plan_of, through
 
 MANY = 4000
 NEAR_CHANCE = 0.05
@@ -99,7 +89,9 @@ def verb_is_many(sentence: Sentence) -> str:
     return "many" if forms.index(sentence.answer) >= len(forms) // 2 else "one"
 
 
-def best_guess(known: Iterable[tuple[Hashable, str]], tried: Iterable[tuple[Hashable, str]]) -> float:
+def best_guess(
+    known: Iterable[tuple[Hashable, str]], tried: Iterable[tuple[Hashable, str]]
+) -> float:
     """How often the likeliest answer is right, for who knows only so much of a sentence."""
     counted: dict[Hashable, Counter[str]] = {}
     for key, answer in known:
