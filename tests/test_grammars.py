@@ -10,14 +10,14 @@ from functools import cache
 import pytest
 import torch
 
-from attnviz.learning import names
+from attnviz.learning import asked
 from attnviz.learning.task import NOTHING, Task
 
 MANY = 4000
 NEAR_CHANCE = 0.05
 BEFORE_NOUNS = {"near", "behind", "beside", "above", "under"}
 AGREEMENT, PRONOUNS = "agreement", "pronouns"
-task_of = cache(names.task_of)
+task_of = cache(asked.task_of)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def is_adjective(word: str) -> bool:
 
 
 def verb_is_many(sentence: Sentence) -> str:
-    """Of the form that is asked for: the first half of all answers are of one, the others of many."""
+    """Of the form that is asked for: the first half of the answers are of one, the rest of many."""
     forms = task_of(AGREEMENT).vocabulary.answers
     return "many" if forms.index(sentence.answer) >= len(forms) // 2 else "one"
 
