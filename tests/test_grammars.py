@@ -220,3 +220,199 @@ def test_no_word_but_the_little_ones_comes_twice(name: str) -> None:
     for each in sentences(name, held_out=False):
         nouns = [each.words[place] for place in each.nouns]
         assert len({*nouns}) == len(nouns)
+
+
+@pytest.fixture(scope="module", params=[AGREEMENT, PRONOUNS])
+def learned(request: pytest.FixtureRequest) -> Learned:
+    return learn(task_of(request.param))
+
+
+def passed(learned: Learned, text: str) -> Passed:
+    tokens = learned.model.vocabulary.cut(text)
+    with torch.no_grad():
+        return through(learned.model, plan_of(learned.model), torch.tensor(tokens.ids))
+
+
+TEXTS = {
+    AGREEMENT: {
+        "the old keys near the small cabinet": ("are", "keys"),
+        "near the small cabinet the old keys": ("are", "keys"),
+        "The dog behind the cars beside the trees has": ("has", "dog"),
+        "the birds": ("are", "birds"),
+        "the tables near the doors": ("are", "tables"),
+    },
+    PRONOUNS: {
+        "Tom slept near Ben and beside the car Anna waited . he": ("Tom", "Tom"),
+        "near the dogs the car stood and behind the tree the ships waited . they": (
+            "ships",
+            "ships",
+        ),
+        "Anna rested . she": ("Anna", "Anna"),
+    },
+}
+
+
+def test_every_answer_is_right_and_the_head_above_reads_what_gives_it(learned: Learned) -> None:
+    """Also in sentences that are like none that it was measured on."""
+    last = learned.moments[-1]
+    head = last.scores[learned.task.readings[0].name][1].argmax()
+
+    assert learned.ended == "accuracy"
+    assert last.scores[learned.task.readings[0].name][1].max() > 0.7
+    for text, (answer, read) in TEXTS[learned.task.name].items():
+        found = passed(learned, text)
+        labels = learned.model.vocabulary.cut(text).labels
+        weights = found.layers[1].attended.weights[head, -1]
+        assert learned.model.vocabulary.answers[int(found.logits[-1].argmax())] == answer
+        assert labels[int(weights.argmax())] == read
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [(AGREEMENT, 0.65), (PRONOUNS, 0.35)], ids=[AGREEMENT, PRONOUNS]
+)
+@pytest.mark.parametrize("window", [1, 2], ids=["only itself", "the token before, too"])
+def test_who_sees_no_further_back_learns_nothing(name: str, most: float, window: int) -> None:
+    """Without attention to what stands further back the form of a verb is a coin that is tossed."""
+    task = task_of(name)
+
+    learned = learn(task, replace(task.settings, window=window), Choices(steps=100))
+
+    assert learned.moments[-1].accuracy < most
+
+
+NOUNS = "noun = { one = ['key', 'door'], many = ['keys', 'doors'] }"
+WHOLE = """
+watch = "the key is"
+asks = "verb"
+answers = "verb"
+
+[words]
+old = ["old", "new"]
+
+[words.noun]
+one = ["key", "door", "box"]
+many = ["keys", "doors", "boxes"]
+
+[words.verb]
+one = ["is", "has"]
+many = ["are", "have"]
+
+[phrases]
+it = "the [{old}] {noun x as subject}"
+
+[[sentences]]
+patterns = ["{it} {verb x}"]
+
+[readings]
+subject = { of = "verb", reads = "subject" }
+
+[settings]
+variant = "causal"
+dim = 16
+layers = 1
+
+[training]
+steps = 10
+"""
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def grammar(text: str) -> Task:
+    path = Path("mine.toml")
+    path.write_text(text, encoding="utf-8")
+    return names.task_of("mine.toml")
+
+
+def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:
+    task = grammar(WHOLE)
+
+    assert (task.name, task.asked, task.longest, task.steps) == ("mine", "verb", 4, 10)
+    assert task.readings[0].does == "reads the subject"
+    assert task.settings.dim == 16
+    assert task.vocabulary.answers == ("is", "has", "are", "have")
+    assert learn(task).ended in ("steps", "accuracy")
+
+
+ODD = {  # what is written in place of what, what is said, with its line
+    "no list": ("{old}", "{odl}", "line 20 .*there is no list of words 'odl'", "'old'"),
+    "no place": ("{noun x", "{noun x y z", "line 20 .*is no place for a word", "{noun x as"),
+    "open": ("[{old}]", "[{old}", r"line 20 .*a \[ is never closed", "write ]"),
+    "closed": ("[{old}]", "{old}]", r"line 20 .*a \] closes no \[", r"write \["),
+    "kind of one list": ("{old}", "{old x}", "line 20 .*'old' is one list", "write {old}"),
+    "no kind": ("{verb x}", "{verb few}", "line 20 .*there is no kind of 'verb' 'few'", "one, many"),
+    "letters": (
+        '"{it} {verb x}"',
+        '"{noun x as subject} {noun y} {noun z} {verb x}"',
+        "line 20 .*3 letters stand for different kinds, and there are 2",
+        "the same letter",
+    ),
+    "asks": ('asks = "verb"', 'asks = "verbs"', "line 3 .*there is no place in a sentence 'verbs'",
+             "'verb'"),  # fmt: skip
+    "forms": ('"have"]', '"have", "go"]', "line 4 .*its lists do not belong together", "as many"),
+    "reading": ('reads = "subject"', 'reads = "object"', "line 23 .*no place to read 'object'",
+                "'subject'"),  # fmt: skip
+    "setting": ("dim = 16", "dim = 0", "line 27 .*dim is 0", "dim = 1"),
+    "no setting": ("dim = 16", "dims = 16", "line 27 .*no setting 'dims'", "'dim'"),
+    "kind of setting": ("dim = 16", 'dim = "a"', "line 27 .*'dim' is not", "write it so"),
+    "training": ("steps = 10", "steps = 0", "line 31 .*steps is 0", "steps = 1"),
+    "key": ("[phrases]", "[phrase]", "there is no key 'phrase'", "'phrases'"),
+    "watch": ('"the key is"', '"the keys was"', "line 2 .*has never seen 'was'", "it knows"),
+    "long": ('"the key is"', '"the old key is is"', "line 2 .*5 tokens", "a shorter one"),
+    "twice": ('"door", "box"]', '"door", "key"]', "line 10 .*'key' is there twice", "leave one"),
+    "pieces": ('"door", "box"]', '"door", "a b"]', "line 10 .*'a b' is 2 tokens", "as long as"),
+    "numbers": ('"door", "box"]', '"door", 3]', "line 10 .*'one' is not a list of words", "write"),
+    "phrase": ("it = ", "old = ", "line 18 .*'old' is a list of words, too", "another name"),
+    "circle": ("the [{old}]", "the {it}", "line 20 .*a phrase is made of itself", "with words"),
+    "few": ('"door", "box"]', "]", "no combination of different words", "give more words"),
+    "only": ("patterns =", 'only = "learned"\npatterns =', "no sentences are held out", "'only'"),
+    "missing": ('watch = "the key is"', "", "there is no 'watch'", "docs/learning.md"),
+    "toml": ("[words]", "[words", "not valid TOML", ""),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_is_wrong_in_a_grammar_is_said_with_its_line(case: str, there: Path) -> None:
+    before, after, problem, hint = ODD[case]
+    assert before in WHOLE
+
+    with pytest.raises(AttnvizError, match=problem) as refused:
+        grammar(WHOLE.lstrip("\n") if False else WHOLE.replace(before, after, 1))
+
+    assert "mine.toml" in str(refused.value)
+    assert hint in refused.value.hint or __import__("re").search(hint, refused.value.hint)
+
+
+words_ = st.lists(st.sampled_from(["the", "[{old}]", "{noun x}", "{noun y}", "{verb x}"]))
+
+
+@given(words_)
+def test_a_pattern_becomes_all_that_it_can_and_each_as_often_as_another(parts: list[str]) -> None:
+    pattern = pattern_of(" ".join(parts), {})
+    kinds = {"noun": ("one", "many"), "verb": ("one", "many"), "old": ()}
+    found = list(ways(pattern, kinds))
+    letters = {part[-2] for part in parts if part.startswith("{")}
+
+    assert len(found) == 2 ** parts.count("[{old}]") * perm(2, len(letters))
+    assert sum(share for share, _ in found) == pytest.approx(1)
+    assert all(_agree(way, parts) for _, way in found)
+
+
+def _agree(way: Way, parts: list[str]) -> bool:
+    """The same letter is the same kind, another another."""
+    slots = [part for part in parts if part.startswith("{")]
+    kinds = [each.kind for each in way if each.words in ("noun", "verb")]
+    pairs = [(slot[-2], kind) for slot, kind in zip(slots, kinds, strict=True)]
+    return len({*pairs}) == len({letter for letter, _ in pairs}) == len({k for _, k in pairs})
+
+
+def test_a_word_without_a_letter_is_of_any_kind() -> None:
+    found = {way for _, way in ways(pattern_of("{noun} {noun x as a}", {}), {"noun": ("p", "q")})}
+
+    assert found == {
+        (Filled("noun", one, "noun"), Filled("noun", other, "a")) for one in "pq" for other in "pq"
+    }
