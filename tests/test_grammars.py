@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from math import perm
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from attnviz.errors import AttnvizError
 from attnviz.learning import asked
+from attnviz.learning.patterns import Filled, Way, pattern_of, ways
 from attnviz.learning.task import NOTHING, Task
+from attnviz.learning.training import Choices, learn
+from attnviz.traces.models.forward import plan_of, through
+from attnviz.traces.models.shipped import model_of
 
 MANY = 4000
 NEAR_CHANCE = 0.05
 BEFORE_NOUNS = {"near", "behind", "beside", "above", "under"}
 AGREEMENT, PRONOUNS = "agreement", "pronouns"
+HEADS = {AGREEMENT: 0, PRONOUNS: 0}  # of the second layer: what reads the subject, the antecedent
 task_of = cache(asked.task_of)
 
 
@@ -214,15 +224,15 @@ def test_no_word_but_the_little_ones_comes_twice(name: str) -> None:
         assert len({*nouns}) == len(nouns)
 
 
-@pytest.fixture(scope="module", params=[AGREEMENT, PRONOUNS])
-def learned(request: pytest.FixtureRequest) -> Learned:
-    return learn(task_of(request.param))
-
-
-def passed(learned: Learned, text: str) -> Passed:
-    tokens = learned.model.vocabulary.cut(text)
+def answered(name: str, text: str) -> tuple[str, str]:
+    """What the model that comes with attnviz answers, and what the head above reads for it."""
+    model = model_of(name)
+    tokens = model.vocabulary.cut(text)
     with torch.no_grad():
-        return through(learned.model, plan_of(learned.model), torch.tensor(tokens.ids))
+        found = through(model, plan_of(model), torch.tensor(tokens.ids))
+    head = HEADS[name]
+    read = int(found.layers[1].attended.weights[head, -1].argmax())
+    return model.vocabulary.answers[int(found.logits[-1].argmax())], tokens.labels[read]
 
 
 TEXTS = {
@@ -244,35 +254,47 @@ TEXTS = {
 }
 
 
-def test_every_answer_is_right_and_the_head_above_reads_what_gives_it(learned: Learned) -> None:
-    """Also in sentences that are like none that it was measured on."""
-    last = learned.moments[-1]
-    head = last.scores[learned.task.readings[0].name][1].argmax()
+CASES = [(name, text) for name, of in TEXTS.items() for text in of]
 
-    assert learned.ended == "accuracy"
-    assert last.scores[learned.task.readings[0].name][1].max() > 0.7
-    for text, (answer, read) in TEXTS[learned.task.name].items():
-        found = passed(learned, text)
-        labels = learned.model.vocabulary.cut(text).labels
-        weights = found.layers[1].attended.weights[head, -1]
-        assert learned.model.vocabulary.answers[int(found.logits[-1].argmax())] == answer
-        assert labels[int(weights.argmax())] == read
+
+@pytest.mark.parametrize(("name", "text"), CASES, ids=[text for _, text in CASES])
+def test_the_model_that_comes_with_attnviz_answers_and_reads_what_gives_the_answer(
+    name: str, text: str
+) -> None:
+    """Also in sentences that are like none that it was measured on."""
+    assert answered(name, text) == TEXTS[name][text]
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [(AGREEMENT, 0.65), (PRONOUNS, 0.35)], ids=[AGREEMENT, PRONOUNS]
+    ("name", "steps", "least"), [(AGREEMENT, 200, 0.75), (PRONOUNS, 250, 0.55)]
+)
+def test_it_is_learned_by_a_head_of_the_second_layer(name: str, steps: int, least: float) -> None:
+    """Not to the end, which takes too long here; far beyond what any shortcut gives."""
+    task = task_of(name)
+    last = learn(task, choices=Choices(steps=steps)).moments[-1]
+    scores = last.scores[task.readings[0].name]
+
+    assert last.accuracy > least
+    assert scores[1].max() > max(0.3, float(scores[0].max()))
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "most"),
+    [(AGREEMENT, 60, 0.6), (PRONOUNS, 60, 0.3)],
+    ids=[AGREEMENT, PRONOUNS],
 )
 @pytest.mark.parametrize("window", [1, 2], ids=["only itself", "the token before, too"])
-def test_who_sees_no_further_back_learns_nothing(name: str, most: float, window: int) -> None:
+def test_who_sees_no_further_back_learns_nothing(
+    name: str, steps: int, most: float, window: int
+) -> None:
     """Without attention to what stands further back the form of a verb is a coin that is tossed."""
     task = task_of(name)
 
-    learned = learn(task, replace(task.settings, window=window), Choices(steps=100))
+    learned = learn(task, replace(task.settings, window=window), Choices(steps=steps))
 
     assert learned.moments[-1].accuracy < most
 
 
-NOUNS = "noun = { one = ['key', 'door'], many = ['keys', 'doors'] }"
 WHOLE = """
 watch = "the key is"
 asks = "verb"
@@ -317,7 +339,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def grammar(text: str) -> Task:
     path = Path("mine.toml")
     path.write_text(text, encoding="utf-8")
-    return names.task_of("mine.toml")
+    return asked.task_of("mine.toml")
 
 
 def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:
@@ -331,58 +353,79 @@ def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:
 
 
 ODD = {  # what is written in place of what, what is said, with its line
-    "no list": ("{old}", "{odl}", "line 20 .*there is no list of words 'odl'", "'old'"),
-    "no place": ("{noun x", "{noun x y z", "line 20 .*is no place for a word", "{noun x as"),
-    "open": ("[{old}]", "[{old}", r"line 20 .*a \[ is never closed", "write ]"),
-    "closed": ("[{old}]", "{old}]", r"line 20 .*a \] closes no \[", r"write \["),
-    "kind of one list": ("{old}", "{old x}", "line 20 .*'old' is one list", "write {old}"),
-    "no kind": ("{verb x}", "{verb few}", "line 20 .*there is no kind of 'verb' 'few'", "one, many"),
+    "no list": ("{old}", "{odl}", "there is no list of words 'odl'", "'old'"),
+    "no place": ("{noun x", "{noun x y z", "is no place for a word", "{noun x as"),
+    "open": ("[{old}]", "[{old}", "a [ is never closed", "write ]"),
+    "closed": ("[{old}]", "{old}]", "a ] closes no [", "write ["),
+    "kind of one list": ("{old}", "{old x}", "'old' is one list", "write {old}"),
+    "no kind": ("{verb x}", "{verb few}", "there is no kind of 'verb' 'few'", "one, many"),
     "letters": (
         '"{it} {verb x}"',
         '"{noun x as subject} {noun y} {noun z} {verb x}"',
-        "line 20 .*3 letters stand for different kinds, and there are 2",
+        "3 letters stand for different kinds, and there are 2",
         "the same letter",
     ),
-    "asks": ('asks = "verb"', 'asks = "verbs"', "line 3 .*there is no place in a sentence 'verbs'",
-             "'verb'"),  # fmt: skip
-    "forms": ('"have"]', '"have", "go"]', "line 4 .*its lists do not belong together", "as many"),
-    "reading": ('reads = "subject"', 'reads = "object"', "line 23 .*no place to read 'object'",
-                "'subject'"),  # fmt: skip
-    "setting": ("dim = 16", "dim = 0", "line 27 .*dim is 0", "dim = 1"),
-    "no setting": ("dim = 16", "dims = 16", "line 27 .*no setting 'dims'", "'dim'"),
-    "kind of setting": ("dim = 16", 'dim = "a"', "line 27 .*'dim' is not", "write it so"),
-    "training": ("steps = 10", "steps = 0", "line 31 .*steps is 0", "steps = 1"),
+    "asks": (
+        'asks = "verb"',
+        'asks = "verbs"',
+        "there is no place in a sentence 'verbs'",
+        "'verb'",
+    ),
+    "forms": ('"have"]', '"have", "go"]', "its lists do not belong together", "as many"),
+    "reading": (
+        'reads = "subject"',
+        'reads = "object"',
+        "no place to read 'object'",
+        "'subject'",
+    ),
+    "setting": ("dim = 16", "dim = 0", "dim is 0", "dim = 1"),
+    "no setting": ("dim = 16", "dims = 16", "no setting 'dims'", "'dim'"),
+    "kind of setting": ("dim = 16", 'dim = "a"', "'dim' is not", "write it so"),
+    "training": ("steps = 10", "steps = 0", "steps is 0", "steps = 1"),
     "key": ("[phrases]", "[phrase]", "there is no key 'phrase'", "'phrases'"),
-    "watch": ('"the key is"', '"the keys was"', "line 2 .*has never seen 'was'", "it knows"),
-    "long": ('"the key is"', '"the old key is is"', "line 2 .*5 tokens", "a shorter one"),
-    "twice": ('"door", "box"]', '"door", "key"]', "line 10 .*'key' is there twice", "leave one"),
-    "pieces": ('"door", "box"]', '"door", "a b"]', "line 10 .*'a b' is 2 tokens", "as long as"),
-    "numbers": ('"door", "box"]', '"door", 3]', "line 10 .*'one' is not a list of words", "write"),
-    "phrase": ("it = ", "old = ", "line 18 .*'old' is a list of words, too", "another name"),
-    "circle": ("the [{old}]", "the {it}", "line 20 .*a phrase is made of itself", "with words"),
-    "few": ('"door", "box"]', "]", "no combination of different words", "give more words"),
+    "watch": ('"the key is"', '"the keys was"', "has never seen 'was'", "it knows"),
+    "long": ('"the key is"', '"the old key is is"', "5 tokens", "a shorter one"),
+    "twice": ('"door", "box"]', '"door", "key"]', "'key' is there twice", "leave one"),
+    "pieces": ('"door", "box"]', '"door", "a b"]', "'a b' is 2 tokens", "as long as"),
+    "numbers": ('"door", "box"]', '"door", 3]', "'one' is not a list of words", "write"),
+    "phrase": ("it = ", "old = ", "'old' is a list of words, too", "another name"),
+    "circle": ("the [{old}]", "the {it}", "a phrase is made of itself", "with words"),
+    "few": (
+        "[words]",
+        'held_out = ["old"]\n[words]',
+        "no combination of different words to learn",
+        "more",
+    ),
+    "ways": ("{it} {verb x}", "{it} {verb x}" + 20 * "[{old}]", "more than 20,000 ways", "[ ]"),
     "only": ("patterns =", 'only = "learned"\npatterns =', "no sentences are held out", "'only'"),
     "missing": ('watch = "the key is"', "", "there is no 'watch'", "docs/learning.md"),
     "toml": ("[words]", "[words", "not valid TOML", ""),
 }
 
 
+NO_LINE = ("key", "missing", "toml", "only", "few")
+
+
 @pytest.mark.parametrize("case", ODD)
 def test_what_is_wrong_in_a_grammar_is_said_with_its_line(case: str, there: Path) -> None:
     before, after, problem, hint = ODD[case]
-    assert before in WHOLE
+    line = WHOLE.count("\n", 0, WHOLE.index(before)) + 1
 
-    with pytest.raises(AttnvizError, match=problem) as refused:
-        grammar(WHOLE.lstrip("\n") if False else WHOLE.replace(before, after, 1))
+    with pytest.raises(AttnvizError) as refused:
+        grammar(WHOLE.replace(before, after, 1))
 
-    assert "mine.toml" in str(refused.value)
-    assert hint in refused.value.hint or __import__("re").search(hint, refused.value.hint)
+    told = str(refused.value)
+    assert f"line {line} of 'mine.toml': " in told or (case in NO_LINE and "mine.toml" in told)
+    assert problem in told
+    assert hint in refused.value.hint
 
 
-words_ = st.lists(st.sampled_from(["the", "[{old}]", "{noun x}", "{noun y}", "{verb x}"]))
+PARTS_OF_PATTERNS = st.lists(
+    st.sampled_from(["the", "[{old}]", "{noun x}", "{noun y}", "{verb x}"])
+)
 
 
-@given(words_)
+@given(PARTS_OF_PATTERNS)
 def test_a_pattern_becomes_all_that_it_can_and_each_as_often_as_another(parts: list[str]) -> None:
     pattern = pattern_of(" ".join(parts), {})
     kinds = {"noun": ("one", "many"), "verb": ("one", "many"), "old": ()}
