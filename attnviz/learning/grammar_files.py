@@ -23,7 +23,16 @@ from attnviz.learning.grammar import (
     Reads,
     Word,
 )
-from attnviz.learning.patterns import MOST_WAYS, Way, pattern_of, refuse_unknown_words, ways
+from attnviz.learning.patterns import (
+    MOST_WAYS,
+    Kinds,
+    Pattern,
+    Way,
+    most_ways,
+    pattern_of,
+    refuse_unknown_words,
+    ways,
+)
 from attnviz.learning.task import Reading, Task
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import texts
@@ -157,12 +166,6 @@ def _sentences(whole: Part, classes: Classes) -> tuple[Ways, Ways]:
                 learned[way] = learned.get(way, 0.0) + share
             if only != "learned":
                 measured[way] = measured.get(way, 0.0) + share
-        if len({**learned, **measured}) > MOST_WAYS:
-            raise part.error(
-                "patterns",
-                f"there are more than {MOST_WAYS:,} ways to put a sentence together",
-                "leave some of what stands in [ ] out, or some of the patterns",
-            )
     for found, stream in ((learned, "learned from"), (measured, "held out")):
         if not found:
             raise whole.error("sentences", f"no sentences are {stream}", "leave an 'only' out")
@@ -176,6 +179,8 @@ def _phrases(part: Part, classes: Classes) -> Mapping[str, str]:
             raise part.error(
                 name, f"'{name}' is a list of words, too", "give the phrase another name"
             )
+    for name, text in part.table.items():
+        _pattern(text, part.table, kinds_of(classes), part, part.line(name))
     return part.table
 
 
@@ -186,15 +191,35 @@ def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[
     part.refuse_unless(texts_ and bool(patterns), "patterns", f"a list of texts, such as {EXAMPLE}")
     assert patterns
     times = part.whole("times", 1, MOST_TIMES)
-    kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
+    kinds = kinds_of(classes)
     for text in patterns:
-        try:
-            pattern = pattern_of(text, phrases)
-            refuse_unknown_words(pattern, kinds)
-        except AttnvizError as error:
-            raise part.file.error(f"{error}", error.hint, _line_of_text(part, text)) from None
+        line = _line_of_text(part, text)
+        pattern = _pattern(text, phrases, kinds, part, line)
+        if most_ways(pattern, kinds) > MOST_WAYS:
+            raise part.file.error(
+                f"there are more than {MOST_WAYS:,} ways to put this sentence together",
+                "leave some of what stands in [ ] out, or make several patterns of it",
+                line,
+            )
         for share, way in ways(pattern, kinds):
             yield way, share * times / len(patterns)
+
+
+def kinds_of(classes: Classes) -> dict[str, tuple[str, ...]]:
+    """The kinds of each class of words."""
+    return {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
+
+
+def _pattern(
+    text: str, phrases: Mapping[str, str], kinds: Kinds, part: Part, line: int | None
+) -> Pattern:
+    """A pattern, or a phrase, as it is written on a line."""
+    try:
+        pattern = pattern_of(text, phrases)
+        refuse_unknown_words(pattern, kinds)
+    except AttnvizError as error:
+        raise part.file.error(str(error), error.hint, line) from None
+    return pattern
 
 
 def _line_of_text(part: Part, text: str) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
+from math import perm, prod
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokenizers import tokenize
@@ -150,6 +151,19 @@ def _refuse_odd_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
 def is_letter(kind: str) -> bool:
     """Whether it stands for a kind."""
     return LETTER.fullmatch(kind) is not None
+
+
+def most_ways(pattern: Pattern, kinds: Kinds) -> int:
+    """How many things a pattern can become, at most."""
+    slots = list(pattern.slots)
+    letters = {slot.kind for slot in slots if is_letter(slot.kind)}
+    common = next((len(kinds[slot.words]) for slot in slots if slot.kind in letters), 0)
+    free = prod(len(kinds[slot.words]) or 1 for slot in slots if not slot.kind)
+    return _most_expanded(pattern.items) * perm(common, len(letters)) * free
+
+
+def _most_expanded(items: tuple[Item, ...]) -> int:
+    return prod(1 + _most_expanded(item) for item in items if isinstance(item, tuple))
 
 
 def ways(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, Way]]:
