@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attnviz.attention.arithmetic import scale_of
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner
 from attnviz.learning.names import TASKS, task_of
@@ -166,6 +167,7 @@ class PlainBlock(nn.Module):
         named = {name: linear(given[f"w_{name}"]) for name in ("query", "key", "value")}
         self.queries, self.keys, self.values = named.values()
         self.out = linear(given["w_out"]) if plan.variant.joined else nn.Identity()
+        self.scale = scale_of(plan.variant, plan.width or 1)
         self.turns = Turns(plan) if plan.settings.positions == "rotary" else None
         self.heads, self.causal = plan.variant.heads, plan.variant.causal
         self.norm = layer_norm(given["attention_gain"], given["attention_shift"])
@@ -187,7 +189,7 @@ class PlainBlock(nn.Module):
         if self.turns is not None:
             queries, keys = self.turns(queries), self.turns(keys)
         contexts = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=self.causal
+            queries, keys, values, is_causal=self.causal, scale=self.scale
         )
         vectors = vectors + self.out(contexts.transpose(1, 2).flatten(2))
         return vectors if self.feed is None else vectors + self.feed(vectors)

@@ -67,12 +67,13 @@ def apart(tensor: Tensor) -> Tensor:
 
 def losses_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:
     """The mean over the answers that are asked for; of several models that of each."""
-    logits, answers = passed.logits, examples.answers
+    logits, answers = passed.logits.flatten(0, -2), examples.answers
+    if answers.ndim == 2:
+        return functional.cross_entropy(logits, answers.flatten(), ignore_index=NOTHING)
     of_each = functional.cross_entropy(
-        logits.flatten(0, -2), answers.flatten(), ignore_index=NOTHING, reduction="none"
+        logits, answers.flatten(), ignore_index=NOTHING, reduction="none"
     ).view(answers.shape)
-    asked = answers != NOTHING
-    return of_each.sum((-2, -1)) / asked.sum((-2, -1))
+    return of_each.sum((-2, -1)) / (answers != NOTHING).sum((-2, -1))
 
 
 def accuracies_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:
