@@ -99,7 +99,9 @@ def verb_is_many(sentence: Sentence) -> str:
     return "many" if forms.index(sentence.answer) >= len(forms) // 2 else "one"
 
 
-def best_guess(known: Iterable[tuple[Hashable, str]], tried: Iterable[tuple[Hashable, str]]) -> float:
+def best_guess(
+    known: Iterable[tuple[Hashable, str]], tried: Iterable[tuple[Hashable, str]]
+) -> float:
     """How often the likeliest answer is right, for who knows only so much of a sentence."""
     counted: dict[Hashable, Counter[str]] = {}
     for key, answer in known:
