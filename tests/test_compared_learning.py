@@ -20,10 +20,10 @@ from attnviz.analysis.aspects import LEARNED
 from attnviz.analysis.learning import WIDE, Learning, compare_learning, own_settings
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
+from attnviz.learning.asked import task_of
 from attnviz.learning.batches import Batches, stacked
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, side_by_side
-from attnviz.learning.names import task_of
 from attnviz.learning.task import Task
 from attnviz.learning.training import Choices, learn
 from attnviz.traces.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
-from attnviz.learning.names import task_of
+from attnviz.learning.asked import task_of
 from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation

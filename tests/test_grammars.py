@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
-from math import perm
-from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from attnviz.errors import AttnvizError
-from attnviz.learning.grammar_files import read
-from attnviz.learning import names
-from attnviz.learning.patterns import Filled, Way, pattern_of, ways
+from attnviz.learning import asked
 from attnviz.learning.task import NOTHING, Task
-from attnviz.learning.training import Choices, Learned, learn
-from attnviz.traces.models.forward import Passed, plan_of, through
 
 MANY = 4000
 NEAR_CHANCE = 0.05
 BEFORE_NOUNS = {"near", "behind", "beside", "above", "under"}
 AGREEMENT, PRONOUNS = "agreement", "pronouns"
-task_of = cache(names.task_of)
+task_of = cache(asked.task_of)
 
 
 @dataclass(frozen=True)
@@ -94,7 +84,7 @@ def is_adjective(word: str) -> bool:
 
 
 def verb_is_many(sentence: Sentence) -> str:
-    """Of the form that is asked for: the first half of all answers are of one, the others of many."""
+    """Of the form that is asked for: the first half of the answers are of one, the rest of many."""
     forms = task_of(AGREEMENT).vocabulary.answers
     return "many" if forms.index(sentence.answer) >= len(forms) // 2 else "one"
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnviz import trace
 from attnviz.analysis.heads import Head, Ranking, Tried, rank
-from attnviz.learning.names import task_of
+from attnviz.learning.asked import task_of
 from attnviz.learning.of_model import task_of_model
 from attnviz.learning.task import NOTHING, Examples, examples_of
 from attnviz.learning.training import Learned, learn

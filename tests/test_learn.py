@@ -13,8 +13,9 @@ import torch
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
+from attnviz.learning.asked import task_of
 from attnviz.learning.choices import Choices
-from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.names import TASKS
 from attnviz.learning.training import Moment, Training
 from attnviz.traces.models import folder
 from tests.conftest import Attnviz

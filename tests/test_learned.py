@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import task_of
+from attnviz.learning.asked import task_of
 from attnviz.learning.task import Reading
 from attnviz.learning.training import Choices, Learned, learn
 from attnviz.views.conclusions.learned import at_a_moment, sentence_of

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from attnviz import AttnvizError, compare, read, steps, trace
+from attnviz.learning.asked import task_of
 from attnviz.learning.fresh import fresh
-from attnviz.learning.names import task_of
 from attnviz.traces.models import folder
 from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN
 from attnviz.traces.models.config import VOCABULARY

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attnviz import trace
-from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.asked import task_of
+from attnviz.learning.names import TASKS
 from attnviz.learning.shipping import LARGEST, SHIPPED, made_with, trained
 from attnviz.learning.task import NOTHING, examples_of
 from attnviz.learning.training import scores_of_heads

@@ -13,7 +13,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz.learning import drawing
-from attnviz.learning.names import task_of
+from attnviz.learning.asked import task_of
 from attnviz.learning.task import NOTHING, Examples, examples_of
 from attnviz.learning.tasks.brackets import CLOSES, CLOSING, OPENING
 from attnviz.learning.tasks.sort import NUMBERS

@@ -16,7 +16,7 @@ from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import task_of
+from attnviz.learning.asked import task_of
 from attnviz.machine import leaving
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted

@@ -14,8 +14,9 @@ from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
+from attnviz.learning.asked import task_asked
 from attnviz.learning.choices import Choices
-from attnviz.learning.names import CUT, TASKS, task_asked
+from attnviz.learning.names import CUT, TASKS
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes

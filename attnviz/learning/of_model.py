@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import TASKS, task_of
+from attnviz.learning.asked import task_of
+from attnviz.learning.names import TASKS
 from attnviz.learning.task import Task
 from attnviz.traces.models.card import Card
 
