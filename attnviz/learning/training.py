@@ -30,6 +30,7 @@ from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.wording.commands import quoted
 from attnviz.wording.words import counted
 
 HELD_OUT = 128  # sentences that the accuracy is measured on
@@ -191,6 +192,12 @@ def device_of(settings: Settings) -> torch.device:
 
 def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
     """The sentence that is drawn: one's own, or the task's."""
+    if text is not None and not text.strip():
+        raise AttnvizError(
+            "there is no word in the sentence to watch",
+            f"give one, or leave it out: --watch {quoted(task.watch)}",
+            about="watch",
+        )
     tokens = task.vocabulary.cut(task.watch if text is None else text)
     if settings.positions == "learned" and len(tokens) > task.longest:
         raise AttnvizError(
