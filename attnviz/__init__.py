@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
+    from attnviz.analysis.heads import rank as rank
     from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
+    from attnviz.learning.asked import task_of as task_of
     from attnviz.learning.task import Examples as Examples
     from attnviz.learning.task import Reading as Reading
     from attnviz.learning.task import Task as Task
+    from attnviz.learning.training import learn as learn
     from attnviz.renderers import render as render
     from attnviz.traces.from_text import trace as trace
     from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
@@ -47,8 +50,11 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.shipped:example",
+    "learn": "attnviz.learning.training:learn",
+    "rank": "attnviz.analysis.heads:rank",
     "read": "attnviz.traces.saved:read",
     "render": "attnviz.renderers:render",
+    "task_of": "attnviz.learning.asked:task_of",
     "steps": "attnviz.views.steps.walk:steps",
     "trace": "attnviz.traces.from_text:trace",
 }

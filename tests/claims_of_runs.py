@@ -421,6 +421,7 @@ def of_the_model(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.name == (match[1] or match[2])
 
 
+@claims(r"A (learned|written) (?:by hand )?vector for its position is added")
 @claims(
     r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
 )

@@ -37,8 +37,8 @@ SHIPPED = {
     "sort": Making(steps=900),
     "induction": Making(steps=400),
     "brackets": Making(steps=1500),
-    "agreement": Making(steps=1200),
-    "pronouns": Making(steps=1200),
+    "agreement": Making(steps=2000),
+    "pronouns": Making(steps=2000),
 }
 
 

@@ -16,6 +16,7 @@ from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.learning import need
+from attnviz.learning.asked import task_of
 from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
@@ -238,13 +239,14 @@ def decided(task: Task, choices: Choices) -> Choices:
 
 
 def learn(
-    task: Task,
+    task: Task | str,
     settings: Settings | None = None,
     choices: Choices | None = None,
     watch: str | None = None,
 ) -> Learned:
-    """A task, learned to its end: `learn(task_of("reverse")).model`."""
-    training = Training(task, settings, choices, watch)
+    """A task, or one by its name, learned to its end: `learn("reverse").model`."""
+    chosen = task if isinstance(task, Task) else task_of(task)
+    training = Training(chosen, settings, choices, watch)
     for _ in training:
         pass
     return training.learned()

@@ -12,7 +12,7 @@ from attnviz.views.reading import alone
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted, listed
 
-READS, READ = "reads ", "read "  # of one head, and of several
+READS, READ = "reads", "read"  # of one head, and of several
 
 
 def model_of(trace: Trace) -> Model | None:
@@ -83,7 +83,7 @@ def _done(does: str, heads: Mapping[str, float]) -> str:
     low, high = (share_text(each(heads.values())) for each in (min, max))
     if len(heads) == 1:
         return f"{next(iter(heads))} {does} with {low} of its weight"
-    several = does.replace(READS, READ, 1) if does.startswith(READS) else does
+    several = does.replace(READS, READ, 1) if does.startswith(READS) else f"each {does}"
     span = low if low == high else f"{low} to {high}"
     return f"{listed([*heads])} {several} with {span}"
 
