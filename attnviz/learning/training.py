@@ -33,7 +33,7 @@ from attnviz.traces.showing import Showable
 from attnviz.wording.commands import quoted
 from attnviz.wording.words import counted
 
-HELD_OUT = 128  # sentences that the accuracy is measured on
+HELD_OUT = 128  # sentences that the accuracy is measured on, if there are so many
 BETWEEN_LOOKS = 10  # steps, once there have been many
 LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
@@ -52,6 +52,7 @@ class Learned(Showable):
     watched: Tokens
     model: Model
     moments: tuple[Moment, ...]  # the first before any step
+    held_out: int  # sentences that accuracy and scores are measured on
     ended: Ended
 
 
@@ -132,6 +133,7 @@ class Training:
             watched=self.watched,
             model=self._told,
             moments=tuple(self.moments),
+            held_out=len(self._held_out.ids),
             ended=self.ended,
         )
 

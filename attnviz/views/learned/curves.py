@@ -84,7 +84,7 @@ def scores_of_heads(learned: Learned, found: Sequence[Found]) -> Grid:
 
 
 def _where(learned: Learned) -> str:
-    return f"in {counted(learned.model.facts['sentences'], 'held-out sentence')}"
+    return f"in {counted(learned.held_out, 'held-out sentence')}"
 
 
 def _table(values: np.ndarray) -> Whole:
