@@ -46,7 +46,7 @@ TASKS = {
         "he, she, it and they, each for the one that is meant",
         "the pronoun reads the name or the thing that it stands for",
         "tasks/pronouns.toml",
-        10,
+        5,
     ),
     "brackets": Row(
         "brackets of four kinds, one in another",
