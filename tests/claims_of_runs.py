@@ -33,6 +33,7 @@ from attnviz.views.headline import headline
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import Walk
 from attnviz.views.view import Page, View
+from attnviz.wording.words import listed
 from tests.drawn_runs import Run
 
 HALF = 0.006  # of the last of two digits, and what float16 rounds
@@ -240,17 +241,23 @@ def without(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(
-    r"^(the only head|head (\d+)|L(\d+)H(\d+)) is switched off: its weights are what it would "
-    r"read; (0 goes on in place of it|in place of it the mean over the sentence goes on, the same "
-    r"for every token)$"
+    r"^(the only head is|.+? (?:is|are)) switched off: (its|their) weights are what (?:it|they) "
+    r"would read; (0 goes on in place of (?:it|them)|in place of (?:it the|each its) mean over the "
+    r"sentence goes on, the same for every token)$"
 )
 def switched_off(said: Said, match: re.Match[str]) -> bool:
-    layer, head = said.trace.layers[int(match[3] or 0)], int(match[2] or match[4] or 0)
-    only = len(said.trace.attentions) * layer.heads == 1
-    named = (match[1] == "the only head") == only and bool(match[3]) == (
-        len(said.trace.attentions) > 1
-    )
-    return named and _is_off(layer, head, mean="mean" in match[5])
+    """All of those that are off in this way, and no others, by the names that they have here."""
+    several, mean = len(said.trace.attentions) > 1, "mean" in match[3]
+    off = [
+        f"L{layer.layer}H{head}" if several else f"head {head}"
+        for layer in said.trace.layers
+        for head in range(layer.heads)
+        if head in layer.off and _is_off(layer, head, mean=mean)
+    ]
+    only = not several and said.trace.layers[0].heads == 1
+    named = ["the only head"] if only else off
+    verb = "is" if match[2] == "its" else "are"
+    return bool(off) and match[1] == f"{listed(named)} {verb}" and (verb == "is") == (len(off) == 1)
 
 
 @claims(
@@ -1095,9 +1102,30 @@ def all_answered_without(said: Said, match: re.Match[str]) -> bool:
     return told == ([now] if match[3] else [now, was]) and others == int(match[1] or 0)
 
 
-@claims(r"no word of this text asks the model for an answer")
+@claims(r"no word of this text asks the model for an answer(?:, as (.+) would)?")
 def nothing_asked(said: Said, match: re.Match[str]) -> bool:
-    return said.trace.prediction is not None and not said.trace.prediction.asked
+    model = whose.model_of(said.trace)
+    assert model is not None
+    assert said.trace.prediction is not None
+    would = [each for each in re.split(", | and | ", match[1] or "") if each not in ("", "…")]
+    heard = all(model.vocabulary.asked([model.vocabulary.ids[each]]) for each in would)
+    return heard and not said.trace.prediction.asked
+
+
+@claims(r"^only (.+) asks? for an answer$")
+def only_these_ask(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    asked, count = said.trace.prediction.asked, len(said.trace.tokens)
+    if match[1].endswith(" places"):
+        return match[1] == f"{len(asked)} of the {count} places" and 0 < len(asked) < count
+    named = [int(each) - 1 for each in re.findall(r"\((\d+)\)", match[1])]
+    return tuple(named) == asked and len(asked) < count
+
+
+@claims(r'^".+" \((\d+)\) asks for nothing$')
+def this_asks_nothing(said: Said, match: re.Match[str]) -> bool:
+    assert said.trace.prediction is not None
+    return int(match[1]) - 1 not in said.trace.prediction.asked
 
 
 @claims(r"the other places ask for nothing")

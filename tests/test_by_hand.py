@@ -26,7 +26,9 @@ from attnviz.traces.models.shipped import model_of
 from attnviz.traces.models.sight import EVERYTHING, Sight, sighted
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import opened
+from attnviz.views.steps.scene import StepSettings, scene
 from attnviz.views.steps.walk import steps
+from attnviz.views.steps.why import why
 from attnviz.views.view import View
 from tests.conftest import ROOT
 from tests.evaluate import holds
@@ -350,8 +352,8 @@ NAMED = re.compile(r"(?<=[( ])[a-z][a-z ]* (?=-?\d)")  # of a number that is mul
 @pytest.mark.parametrize("text", [*SENTENCES][::7])
 def test_what_explains_a_weight_holds(text: str) -> None:
     traced = trace(text, model="toy")
-    for place, label in enumerate(traced.tokens.labels):
-        (section,) = steps(traced, step="why", query=f"{place + 1} {label}").sections
+    for place in range(len(traced.tokens)):
+        (section,) = why(scene(traced, StepSettings(query=place)))
         assert all(holds(NAMED.sub("", line.text)) for line in section.sums)
         for grid in section.grids:  # the products add up to the scores
             head = int(grid.title.rpartition(" ")[2])

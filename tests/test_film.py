@@ -63,9 +63,9 @@ def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Lear
 
 def test_of_a_long_training_a_film_has_sixty_moments() -> None:
     steps, few = tuple(range(0, 4000, 10)), task(watch="the old keys are")
-    made = render(learned({}, steps=steps, layers=1, of=few).view(), ".gif", dpi=30)
+    film = learned({}, steps=steps, layers=1, of=few).view().film
 
-    assert 40 <= getattr(opened(made), "n_frames", 1) <= 62
+    assert 40 <= len(film) <= 60
 
 
 def test_nothing_jumps() -> None:
@@ -109,7 +109,7 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
 
 @pytest.mark.parametrize(
     ("dpi", "theme", "palette", "most"),
-    [(100, "light", "ocean", 4), (100, "dark", "viridis", 4), (57, "light", "greys", 48)],
+    [(100, "dark", "viridis", 4), (57, "light", "greys", 48)],
 )
 def test_cells_that_are_painted_are_those_that_would_be_drawn(
     dpi: int, theme: str, palette: str, most: int

@@ -94,7 +94,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
     assert f" {int(1000 * lost + 1e-3) / 10:g}% of the letters are right" in first
     assert first.endswith("; it reads the letter opposite with .99.")
     assert second.startswith("Without L1H0 ")
-    assert third.startswith("Without all of them ")
+    assert third.startswith("Without any head ")
 
 
 def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
@@ -115,7 +115,7 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
             (
                 "Without L0H0 alone 50% of the letters are right, instead of 100%.",
                 "Without L0H1 90% are.",
-                "Without all of them 25% are.",
+                "Without any head 25% are.",
             ),
         ),
         (
@@ -123,7 +123,7 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
             (
                 "Without L0H0 alone 50% of the letters are right, instead of 100%.",
                 "Without any single one of the others 90% or more are.",
-                "Without all of them 25% are.",
+                "Without any head 25% are.",
             ),
         ),
         (
@@ -135,7 +135,7 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
             (
                 "No head is needed by itself: whichever is off, 95% or more of the letters are "
                 "right, and 95% with all.",
-                "Without all of them 47.5% are.",
+                "Without any head 47.5% are.",
             ),
         ),
     ],
@@ -210,3 +210,10 @@ def test_long_sentences_are_fewer(ranking: Ranking) -> None:
 
     assert asked == [1000, 50]
     assert name_of(1, 2) == "L1H2"
+
+
+def test_a_name_alone_is_the_model_that_is_meant(attnviz: Attnviz) -> None:
+    assert attnviz("heads", "agreement").err == (
+        "error: 'agreement' is one word too many\n"
+        " hint: did you mean attnviz heads --model agreement?\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import struct
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -17,6 +18,7 @@ from torch import nn
 from attnviz import AttnvizError, compare, read, steps, trace
 from attnviz.learning.asked import task_of
 from attnviz.learning.fresh import fresh
+from attnviz.learning.names import TASKS
 from attnviz.traces.models import folder
 from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN
 from attnviz.traces.models.config import VOCABULARY
@@ -384,6 +386,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "an odd setting": (settings(norm="between"), "there is no place for the norm 'between'"),
     "a width of text": (settings(dim="32"), "is not as attnviz wrote it"),
     "heads that do not fit": (settings(heads=3), "does not split into 3 equal heads"),
+    "a head switched off": (settings(without="L0H0"), "is not as attnviz wrote it"),
     "a text in the settings": (settings(memory="a b"), "is not as attnviz wrote it"),
     "positions without end": (config(longest=None), "is not as attnviz wrote it"),
     "more positions": (config(longest=9), "'positions' in"),
@@ -412,6 +415,32 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "'w_key' in",
     ),
 }
+
+
+def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved: Path) -> None:
+    told = json.loads((saved / CONFIG).read_text())
+    told |= {"heads": {"L0H0": "reads the letter opposite"}}
+    for score, sentences in ((7.0, 128), (0.9, -3)):
+        told["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
+        (saved / CONFIG).write_text(json.dumps(told))
+
+        assert "of its weight" not in attnviz("run", LETTERS, "--model", str(saved)).out
+
+
+@pytest.mark.parametrize("model", ["toy", *TASKS])
+def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, model: str) -> None:
+    problem, hint = attnviz("run", "--model", model).err.splitlines()
+
+    assert problem == "error: there is no text"
+    assert hint.startswith(" hint: give a sentence, such as: attnviz run ")
+    assert attnviz(*shlex.split(hint.partition("as: attnviz ")[2])).status == 0
+    assert model not in TASKS or TASKS[model].watch == task_of(model).watch
+
+
+def test_no_name_is_no_model(attnviz: Attnviz) -> None:
+    shown = attnviz("run", LETTERS, "--model", "").err
+
+    assert shown.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
@@ -468,6 +497,13 @@ def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
 
     assert 'first text: the place "?" (8) answers are' in shown
     assert 'second text: the place "?" (8) answers is' in shown
+
+
+def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
+    shown = " ".join(attnviz("compare", "maplemaple", "--model", "induction").out.split())
+
+    assert 'unscaled and scaled: after "e" (10) comes m ' in shown
+    assert shown.count("comes m") == 1
 
 
 @pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])

@@ -136,6 +136,18 @@ def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
     )
 
 
+def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz) -> None:
+    shown = attnviz("run", TEXT, "--heads", "4", "--without", "L0H2,L0H1=mean,L0H0,L0H3=mean").out
+    told = " ".join(shown.split())
+
+    assert told.endswith(
+        "head 0 and head 2 are switched off: their weights are what they would read; 0 goes on in "
+        "place of them head 1 and head 3 are switched off: their weights are what they would read; "
+        "in place of each its mean over the sentence goes on, the same for every token"
+    )
+    assert " without L0H0, L0H1 (its mean instead), L0H2 and L0H3 (its mean instead) " in told
+
+
 def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
     (section,) = steps(TEXT, heads=2, without="L0H1=mean,L0H0", query="am", step="10").sections
 

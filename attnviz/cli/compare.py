@@ -239,7 +239,7 @@ def compare(
     settings = settings_of(text, model, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        words = source.read_or_given(text, matrices.given, "attnviz compare")
+        words = source.read_or_given(text, settings, "attnviz compare")
         foreseen.refuse_text(words, settings, chosen.query_of(wanted))
         with source.asking_about_files(words, chosen.other):
             foreseen.refuse_other(words, chosen.other, settings)

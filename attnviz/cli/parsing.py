@@ -12,6 +12,7 @@ import typer
 
 from attnviz.cli import guesses
 from attnviz.errors import AttnvizError
+from attnviz.wording.commands import quoted
 
 LONGEST = 40  # letters of what was typed, that are said again
 
@@ -60,9 +61,10 @@ def refuse_more(command: Any, ctx: Any, rest: Sequence[str]) -> None:
     places = [each for each in command.params if each.param_type_name == "argument"]
     taken = [ctx.params.get(each.name) for each in places]
     words = [word for word in (*taken, *rest) if isinstance(word, str)]
-    if not places:
+    if not places:  # what such a command is about is the model
         raise AttnvizError(
-            f"'{_short(rest[0])}' is one word too many", f"{ctx.command_path} takes none"
+            f"'{_short(rest[0])}' is one word too many",
+            f"did you mean {ctx.command_path} --model {quoted(_short(rest[0]))}?",
         )
     if places[0].name != "text":
         raise AttnvizError(

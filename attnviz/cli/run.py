@@ -109,7 +109,7 @@ def traced(
     """The trace that is asked for: of a text, or one that was written before."""
     if saved.trace is None:
         foreseen.refuse_settings(settings)
-        words = source.read_or_given(text, settings.given, f"attnviz {name}")
+        words = source.read_or_given(text, settings, f"attnviz {name}")
         foreseen.refuse_text(words, settings, *_asked(groups))
         command = command_line(name, text, settings, *groups)
 

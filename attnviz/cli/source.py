@@ -12,21 +12,27 @@ from typing import TYPE_CHECKING
 from attnviz.cli.making import TextOptions
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
+from attnviz.learning.names import TASKS
 from attnviz.machine import files
+from attnviz.traces.models.shipped import card_of
+from attnviz.wording.commands import quoted
 from attnviz.wording.words import listed
 
 if TYPE_CHECKING:
+    from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
+FEW = 3  # words, of those that a model knows
 
-def read_or_given(source: TextOptions, given: str | None, command: str) -> str | None:
+
+def read_or_given(source: TextOptions, settings: Settings, command: str) -> str | None:
     """The text; None if there is none and a file of matrices can say what it is about."""
-    if given is not None and source.text is None and source.file is None:
+    if settings.given is not None and source.text is None and source.file is None:
         return None
-    return read(source, command)
+    return _read(source, settings.model, command)
 
 
-def read(source: TextOptions, command: str) -> str:
+def _read(source: TextOptions, model: str | None, command: str) -> str:
     """The text, without the line break that ends a file."""
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")
@@ -37,9 +43,20 @@ def read(source: TextOptions, command: str) -> str:
     written = b"" if source.text is None and sys.stdin.isatty() else _standard_input()
     if source.text is None and not written:
         raise AttnvizError(
-            "there is no text", f'give a sentence, such as: {command} "I am learning this"'
+            "there is no text", f"give a sentence, such as: {command} {_sentence_for(model)}"
         )
     return _without_last_break(files.decoded(written, "standard input"))
+
+
+def _sentence_for(model: str | None) -> str:
+    """A sentence as it is typed, of words that a model knows if there is one."""
+    if model is None:
+        return '"I am learning this"'
+    card = card_of(model)
+    task = TASKS.get(str(card.facts.get("task")))
+    between = "" if card.vocabulary.tokenizer in ("chars", "bytes") else " "
+    words = between.join(card.vocabulary.words[:FEW]) if task is None else task.watch
+    return f"{quoted(words)} --model {quoted(model)}"
 
 
 def _standard_input() -> bytes:

@@ -13,6 +13,7 @@ class Row:
 
     about: str
     teaches: str
+    watch: str  # the sentence that is drawn while it learns
     path: str
     seconds: float  # about, on two cores
 
@@ -21,36 +22,42 @@ TASKS = {
     "reverse": Row(
         "eight letters, backwards",
         "every place reads the one opposite: the heatmap is an anti-diagonal",
+        "a b c d e f g h",
         "attnviz.learning.tasks.reverse:task",
         1,
     ),
     "sort": Row(
         "numbers from 1 to 20, in order",
         "every number reads the next larger one, wherever it stands",
+        "5 2 8 1 → 1 2 5 8",
         "attnviz.learning.tasks.sort:task",
         1,
     ),
     "induction": Row(
         "a row of letters, twice",
         "one head reads the letter before; above it others read what followed the same letter",
+        "maplemaple",
         "attnviz.learning.tasks.induction:task",
         3,
     ),
     "agreement": Row(
         "a verb in the form that its subject asks for, whatever else stands before it",
         "the verb's place reads the subject, and not the noun beside it",
+        "the old keys near the small cabinet are",
         "tasks/agreement.toml",
         5,
     ),
     "pronouns": Row(
         "he, she, it and they, each for the one that is meant",
         "the pronoun reads the name or the thing that it stands for",
+        "Tom slept near Ben and beside the car Anna waited . he",
         "tasks/pronouns.toml",
         5,
     ),
     "brackets": Row(
         "brackets of four kinds, one in another",
         "a closing bracket reads the one that it closes",
+        "([]{<>})",
         "attnviz.learning.tasks.brackets:task",
         5,
     ),

@@ -33,6 +33,7 @@ from attnviz.views.sweep import curves_of
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
+from attnviz.wording.words import listed
 
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
@@ -93,16 +94,12 @@ def view(
 
 
 def _answers_told(comparison: Comparison) -> tuple[str, ...]:
-    """What a model answers in the way that others are held against, and in those that differ."""
-    said = {
-        name_of(comparison, each): " ".join(answered(each.trace, comparison.query))
-        for each in comparison.alternatives
-        if each.trace is not None
-    }
-    base = said.get(name_of(comparison, comparison.base), "")
-    first = name_of(comparison, comparison.base)
-    others = {name: told for name, told in said.items() if told != base}
-    return tuple(f"{name}: {told}" for name, told in ({first: base} | others).items() if told)
+    """What a model answers in each way; of those in which it answers the same, once."""
+    said: dict[str, list[str]] = {}
+    for each in comparison.alternatives:
+        if each.trace is not None and (told := " ".join(answered(each.trace, comparison.query))):
+            said.setdefault(told, []).append(name_of(comparison, each))
+    return tuple(f"{listed(names)}: {told}" for told, names in said.items())
 
 
 def _tables(

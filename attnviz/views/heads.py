@@ -18,7 +18,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, listed
 
 SHARE = Scale("share", 0.0, 1.0)
 ON_ACCURACY = ("right", "lost")
@@ -73,7 +73,7 @@ def _note(ranking: Ranking, readings: list[str]) -> str:
         f"right = share of the {ranking.task.asked}s that are, without this head",
         "lost = how many fewer",
     ]
-    named = " or ".join(f"'{name}'" for name in readings)
+    named = listed([f"'{name}'" for name in readings])
     parts += [f"under {named}: how much of its weight the head puts there"] if readings else []
     return " · ".join(parts)
 

@@ -22,12 +22,14 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import token_axis
 from attnviz.views.switched_off import without_heads
+from attnviz.views.whose import model_of
 from attnviz.wording.numbers import fixed_text
-from attnviz.wording.words import isolated
+from attnviz.wording.words import isolated, listed
 
 RANKS = ("1st", "2nd", "3rd")  # of the answers in a table
 MENTIONED = 0.005  # what is less likely is not worth a word, but for the second
 MOST_ANSWERS = 24  # in a sentence
+MOST_ASKING = 8  # words, or places, that are named
 WHAT: dict[Predicts, str] = {"next": "what comes after each", "here": "what each place answers"}
 PROBABILITY = Scale("probability", 0.0, 1.0)
 
@@ -83,6 +85,7 @@ def _note(trace: Trace, made: Prediction, query: int | None) -> str:
     parts = ["each answer with its probability"]
     parts += [f"the likeliest of {len(made.answers)}"] if many else []
     parts += ["the other places ask for nothing"] if few and made.asked else []
+    parts += [] if query is None else unasked(made, trace.tokens, query)
     return " · ".join(parts)
 
 
@@ -102,7 +105,8 @@ def all_answers(trace: Trace) -> list[Grid]:
     if made is None:
         return []
     rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
-    return [answers_grid("prediction", made, made.probabilities, rows)]
+    grid = answers_grid("prediction", made, made.probabilities, rows)
+    return [replace(grid, note=" · ".join(unasked(made, trace.tokens)))]
 
 
 def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
@@ -112,10 +116,30 @@ def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
         return ()
     places = _places(made, query)
     if not places:
-        return ("no word of this text asks the model for an answer",)
+        return (f"no word of this text asks the model for an answer{_as_these_do(trace)}",)
     if len(places) > 1:
         return (_of_several(made, trace, places),)
     return (_of_one(made, trace, places[0]),)
+
+
+def _as_these_do(trace: Trace) -> str:
+    """Which words would ask for one."""
+    model = model_of(trace)
+    words = () if model is None else model.vocabulary.that_ask
+    few = listed(words) if len(words) <= MOST_ASKING else " ".join((*words[:MOST_ASKING], "…"))
+    return f", as {few} would" if words else ""
+
+
+def unasked(made: Prediction, tokens: Tokens, query: int | None = None) -> tuple[str, ...]:
+    """Whether a place that is shown asks for nothing: what is answered there was never learned."""
+    if query is not None:
+        return () if query in made.asked else (f"{_name(tokens, query)} asks for nothing",)
+    if not made.asked or len(made.asked) == len(tokens):
+        return ()
+    if len(made.asked) > MOST_ASKING:
+        return (f"only {len(made.asked)} of the {len(tokens)} places ask for an answer",)
+    named = listed([_name(tokens, place) for place in made.asked])
+    return (f"only {named} ask{'s' * (len(made.asked) == 1)} for an answer",)
 
 
 def _places(made: Prediction, query: int | None) -> tuple[int, ...]:
@@ -142,10 +166,14 @@ def _of_one(made: Prediction, trace: Trace, place: int) -> str:
 
 def _where(made: Prediction, tokens: Tokens, place: int) -> tuple[str, str]:
     """Of which place something is said, and what happens there."""
-    name = f'"{isolated(tokens.labels[place])}" ({place + 1})'
+    name = _name(tokens, place)
     if made.predicts == "next":
         return f"after {name}", "comes"
     return f"the place {name}", "answers"
+
+
+def _name(tokens: Tokens, place: int) -> str:
+    return f'"{isolated(tokens.labels[place])}" ({place + 1})'
 
 
 def _alternatives(made: Prediction, place: int) -> str:

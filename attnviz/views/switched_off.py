@@ -8,20 +8,29 @@ from attnviz.traces.without import without_text
 from attnviz.views.reading import name_of_head
 from attnviz.wording.words import listed
 
-IN_PLACE: dict[Instead, str] = {
-    "zero": "0 goes on in place of it",
-    "mean": "in place of it the mean over the sentence goes on, the same for every token",
+IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
+    "zero": ("0 goes on in place of it", "0 goes on in place of them"),
+    "mean": (
+        "in place of it the mean over the sentence goes on, the same for every token",
+        "in place of each its mean over the sentence goes on, the same for every token",
+    ),
 }
 
 
 def note_on_heads(trace: Trace) -> tuple[str, ...]:
     """Of tables of weights that lead nowhere: whose they are."""
-    return tuple(
-        f"{_subject(trace, layer, head)} is switched off: its weights are what it would read; "
-        f"{IN_PLACE[instead]}"
-        for layer in trace.layers
-        for head, instead in layer.off.items()
-    )
+    off: dict[Instead, list[str]] = {}
+    for layer in trace.layers:
+        for head, instead in sorted(layer.off.items()):
+            off.setdefault(instead, []).append(_subject(trace, layer, head))
+    return tuple(_note(heads, instead) for instead, heads in off.items())
+
+
+def _note(heads: list[str], instead: Instead) -> str:
+    one, several = IN_PLACE[instead]
+    if len(heads) == 1:
+        return f"{heads[0]} is switched off: its weights are what it would read; {one}"
+    return f"{listed(heads)} are switched off: their weights are what they would read; {several}"
 
 
 def _subject(trace: Trace, layer: Layer, head: int) -> str:
@@ -32,7 +41,7 @@ def _subject(trace: Trace, layer: Layer, head: int) -> str:
 def without_heads(trace: Trace) -> str:
     """` without L1H1`, of what is done to a sentence; nothing where every head is on."""
     off = {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
-    return f" without {without_text(off)}" if off else ""
+    return f" without {without_text(dict(sorted(off.items())))}" if off else ""
 
 
 def vectors_of_heads(layer: Layer, shown: list[int]) -> str:

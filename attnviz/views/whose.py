@@ -67,11 +67,11 @@ def _called(trace: Trace, head: str) -> str:
 def _examined(model: Model) -> Iterator[str]:
     """`L1H1 reads the subject with .99 of its weight; L0H0 and L0H1 read the token before …`"""
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
-    if not isinstance(count, int) or not isinstance(scores, dict):
+    if not isinstance(count, int) or count < 1 or not isinstance(scores, dict):
         return
     doing: dict[str, dict[str, float]] = {}
     for head, does in model.heads.items():
-        if isinstance(scores.get(head), float):
+        if isinstance(scores.get(head), float) and 0 <= scores[head] <= 1:
             doing.setdefault(does, {})[head] = scores[head]
     told = [_done(does, heads) for does, heads in doing.items()]
     if told:

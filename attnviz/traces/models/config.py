@@ -23,7 +23,7 @@ from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse
 VOCABULARY = "vocabulary.json"
 FORMAT = 1
 SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # beside settings and words
-NOT_OF_A_MODEL = ("embeddings", "model", "given", "item", "memory")  # settings that name others
+NOT_OF_A_MODEL = ("embeddings", "model", "given", "item", "memory", "without")  # settings
 LISTS = ("words", "answers", "asking")  # of a vocabulary
 AGAIN = "save it again: attnviz learn TASK --save FOLDER"
 
@@ -62,7 +62,11 @@ def refuse_no_model(path: Path) -> None:
 
 def _object(path: Path) -> dict[str, Any]:
     refuse_no_model(path)
-    return texts.json_object(texts.read(path, "model"), path)
+    text = texts.read(path, "model")
+    try:
+        return texts.json_object(text, path)
+    except AttnvizError as error:
+        raise AttnvizError(str(error), AGAIN) from None
 
 
 def _changed(path: Path) -> AttnvizError:

@@ -32,7 +32,7 @@ def place_of(name: str) -> Path:
     """Where a model is: the folder of one that learned, or the file of one that was written."""
     if name in _places():
         return _places()[name]
-    if _is_there(name):
+    if name and _is_there(name):
         return Path(name)
     if Path(name).name == name and not name.endswith(BY_HAND):
         raise unknown("model", name, names(), about="model")

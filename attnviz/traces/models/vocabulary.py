@@ -35,6 +35,12 @@ class Vocabulary:
         own = {word: number for number, word in enumerate(self.words)}
         return own | {spelled: own[word] for spelled, word in self.spelled.items()}
 
+    @property
+    def that_ask(self) -> tuple[str, ...]:
+        """The words that ask for something; none, where every one does."""
+        spelled = self.spelled if self.predicts == "here" else ()
+        return tuple(word for word in (self.asks, *self.asking, *spelled) if word)
+
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, with their ids; what it asks for stands in the end."""
         tokens = self._numbered(tokenize(text, self.tokenizer))
@@ -47,11 +53,10 @@ class Vocabulary:
 
         Behind a word that asks for what comes next all is asked for.
         """
-        spelled = self.spelled.values() if self.predicts == "here" else ()
-        words = (self.asks, *self.asking, *spelled)
+        words = self.that_ask
         asking = [place for place, each in enumerate(ids)
-                  if each in {self.ids[word] for word in words if word}]  # fmt: skip
-        if not any(words):
+                  if each in {self.ids[word] for word in words}]  # fmt: skip
+        if not words:
             return tuple(range(len(ids)))
         if self.predicts == "next":
             return tuple(range(asking[0], len(ids))) if asking else ()

@@ -56,4 +56,4 @@ def _of_others(ranking: Ranking, others: list[Head]) -> tuple[str, ...]:
 def _without_any(ranking: Ranking) -> tuple[str, ...]:
     if len(ranking.heads) == 1:
         return ()
-    return (f"Without all of them {percent_right(ranking.none.accuracy)} are.",)
+    return (f"Without any head {percent_right(ranking.none.accuracy)} are.",)

@@ -12,7 +12,7 @@ from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
-from attnviz.views.prediction import PROBABILITY, answered
+from attnviz.views.prediction import PROBABILITY, answered, unasked
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import block, sums
 from attnviz.views.steps.scene import Scene, count_of
@@ -79,7 +79,11 @@ def _shares(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
         grids=(replace(shares, scale=PROBABILITY),),
         sums=sums.shares_of_answers(here, made, _written(here, order)),
-        remarks=(*answered(here.trace, here.asked.query), *_left_out(here, order)),
+        remarks=(
+            *unasked(made, here.trace.tokens, here.asked.query),
+            *answered(here.trace, here.asked.query),
+            *_left_out(here, order),
+        ),
     )
 
 
