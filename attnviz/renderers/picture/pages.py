@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TypeGuard
 
 from attnviz.errors import Note
 from attnviz.renderers import Look
@@ -25,7 +26,7 @@ from attnviz.renderers.picture.placed import Box, Layout, scaled_down
 from attnviz.renderers.picture.stills import stills, text_sizes
 from attnviz.renderers.picture.texts import without_what_all_say
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.view import Group
 
 HIGHEST = 40.0  # of a page that grows
@@ -81,17 +82,22 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
 def _named(groups: Sequence[Group]) -> list[Group]:
     """Groups whose grids have titles that say what others, and colour bars, do not."""
     panels = [panel for group in groups for panel in group.all]
-    grids = [each for each in panels if isinstance(each, Grid)]
+    grids = [each for each in panels if _is_of_numbers(each)]
     titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
     named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
             group,
-            panels=tuple([next(named) if isinstance(p, Grid) else p for p in group.panels]),
+            panels=tuple([next(named) if _is_of_numbers(p) else p for p in group.panels]),
             below=tuple([each and next(named) for each in group.below]),
         )
         for group in groups
     ]
+
+
+def _is_of_numbers(panel: Drawable) -> TypeGuard[Grid]:
+    """And not of words: what those are is said by nothing but their title."""
+    return isinstance(panel, Grid) and not panel.words
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
