@@ -193,16 +193,20 @@ def _fits(flowing: Flow, room: Box) -> bool:
 def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
     """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
     width, factor = frame.size[0], frame.letters.smallest / SMALLEST
-    cards = _narrow(cards, _room(frame, factor)[2])
+    room = _room(frame, factor)[2]
+    cards = _narrow(cards, room)
     around = HIGHEST - _room(framed(captions, (width, HIGHEST), frame.letters), factor)[3] * factor
     for most, plain in ((SUMS[-2], False), (SUMS[-2], True), (0, True)):
         made = _with(cards, most, plain=plain)
-        height = flow(made, _room(frame, factor)[2], 1.0).height * factor + around
+        height = flow(made, room, 1.0).height * factor + around
         if height <= width * UPRIGHT:
             break
     higher = framed(captions, (width, min(height, HIGHEST)), frame.letters)
-    whole = height <= HIGHEST and _have_room(made, higher, factor)
-    return _filled(made, higher, factor) if whole else _thinned(cards, [higher])
+    if height <= HIGHEST and _have_room(made, higher, factor):
+        return _filled(made, higher, factor)
+    thinned = _with([thin(card) for card in cards], 0, plain=True)
+    height = min(flow(thinned, room, 1.0).height * factor + around, HIGHEST)
+    return _thinned(cards, [framed(captions, (width, height), frame.letters)])
 
 
 def _narrow(cards: Sequence[Card], width: float) -> list[Card]:
