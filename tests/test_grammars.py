@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import asked
+from attnviz.learning.names import TASKS
 from attnviz.learning.patterns import Filled, Way, pattern_of, ways
 from attnviz.learning.task import NOTHING, Task
 from attnviz.learning.training import Choices, learn
@@ -442,3 +443,10 @@ def test_a_word_without_a_letter_is_of_any_kind() -> None:
     assert found == {
         (Filled("noun", one, "noun"), Filled("noun", other, "a")) for one in "pq" for other in "pq"
     }
+
+
+@pytest.mark.parametrize("name", [AGREEMENT, PRONOUNS])
+def test_the_list_of_tasks_says_what_the_file_says(name: str) -> None:
+    task, row = task_of(name), TASKS[name]
+
+    assert (row.about, row.teaches, row.seconds) == (task.about, task.teaches, task.seconds)

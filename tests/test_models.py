@@ -506,6 +506,23 @@ def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
     assert shown.count("comes m") == 1
 
 
+def test_a_probability_of_1_is_not_said_to_be_more(attnviz: Attnviz) -> None:
+    """In bfloat16 what is nearly certain is certain."""
+    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
+
+    assert "float64, float32, bfloat16 and float16: the 8 places answer h g f e" in shown
+    assert "1.00 or more" not in shown
+
+
+def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
+    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "temperature", "--curves")
+
+    assert shown.err == (
+        "error: curves are drawn over many seeds, and the numbers of a model depend on none\n"
+        " hint: leave --curves or --model out\n"
+    )
+
+
 @pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])
 def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str) -> None:
     refused = attnviz("compare", LETTERS, "--model", "reverse", "--by", by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning.asked import task_asked, task_of
+from attnviz.learning.grammar_files import KEYS, OF_READING, OF_SENTENCES
 from attnviz.learning.lines import POSITIONS, read_in
 from attnviz.learning.names import CUT
 from attnviz.learning.task import NOTHING, Task
 from attnviz.learning.training import Choices, learn
-from tests.conftest import Attnviz
+from tests.conftest import ROOT, Attnviz
 
 MINE = """
 import torch
@@ -237,3 +239,22 @@ def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
         "error: --tokenizer says how lines of your own are cut up, and a task has its own words\n"
         " hint: leave it out, or give lines with --file\n"
     )
+
+
+PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
+def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
+    (shown,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    Path(name).write_text(shown, encoding="utf-8")
+    moments = learn(task_of(name), choices=Choices(steps=40, until=math.inf)).moments
+
+    assert moments[-1].accuracy > moments[0].accuracy
+
+
+def test_the_grammar_of_the_page_has_every_key() -> None:
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+    for key in (*KEYS, *OF_SENTENCES, *OF_READING, "steps", "until", "batch", "rate", "seconds"):
+        assert re.search(rf"(^|[{{\[, ]){key}(\]| = |\.)", shown, re.MULTILINE), key
