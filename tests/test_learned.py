@@ -76,8 +76,7 @@ def reversed_letters() -> Learned:
         ),
         (
             {"scores": {SUBJECT: np.full((2, 2), 0.211), BEFORE: np.full((2, 2), 0.3)}},
-            "After 80 steps every verb is right; no head reads the subject with more than .22, "
-            "nor the word before with more than .30.",
+            "After 80 steps every verb is right; no head reads the subject with more than .22.",
         ),
         ({"scores": {SUBJECT: np.full((2, 2), np.nan)}}, "After 80 steps every verb is right."),
     ],
@@ -106,10 +105,10 @@ def test_every_sentence_is_true(
     right, _, heads = told.removesuffix(".").partition("; ")
     assert_right(right, accuracy, last)
     if heads.startswith("no head "):
-        for each, part in zip(scores, heads.removeprefix("no head ").split(", nor "), strict=True):
-            most = scores[each].max()
-            assert most < 0.5
-            assert most <= float(part.rpartition(" ")[2]) + 1e-9 <= most + 0.0101
+        assert max(each.max() for each in scores.values()) < 0.5
+        most, said = scores[SUBJECT].max(), float(heads.rpartition(" ")[2])
+        assert heads.startswith("no head reads the subject with more than ")
+        assert most <= said + 1e-9 <= most + 0.0101
         return
     parts = heads.split(", ")
     done = [each for each in scores if scores[each].max() >= 0.5]

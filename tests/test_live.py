@@ -130,6 +130,21 @@ def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
     assert not any("L0H0" in line for line in lines)
 
 
+def test_names_of_readings_are_whole_where_all_of_them_fit() -> None:
+    """Short names leave their room to long ones: 10 + 11 + 8 columns, and a space between them."""
+    names = ("antecedent", "preposition", "previous")
+    maps = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "x", "y"]
+    lines = plain(glimpsed(glimpse(maps, readings=names), Screen(80, 21, colors="256")))
+
+    assert any(line.endswith(" ".join(names)) for line in lines)
+
+
+def test_on_the_smallest_what_is_right_is_said() -> None:
+    lines = plain(glimpsed(glimpse(KEYS), Screen(24, 8)))
+
+    assert lines[-1] == "verbs right 99.6%"
+
+
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
     lines = glimpsed(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))

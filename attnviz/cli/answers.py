@@ -71,6 +71,8 @@ def tasks() -> None:
     _table_of_commands(
         (f"attnviz learn {first}", "watch how it is learned"),
         (f"attnviz learn {first} --heads 2", "in another way"),
+        ("attnviz learn --file lines.txt", "go on with lines of your own"),
+        ("attnviz learn mine.toml", "a task of your own: a grammar, or mine.py"),
     )
 
 

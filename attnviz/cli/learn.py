@@ -116,6 +116,7 @@ class LearnOptions:
     OutputOptions,
     PictureOptions,
     without=WITHOUT,
+    of_a_task=(AttentionOptions, BlockOptions),
 )
 def learn(
     chosen: LearnOptions,

@@ -7,7 +7,8 @@ command a TextOptions and an AttentionOptions.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Annotated, Any, get_args, get_type_hints
@@ -30,6 +31,9 @@ from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.wording.commands import Command, chosen, option
 
+THE_TASKS = "[default: the task's]"
+OF_NO_TASK = ("seed", "device")  # which tasks leave to whoever types
+
 
 @dataclass(frozen=True)
 class Typed:
@@ -48,18 +52,21 @@ class Typed:
 
 
 def accepts(
-    *groups: type, without: Collection[str] = (), rarely: Collection[str] = ()
+    *groups: type,
+    without: Collection[str] = (),
+    rarely: Collection[str] = (),
+    of_a_task: Collection[type] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of the groups as its options, and call it with the groups.
 
     `without` are those that mean nothing to it, and stay as they are by default; those that are
-    needed `rarely` are listed by --help-all alone. A command that must know what was typed takes it
-    after them, as `typed`.
+    needed `rarely` are listed by --help-all alone. What is usual in groups `of_a_task` is what the
+    task says. A command that must know what was typed takes it after them, as `typed`.
     """
     parameters = [
         _listed_last(each) if each.name in rarely else each
         for group in groups
-        for each in _parameters(group)
+        for each in (_of_a_task if group in of_a_task else list)(_parameters(group))
         if each.name not in without
     ]
 
@@ -125,6 +132,22 @@ def _listed_last(parameter: inspect.Parameter) -> inspect.Parameter:
     unsaid = copy(declared)
     unsaid.rich_help_panel = Heading(heading, example=heading.example)
     return parameter.replace(annotation=Annotated[kind, unsaid])
+
+
+def _of_a_task(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The same, but that help does not say what is usual for `run`."""
+    return [each if each.name in OF_NO_TASK else _usual(each) for each in parameters]
+
+
+def _usual(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, declared = get_args(parameter.annotation)
+    heading, told = declared.rich_help_panel, copy(declared)
+    short = re.sub(", if not [0-9]+", "", heading.short)
+    told.rich_help_panel = Heading(heading, short, heading.example)
+    told.help = re.sub(r"\[default: [^\]]*\]", THE_TASKS, declared.help)
+    if isinstance(parameter.default, str):  # which typer would name
+        told.help, told.show_default = f"{declared.help}  {THE_TASKS}", False
+    return parameter.replace(annotation=Annotated[kind, told])
 
 
 def _default(declared: Field[Any]) -> Any:

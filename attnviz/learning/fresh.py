@@ -66,7 +66,7 @@ def _of_layer(plan: Plan, number: int, dim: int) -> dict[str, Tensor]:
         found["w_score"] = seeds.projection(f"{stream}w_score", width, variant.heads).T.flatten()
     if plan.settings.feeds:
         found |= {"b_1": torch.zeros(wide), "b_2": torch.zeros(dim)}
-    if plan.settings.norm != "none":
+    if plan.settings.blocks and plan.settings.norm != "none":
         for name in ("attention", "feed_forward")[: 2 if plan.settings.feeds else 1]:
             found |= {f"{name}_gain": torch.ones(dim), f"{name}_shift": torch.zeros(dim)}
     return found

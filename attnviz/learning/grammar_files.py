@@ -6,7 +6,7 @@ docs/learning.md has one with every key explained.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -56,6 +56,9 @@ SETTINGS = tuple(
     for each in fields(Settings)
     if each.name not in ("tokenizer", "embeddings", "given", "item", "memory", "model")
 )
+
+# The model of a grammar that says nothing of it: such as learns agreement.
+USUAL = Settings(variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned")
 
 Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: "" where it has none
 
@@ -319,7 +322,7 @@ def _settings(part: Part) -> Settings:
         part.refuse_unknown("setting", key, SETTINGS)
         part.refuse_unless(fits(value, hints[key]), key, "what this setting takes")
     try:
-        return Settings(**part.table)
+        return replace(USUAL, **part.table)
     except AttnvizError as error:
         told = in_keys(error)
         raise part.error(error.about, str(told), told.hint) from None

@@ -66,8 +66,10 @@ class Lines:
     readings: tuple[str, ...]  # that are often enough to be measured
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Lines of a seed, one as often as another."""
+        """Lines of a seed, one as often as another; of few that are held out each once."""
         part = self.measured if held_out else self.learned
+        if held_out and len(part.sizes) <= count:
+            return self.examples(part, torch.arange(len(part.sizes)))
         stream = f"lines {'held out' if held_out else 'learned'}"
         chance = uniform([seed], stream, range(count), 1).flatten()
         return self.examples(part, (chance * len(part.sizes)).long())

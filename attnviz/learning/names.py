@@ -52,7 +52,7 @@ TASKS = {
         "the pronoun reads the name or the thing that it stands for",
         "Tom slept near Ben and beside the car Anna waited . he",
         "tasks/pronouns.toml",
-        10,
+        5,
     ),
     "brackets": Row(
         "brackets of four kinds, one in another",

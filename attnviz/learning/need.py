@@ -21,7 +21,11 @@ def refuse_too_much(task: Task, settings: Settings, choices: Choices) -> None:
         OF_A_PARAMETER * parameters(task, settings)
         + sentences * _of_a_sentence(task.longest, settings)
     )
-    memory.refuse_more(needed, f"learning {task.name} with these settings")
+    memory.refuse_more(
+        needed,
+        f"learning {task.name} with these settings",
+        "learn from fewer sentences at once (--batch), or a smaller model (--dim, --layers)",
+    )
 
 
 def parameters(task: Task, settings: Settings) -> int:

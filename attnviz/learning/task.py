@@ -45,7 +45,8 @@ class Reading:
     does: str  # "reads the subject": what is said of the head that does it
 
 
-# Sentences out of a seed: so many; of those that are learned from, or of those that are held out.
+# Sentences out of a seed: so many; of those that are learned from, or of those that are held out,
+# of which there may be fewer.
 Draw = Callable[[int, int, bool], Examples]
 
 

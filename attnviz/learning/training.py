@@ -30,9 +30,10 @@ from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.wording.commands import quoted
 from attnviz.wording.words import counted
 
-HELD_OUT = 128  # sentences that the accuracy is measured on
+HELD_OUT = 128  # sentences that the accuracy is measured on, if there are so many
 BETWEEN_LOOKS = 10  # steps, once there have been many
 LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 
@@ -51,6 +52,7 @@ class Learned(Showable):
     watched: Tokens
     model: Model
     moments: tuple[Moment, ...]  # the first before any step
+    held_out: int  # sentences that accuracy and scores are measured on
     ended: Ended
 
 
@@ -131,6 +133,7 @@ class Training:
             watched=self.watched,
             model=self._told,
             moments=tuple(self.moments),
+            held_out=len(self._held_out.ids),
             ended=self.ended,
         )
 
@@ -191,6 +194,12 @@ def device_of(settings: Settings) -> torch.device:
 
 def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
     """The sentence that is drawn: one's own, or the task's."""
+    if text is not None and not text.strip():
+        raise AttnvizError(
+            "there is no word in the sentence to watch",
+            f"give one, or leave it out: --watch {quoted(task.watch)}",
+            about="watch",
+        )
     tokens = task.vocabulary.cut(task.watch if text is None else text)
     if settings.positions == "learned" and len(tokens) > task.longest:
         raise AttnvizError(

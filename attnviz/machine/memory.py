@@ -15,6 +15,7 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError
 
+CLOSE_OTHERS = "close other programs, or take a machine with more memory"
 UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 LIBRARIES, OF_A_THREAD = 850 * UNITS["MB"], 80 * UNITS["MB"]  # addresses that they take
@@ -65,13 +66,13 @@ def amount_of(written: str, name: str) -> int:
     return amount
 
 
-def refuse_more(needed: int, purpose: str) -> None:
+def refuse_more(needed: int, purpose: str, hint: str = CLOSE_OTHERS) -> None:
     """Stop before memory is filled with what can only be there as a whole."""
     left = free()
     if left is not None and needed > left:
         raise AttnvizError(
             f"{purpose} takes about {size(needed)}, and there are {size(left)} free",
-            "close other programs, or take a machine with more memory",
+            hint,
         )
 
 

@@ -76,16 +76,9 @@ def view(
     )
     way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
-    screen, picture = _shown(trace, parts, place, way)
-    if predict:
-        answers = Group("prediction", (best_answers(trace, place),))
-        screen, picture = (_with(page, answers, trace) for page in (screen, picture))
-    options = {
-        "show": ",".join(show) if show else None,
-        "query": query,
-        "as_": as_,
-        "predict": predict or None,
-    }
+    screen, picture = _shown(trace, parts, place, way, predict=predict)
+    names = ",".join(show) if show else None
+    options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
     asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
@@ -94,12 +87,7 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=(
-            *_whole_beside(trace, screen, place, way),
-            *note_on_heads(trace),
-            *what_heads_do(trace),
-            *answered(trace, place),
-        ),
+        closing=_closing(trace, screen, place, way),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -108,8 +96,18 @@ def view(
     )
 
 
+def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
+    """What there is to say in the end."""
+    return (
+        *_whole_beside(trace, screen, query, way),
+        *note_on_heads(trace),
+        *what_heads_do(trace),
+        *answered(trace, query),
+    )
+
+
 def _shown(
-    trace: Trace, show: Sequence[str] | None, query: int | None, way: str
+    trace: Trace, show: Sequence[str] | None, query: int | None, way: str, *, predict: bool
 ) -> tuple[Page, Page]:
     """What is on the screen, and what in a picture."""
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
@@ -127,12 +125,9 @@ def _shown(
     if way == "arcs":
         picture = arcs_of(groups(trace, IN_A_PICTURE), query)
     line = settings_line(trace)
-    on_screen = page_of(screen, line, caveat(trace, names))
-    return on_screen, page_of(picture, line, caveat(trace, drawn))
-
-
-def _with(page: Page, group: Group, trace: Trace) -> Page:
-    return page_of([*page.groups, group], settings_line(trace), page.caveat)
+    answers = [Group("prediction", (best_answers(trace, query),))] if predict else []
+    on_screen = page_of([*screen, *answers], line, caveat(trace, names))
+    return on_screen, page_of([*picture, *answers], line, caveat(trace, drawn))
 
 
 def _usual(trace: Trace) -> tuple[str, ...]:

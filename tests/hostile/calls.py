@@ -5,7 +5,7 @@ Options and their names come from the commands themselves, so that a new option 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from random import Random
@@ -15,10 +15,11 @@ import typer
 
 from attnviz.cli.app import app
 from attnviz.renderers import suffixes
+from attnviz.traces.models.card import ASKED_ALONE, CAN_BE_ASKED
 from attnviz.traces.settings import Settings
 from attnviz.views.ways import WAYS
 from attnviz.wording.commands import option
-from tests.hostile import contents, words
+from tests.hostile import contents, models, words
 
 SLOW = (".png", ".pdf", ".svg", ".gif")  # pictures, which are drawn now and then
 SCREENS: tuple[dict[str, str], ...] = (
@@ -43,8 +44,24 @@ NEEDS = {  # what an option is about, without which it is refused
     "--feed-forward": "--layers",
     "--position-base": "--positions",
     "--key": "--query",
+    "--predict": "--model",
 }
 MADE = {option(each.name) for each in fields(Settings)}  # how a trace is made: not one of a file
+OF_A_MODEL = MADE - {option(name) for name in (*ASKED_ALONE, *CAN_BE_ASKED)}  # it has decided
+OTHERS = {"--given", "--trace", "--file", "--embeddings", "--item"}  # to come by numbers, or a text
+OF_A_TEXT = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
+             "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
+OF_LEARNING = {
+    "--layers",
+    "--norm",
+    "--activation",
+    "--feed-forward",
+    "--attention-only",
+    "--steps",
+    "--until",
+    "--batch",
+    "--rate",
+}  # in compare
 SEVERAL = ("--show", "--step", "--values")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/self/mem", "/nowhere", ".")
 LEFT_ALONE = (
@@ -102,12 +119,22 @@ def invented(seed: int) -> Call:
     return _Inventor(Random(seed)).call()
 
 
+def _unfit(told: Collection[str]) -> set[str]:
+    """Which options are refused beside these."""
+    if "--trace" in told:
+        return MADE
+    if "--learn" in told:
+        return OF_A_TEXT
+    return (OF_A_MODEL - {"--model"}) | OTHERS if "--model" in told else set()
+
+
 class _Inventor:
     """What is being made up: words of a command line, and the files that they name."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.files: dict[str, bytes] = {}
+        self.text: Callable[[Random], str] = words.text
 
     def call(self) -> Call:
         kind = self.random.choice(COMMANDS)
@@ -116,11 +143,19 @@ class _Inventor:
         path, made = _commands()[command]
         options = [each for each in made.params if each.opts[0].startswith("-")]
         count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
-        chosen = self._fitting(self.random.sample(options, count), options)
+        chosen = self.random.sample(options, count)
+        chosen += [each for each in options if self._wanted(command, each.opts[0])]
+        chosen = self._fitting(chosen, options)
         told = [word for each in chosen for word in self._option(command, each)]
         arguments = (*path, *told, *self._arguments(command, {each.opts[0] for each in chosen}))
         stdin = self.random.choice((None, contents.text(self.random), *[b"typed"] * 18))
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
+
+    def _wanted(self, command: str, name: str) -> bool:
+        """Whether a model is asked for, or a task, more often than any other option."""
+        if name == "--model":
+            return self.random.random() < (0.95 if command == "heads" else 0.15)
+        return name == "--learn" and self.random.random() < 0.1
 
     def _fitting(self, chosen: list[Any], known: list[Any]) -> list[Any]:
         """Mostly with the options that others need, and with one thing to read a text from."""
@@ -131,14 +166,18 @@ class _Inventor:
         for name, needed in NEEDS.items():
             if name in named and needed in known_as:
                 named[needed] = known_as[needed]
-        if "--trace" in named:
-            named = {name: each for name, each in named.items() if name not in MADE}
-        return [*named.values()]
+        unfit = _unfit(named.keys()) | (
+            OF_LEARNING if "--learn" in known_as.keys() - named else set()
+        )
+        return [each for name, each in named.items() if name not in unfit]
 
     def _arguments(self, command: str, told: set[str]) -> list[str]:
         instead = told & {*TEXTS} or ("--given" in told and self.random.random() < 0.6)
         if instead and self.random.random() < 0.95:
             return []
+        if "--learn" in told:
+            usual = {"--steps": "2", "--repeats": "2", "--dim": "8"}
+            return [f"{name}={each}" for name, each in usual.items() if name not in told]
         if command in ("show", "check"):
             several = self.random.choice((1, 1, 2)) if command == "check" else 1
             return ["--", *(self._lesson(command) for _ in range(several))]
@@ -153,7 +192,7 @@ class _Inventor:
 
     def _texts(self, count: int) -> list[str]:
         """Sentences; of two the second mostly has as many words as the first."""
-        first, *others = (words.text(self.random) for _ in range(count))
+        first, *others = (self.text(self.random) for _ in range(count))
         turned = " ".join(reversed(first.split()))
         return [first, *(turned if self.random.random() < 0.7 else each for each in others)]
 
@@ -177,6 +216,8 @@ class _Inventor:
         if option.opts[0] == "--given" and self.random.random() > 0.03:
             suffix, content, more = contents.matrices(self.random)
             return [self._file(("given", suffix), content), *more]
+        if option.opts[0] == "--model" and self.random.random() > 0.03:
+            return [self._model()]
         if option.opts[0] == "--out" and self.random.random() > 0.03:
             return [self._output(command)]
         return [self._value(command, option)]
@@ -206,6 +247,12 @@ class _Inventor:
         ) + suffix
         self.files[path] = content
         return path
+
+    def _model(self) -> str:
+        found = models.named(self.random)
+        self.files |= found.files
+        self.text = lambda random: (words.text if random.random() < 0.05 else found.text)(random)
+        return found.name
 
     def _output(self, command: str) -> str:
         if self.random.random() < 0.05:
@@ -260,6 +307,9 @@ class _Inventor:
         "--trace": _trace,
         "--file": _text,
         "--size": lambda self: words.size(self.random),
+        "--without": _mostly(
+            ("L0H0", "L0H1=mean", "L1H0,L0H0", "L1H1"), ("L9H9", "L0", "=mean", "x")
+        ),
         "--query": lambda self: self._token(),
         "--key": lambda self: self._token(),
         "--layer": _mostly(("0", "0", "1"), ("-1", "9" * 20, "x")),

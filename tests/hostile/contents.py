@@ -193,8 +193,11 @@ def lesson(random: Random) -> bytes:
     """A worked example, or a new one, with a line that is changed, or bytes that are."""
     new = random.random() < 0.6
     content = lessons.drawn(random) if new else random.choice(_lessons())
-    if random.random() < 0.6:
-        return content
+    return content if random.random() < 0.6 else lined(content, random)
+
+
+def lined(content: bytes, random: Random) -> bytes:
+    """A file of lines, with one or two of them changed, or with its bytes."""
     lines = content.decode().splitlines()
     for _ in range(random.choice((0, 1, 1, 2))):
         place = random.randrange(len(lines))
@@ -216,6 +219,8 @@ TRACED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("a b c", {"heads": 4, "kv_heads": 2, "dim": 8, "positions": "rotary", "dropout": 0.5}),
     ("a b", {"dim": 2, "scoring": "additive", "positions": "alibi", "soft_cap": 2.0}),
     ("a a", {"dim": 2, "variant": "causal", "window": 1, "tokenizer": "words"}),
+    ("h g f e d c b a", {"model": "reverse"}),
+    ("The dogs slept because they were tired.", {"model": "toy", "without": "L0H1=mean"}),
 )
 
 
@@ -230,14 +235,17 @@ def _traces() -> tuple[tuple[str, bytes], ...]:
 def saved(random: Random) -> tuple[str, bytes]:
     """A trace that was written, with a value of its document changed, or with its bytes."""
     suffix, content = random.choice(_traces())
-    if random.random() < 0.4:
-        return suffix, content
-    if suffix == ".json" and random.random() < 0.8:
+    return suffix, content if random.random() < 0.4 else changed(suffix, content, random)
+
+
+def changed(name: str, content: bytes, random: Random) -> bytes:
+    """A document with a value changed, or two; or with its bytes, as whatever else there is."""
+    if name.endswith(".json") and random.random() < 0.8:
         document = json.loads(content)
         for _ in range(random.choice((1, 1, 2))):
             random.choice((_change_somewhere, _exchange))(document, random)
-        return suffix, json.dumps(document).encode()
-    return suffix, _damaged(content, random)
+        return json.dumps(document).encode()
+    return _damaged(content, random)
 
 
 def _exchange(document: Contents, random: Random) -> None:

@@ -138,6 +138,7 @@ def ended(call: Call) -> Ended:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         for name, content in call.files.items():
             with contextlib.suppress(OSError):  # no file can have a name so long
+                Path(folder, name).parent.mkdir(exist_ok=True)
                 Path(folder, name).write_bytes(content)
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
         err = stack.enter_context(contextlib.redirect_stderr(_stream()))

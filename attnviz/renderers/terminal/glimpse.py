@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -39,12 +39,17 @@ def _heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
     """What is learned; how far it is, and as much of the rest as one line has room for."""
     whole = f"{glimpse.title}: {glimpse.about}"
     yield Text(whole if cell_len(whole) <= screen.room else glimpse.title, BOLD)
+    yield Text(_fitting(glimpse.told, screen.room), DIM)
+
+
+def _fitting(told: Iterable[str], room: int) -> str:
+    """As much of what there is to say as one line has room for."""
     line = ""
-    for told in glimpse.told:
-        longer = f"{line} · {told}" if line else told
-        if cell_len(longer) <= screen.room:
+    for each in told:
+        longer = f"{line} · {each}" if line else each
+        if cell_len(longer) <= room:
             line = longer
-    yield Text(line, DIM)
+    return line
 
 
 def _body(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
@@ -58,19 +63,20 @@ def _body(glimpse: Glimpse, screen: Screen, rows: int) -> Lines:
                 wide = max(line.cell_len for line in maps) + GAP
                 beside = replace(screen, width=min(screen.room - wide, WIDEST_SIDE))
                 return list(_side_by_side(maps, wide, _side(glimpse, beside, rows)))
-        for below in (list(_below(glimpse, screen)), [_in_short(glimpse)]):
+        for below in (list(_below(glimpse, screen)), [_in_short(glimpse, screen)]):
             how = arranged(layers, screen, rows - len(below))
             if how:
                 return [*drawn(layers, how, screen), *below]
-    below = [_in_short(glimpse)] if rows > 1 else []
+    below = [_in_short(glimpse, screen)] if rows > 1 else []
     layers = ((smaller(layers[0][0], screen, rows - len(below)),),)
     how = arranged(layers, screen, rows - len(below))
     return [*(drawn(layers, how, screen) if how else ()), *below]
 
 
-def _in_short(glimpse: Glimpse) -> Text:
-    """The numbers alone, where there is room for one line."""
-    return Text(" · ".join(f"{each.name} {each.written}" for each in glimpse.courses))
+def _in_short(glimpse: Glimpse, screen: Screen) -> Text:
+    """The numbers alone, as many as one line has room for; the last of them matters most."""
+    told = [f"{each.name} {each.written}" for each in glimpse.courses[::-1]]
+    return Text(_fitting(told, screen.room) or glimpse.courses[-1].written)
 
 
 def _fewer(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
@@ -121,7 +127,7 @@ def _below(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
         for column, (name, row) in enumerate(zip(scores.columns.labels, _best(scores), strict=True))
     ]
     if told:
-        yield Text(_cut(" · ".join(told), screen.room))
+        yield Text(_fitting(told, screen.room) or _cut(told[0], screen.room))
     names = [_named(each) for each in glimpse.courses]
     start = min(max(name.cell_len for name in names) + 1, screen.room)
     for place, name in enumerate(names):
@@ -136,8 +142,7 @@ def _table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
     if not columns or rows < 2:
         return
     start = max(map(cell_len, scores.rows.labels)) + 1
-    room = max((screen.room - start) // len(columns), SCORE)
-    widths = [min(max(cell_len(each) + 1, SCORE), room) for each in scores.columns.labels]
+    widths = _widths(scores.columns.labels, screen.room + 1 - start)
     line = Text(" " * start, DIM)
     for name, width in zip(scores.columns.labels, widths, strict=True):
         line.append(sized(_cut(name, width - 1).rjust(width - 1), width - 1) + " ")
@@ -151,6 +156,14 @@ def _table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
             style = paint.behind((row, column)) if screen.colored else PLAIN
             line.append(text.rjust(width - 1), style).append(" ")
         yield _end(line, screen.room)
+
+
+def _widths(names: Sequence[str], room: int) -> list[int]:
+    """As wide as names are, with a space behind each; where that is too wide, the widest less."""
+    widths = [max(cell_len(each) + 1, SCORE) for each in names]
+    while sum(widths) > room and max(widths) > SCORE:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def _shown(scores: Grid, most: int) -> list[int]:

@@ -129,14 +129,12 @@ HEADS: tuple[Finding[Claim], ...] = (
 
 
 def _heads(found: Sequence[Found]) -> str:
-    """What heads came to do; where none does anything, how little."""
+    """What heads came to do; where none does anything, how little of what matters most."""
     done = [each for each in found if each.score >= DOES]
     if done:
         return ", ".join(said(HEADS, claim) for claim in _claims(done))
-    told = [
-        f"{claim.does} with more than {_at_most(claim.found.score)}" for claim in _claims(found)
-    ]
-    return f"no head {', nor '.join(told)}" if told else ""
+    told = [f"{each.reading.does} with more than {_at_most(each.score)}" for each in found[:1]]
+    return f"no head {told[0]}" if told else ""
 
 
 def _claims(found: Sequence[Found]) -> Iterator[Claim]:

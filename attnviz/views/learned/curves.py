@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.cells import Whole
-from attnviz.learning.training import HELD_OUT, Learned
+from attnviz.learning.training import Learned
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale, colorless
 from attnviz.views.learned.found import Found, heads_of, name_of_head
+from attnviz.wording.words import counted
 
-IN_WHAT = f"in {HELD_OUT} held-out sentences"
-SCORE = f"score = mean weight on what should be read, {IN_WHAT}"
-ACCURACY = f"accuracy {IN_WHAT}"
-BOTH = f"score = mean weight on what should be read · scores and accuracy {IN_WHAT}"
+SCORE = "score = mean weight on what should be read"
 
 
 def curves_of(
@@ -32,6 +30,7 @@ def curves_of(
     right = np.array([moment.accuracy for moment in learned.moments])
     lines = [_curve(each.reading.name, each.course) for each in found]
     shares = (*lines, _curve("accuracy", right, plain=True))
+    note = f"{SCORE} · scores and accuracy" if found else "accuracy"
     return [
         Curves("loss", "step", steps, (_curve("loss", lost, plain=True),), "", places, until),
         Curves(
@@ -39,7 +38,7 @@ def curves_of(
             "step",
             steps,
             shares,
-            BOTH if found else ACCURACY,
+            f"{note} {_where(learned)}",
             places,
             until,
             reach=1.0,
@@ -65,7 +64,7 @@ def history(learned: Learned, found: Sequence[Found], shown: Sequence[int]) -> G
         plain_axis("measure", [*columns]),
         _table(np.stack([*columns.values()], axis=1)),
         colorless("measure"),
-        note=ACCURACY,
+        note=f"loss of what is learned from · accuracy {_where(learned)}",
     )
 
 
@@ -79,9 +78,13 @@ def scores_of_heads(learned: Learned, found: Sequence[Found]) -> Grid:
         plain_axis("reading", [each.reading.name for each in found]),
         _table(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
-        note=SCORE,
+        note=f"{SCORE}, {_where(learned)}",
         decimals=2,
     )
+
+
+def _where(learned: Learned) -> str:
+    return f"in {counted(learned.held_out, 'held-out sentence')}"
 
 
 def _table(values: np.ndarray) -> Whole:

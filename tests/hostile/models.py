@@ -1,0 +1,75 @@
+"""Models that somebody might name: those that come with attnviz, folders, files, damaged ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any
+
+from attnviz.traces.models import folder
+from attnviz.traces.models.names import names, place_of
+from attnviz.traces.models.shipped import card_of
+from attnviz.traces.models.vocabulary import Vocabulary
+from tests.hostile import contents
+from tests.untrained import untrained
+
+SHAPES: tuple[dict[str, Any], ...] = (
+    {},
+    {"predicts": "next", "asks": ""},
+    {"heads": 2, "kv_heads": 1, "positions": "rotary"},
+    {"attention_only": True, "positions": "learned", "norm": "post"},
+    {"layers": 1, "positions": "alibi", "variant": "causal"},
+    {"layers": 3, "norm": "none", "feed_forward": 3, "scoring": "additive"},
+)
+TOY = "toy"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model as it is named, the files that it is in, and words that it mostly knows."""
+
+    name: str
+    files: dict[str, bytes]
+    vocabulary: Vocabulary
+
+    def text(self, random: Random) -> str:
+        count = random.choice((1, 2, 4, 6, 8, 8, 8, 9, 20))
+        between = "" if self.vocabulary.tokenizer == "chars" else " "
+        return between.join(random.choices(self.vocabulary.words, k=count))
+
+
+def named(random: Random) -> Named:
+    """Mostly a whole one."""
+    kind = random.random()
+    if kind < 0.6:
+        name = random.choice(names())
+        return Named(name, {}, _vocabulary(name))
+    return _by_hand(random) if kind < 0.75 else _folder(random)
+
+
+@cache
+def _vocabulary(name: str) -> Vocabulary:
+    return card_of(name).vocabulary
+
+
+def _by_hand(random: Random) -> Named:
+    content = contents.lined(place_of(TOY).read_bytes(), random)
+    return Named("mine.toml", {"mine.toml": content}, _vocabulary(TOY))
+
+
+@cache
+def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
+    model = untrained(**SHAPES[shape])
+    return model.vocabulary, folder.contents(model)
+
+
+def _folder(random: Random) -> Named:
+    vocabulary, whole = _saved(random.randrange(len(SHAPES)))
+    files = dict(whole)
+    if random.random() < 0.6:
+        name = random.choice([*files])
+        files[name] = contents.changed(name, files[name], random)
+        if random.random() < 0.05:
+            del files[name]
+    return Named("mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary)

@@ -1,0 +1,260 @@
+"""Tasks of one's own: a Python file, lines of a text; and what is said when they are wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.errors import AttnvizError
+from attnviz.learning.asked import task_asked, task_of
+from attnviz.learning.grammar_files import KEYS, OF_READING, OF_SENTENCES
+from attnviz.learning.lines import POSITIONS, read_in
+from attnviz.learning.names import CUT
+from attnviz.learning.task import NOTHING, Task
+from attnviz.learning.training import Choices, learn
+from tests.conftest import ROOT, Attnviz
+
+MINE = """
+import torch
+from beside import LETTERS
+from attnviz import Examples, Reading, Settings, Task, Vocabulary
+
+def draw(seed, count, held_out):
+    generator = torch.Generator().manual_seed(2 * seed + held_out)
+    ids = torch.randint(3, (count, 5), generator=generator)
+    return Examples(ids, ids.roll(1, 1), {"before": torch.arange(-1, 4).expand(count, 5)})
+
+task = Task(
+    name="mine", about="a letter late", teaches="it looks back", asked="letter",
+    vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="here"),
+    draw=draw, readings=(Reading("before", "reads the one before"),), watch="a b c a b",
+    settings=Settings(dim=16, layers=1, norm="pre", positions="learned"), longest=5,
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "beside.py").write_text('LETTERS = ("a", "b", "c")\n', encoding="utf-8")
+    return tmp_path
+
+
+def mine(text: str) -> Task:
+    Path("mine.py").write_text(text, encoding="utf-8")
+    return task_of("mine.py")
+
+
+def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(there: Path) -> None:
+    learned = learn(mine(MINE), choices=Choices(steps=20, until=math.inf))
+
+    assert learned.moments[-1].accuracy > learned.moments[0].accuracy
+    assert sorted(path.name for path in there.iterdir()) == ["beside.py", "mine.py"]
+
+
+ODD = {  # what is written in place of what, what is said, what to try
+    "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
+    "syntax": ("import torch\n", "import torch x\n", "line 2 of 'mine.py': this is no Python", ""),
+    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
+    "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
+    "none": ("task =", "tusk =", "'mine.py': there is no 'task' in it", "from attnviz import Task"),
+    "another": ("task =", "task = 1;", "'mine.py': its 'task' is no Task", ""),
+    "longest": ("longest=5", "longest=4", "sentences of 5 tokens, and longest is 4", "longest=5"),
+    "ids": ("randint(3", "randint(4", "ids go from 0 to 2, and draw gives 3", "from 0"),
+    "answers": ("ids.roll(1, 1)", "ids.roll(1, 1) + 1", "answers go from -1 to 2", "from 0"),
+    "kind": ("ids.roll(1, 1)", "ids.float()", "answers are [4, 5] float32", "torch.int64"),
+    "shape": ("ids.roll(1, 1)", "ids[:, 1:]", "answers are [4, 4] int64, and ids [4, 5]", ""),
+    "nothing": ("ids.roll(1, 1)", "0 * ids - 1", "draw asks for nothing", "not -1"),
+    "count": ("(count, 5), g", "(5, 5), g", "asked for 4 sentences, and gives ids of [5, 5]", ""),
+    "reading": ('"before": t', '"after": t', "the readings ['after'], and the task ['before']", ""),
+    "read": ("arange(-1, 4)", "arange(1, 6)", "the reading 'before' go from -1 to 4", ""),
+    "no examples": ("return Ex", "return None and Ex", "gives NoneType, and not Examples", ""),
+    "watch": ('"a b c a b"', '"a b d"', "the model has never seen 'd'", "it knows: a b c"),
+    "long": ('"a b c a b"', '"a b c a b c"', "has 6 tokens, and longest is 5", "shorter"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_is_wrong_in_a_python_file_is_said_with_its_line(case: str) -> None:
+    before, after, problem, hint = ODD[case]
+    assert before in MINE
+
+    with pytest.raises(AttnvizError) as refused:
+        mine(MINE.replace(before, after, 1))
+
+    assert problem in str(refused.value)
+    assert "'mine.py'" in str(refused.value)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no.py", "there is no file 'no.py' to learn from"),
+        ("no.toml", "there is no file 'no.toml' to learn from"),
+        ("./beside.txt", "'beside.txt' is no task: its name ends neither in .py nor in .toml"),
+        ("agrement", "there is no task 'agrement'"),
+    ],
+)
+def test_a_file_that_is_no_task_is_refused(name: str, problem: str) -> None:
+    Path("beside.txt").write_text("a\n", encoding="utf-8")
+
+    with pytest.raises(AttnvizError, match=problem):
+        task_of(name)
+
+
+SENTENCES = [f"the {animal} saw a {thing} ." for animal in ("cat", "dog", "owl", "fox", "ant")
+             for thing in ("box", "cup", "jar", "mat")]  # fmt: skip
+
+
+def lines(text: str, tokenizer: str = "words") -> Task:
+    Path("lines.txt").write_text(text, encoding="utf-8")
+    return task_asked({"file": "lines.txt", "tokenizer": tokenizer})
+
+
+def drawn(task: Task, *, held_out: bool) -> set[str]:
+    """The lines, put together again of what is asked for."""
+    examples = task.draw(1, 200, held_out)
+    words, answers = task.vocabulary.words, task.vocabulary.answers
+    return {
+        " ".join([words[ids[0]], *(answers[each] for each in asked if each != NOTHING)])
+        for ids, asked in zip(examples.ids.tolist(), examples.answers.tolist(), strict=True)
+    }
+
+
+def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
+    task = lines("\n\n".join(SENTENCES))
+    learned, measured = drawn(task, held_out=False), drawn(task, held_out=True)
+
+    assert measured == {f"{SENTENCES[9]} ↵", f"{SENTENCES[19]} ↵"}
+    assert learned == {f"{each} ↵" for each in SENTENCES} - measured
+
+
+@pytest.mark.parametrize("tokenizer", CUT)
+def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None:
+    task = lines("\n".join(SENTENCES), tokenizer)
+    learned = learn(task, choices=Choices(steps=8, until=math.inf))
+
+    assert task.vocabulary.cut(SENTENCES[0]).text == SENTENCES[0]
+    assert task.asked == CUT[tokenizer]
+    assert learned.moments[-1].loss < learned.moments[0].loss
+
+
+def test_what_ends_a_line_is_never_one_of_its_tokens() -> None:
+    assert lines("a ↵\nb ↵").vocabulary.answers[-1] == "⏎"
+
+
+def test_a_line_that_comes_twice_is_learned_from_or_held_out() -> None:
+    task = lines("a b\nc d\na b\nc d")
+
+    assert (drawn(task, held_out=False), drawn(task, held_out=True)) == ({"a b ↵"}, {"c d ↵"})
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+def test_readings_of_any_text_are_what_they_are_called(ids: list[int]) -> None:
+    found = read_in(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+
+    for place, each in enumerate(ids):
+        same = max((other for other in range(place) if ids[other] == each), default=NOTHING)
+        after = same + 1 if NOTHING < same < place - 1 else NOTHING
+        read = {name: int(row[0, place]) for name, row in found.items()}
+        assert read == {
+            "previous": place - 1,
+            "first": 0 if place else NOTHING,
+            "same": same,
+            "after same": after,
+        }
+
+
+def test_nothing_is_read_behind_the_end_of_a_line() -> None:
+    there = torch.tensor([[True, True, False]])
+
+    assert all(row[0, 2] == NOTHING for row in read_in(torch.tensor([[1, 1, 0]]), there).values())
+
+
+def test_what_seldom_can_be_read_is_not_measured() -> None:
+    assert [each.name for each in lines("\n".join(SENTENCES)).readings] == ["previous", "first"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "hint"),
+    [
+        ("", "'lines.txt': there is nothing to learn from", "two different lines"),
+        ("one\n\none\n", "'lines.txt': there is one line, and no other, to learn", "two different"),
+        (
+            f"a\n\n{'b ' * (POSITIONS + 1)}",
+            f"line 3 of 'lines.txt' has {POSITIONS + 1} tokens, and there are positions for",
+            "make shorter lines",
+        ),
+    ],
+)
+def test_lines_that_cannot_be_learned_from_are_refused(text: str, problem: str, hint: str) -> None:
+    with pytest.raises(AttnvizError) as refused:
+        lines(text)
+
+    assert problem in str(refused.value)
+    assert hint in refused.value.hint
+
+
+REFUSED = {
+    "words": (["--watch", "a zebra"], "the model has never seen 'zebra'", "it knows: the cat"),
+    "cut": (["-t", "wrds"], "there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
+    "both": (["reverse"], "--file gives lines to learn from, and reverse is a task", "leave one"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnviz) -> None:
+    arguments, problem, hint = REFUSED[case]
+    Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+
+    result = attnviz("learn", *arguments, "--file", "lines.txt")
+
+    assert result.status == 2
+    assert result.err.startswith(f"error: {problem}")
+    assert hint in result.err
+    assert result.err.count("\n") == 2
+
+
+def test_lines_are_learned_saved_and_gone_on_with(attnviz: Attnviz) -> None:
+    Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    first = attnviz("learn", "--file", "lines.txt", "--steps", "3", "--save", "model", "-q")
+    again = attnviz("learn", "--from", "model", "--steps", "5", "-q")
+    run = attnviz("run", "the cat saw", "--model", "model")
+
+    assert (first.status, again.status, run.status) == (0, 0, 0)
+    assert "After 5 steps" in " ".join(again.out.split())
+
+
+def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
+    result = attnviz("learn", "reverse", "-t", "words")
+
+    assert result.err == (
+        "error: --tokenizer says how lines of your own are cut up, and a task has its own words\n"
+        " hint: leave it out, or give lines with --file\n"
+    )
+
+
+PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
+def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
+    (shown,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    Path(name).write_text(shown, encoding="utf-8")
+    moments = learn(task_of(name), choices=Choices(steps=40, until=math.inf)).moments
+
+    assert moments[-1].accuracy > moments[0].accuracy
+
+
+def test_the_grammar_of_the_page_has_every_key() -> None:
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+    for key in (*KEYS, *OF_SENTENCES, *OF_READING, "steps", "until", "batch", "rate", "seconds"):
+        assert re.search(rf"(^|[{{\[, ]){key}(\]| = |\.)", shown, re.MULTILINE), key
