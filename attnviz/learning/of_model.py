@@ -15,7 +15,7 @@ def task_of_model(card: Card, named: str | None = None) -> Task:
     if not card.vocabulary.answers:
         raise AttnvizError(
             f"{called} answers nothing, so that no head can cost it an answer",
-            f"attnviz run TEXT --model {card.name} --without L0H0 shows what becomes of its "
+            "attnviz run TEXT, with the same --model and --without L0H0, shows what becomes of its "
             "context vectors",
             about="model",
         )
