@@ -76,10 +76,7 @@ def view(
     )
     way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
-    screen, picture = _shown(trace, parts, place, way)
-    if predict:
-        answers = Group("prediction", (best_answers(trace, place),))
-        screen, picture = (_with(page, answers, trace) for page in (screen, picture))
+    screen, picture = _shown(trace, parts, place, way, predict)
     options = {
         "show": ",".join(show) if show else None,
         "query": query,
@@ -94,12 +91,7 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=(
-            *_whole_beside(trace, screen, place, way),
-            *note_on_heads(trace),
-            *what_heads_do(trace),
-            *answered(trace, place),
-        ),
+        closing=tuple(_told_below(trace, screen, place, way)),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -108,10 +100,29 @@ def view(
     )
 
 
+def _told_below(trace: Trace, screen: Page, query: int | None, way: str) -> Iterator[str]:
+    """What is said of a whole sentence, of heads and of answers."""
+    yield from _whole_beside(trace, screen, query, way)
+    yield from note_on_heads(trace)
+    yield from what_heads_do(trace)
+    yield from answered(trace, query)
+
+
 def _shown(
+    trace: Trace, show: Sequence[str] | None, query: int | None, way: str, predict: bool
+) -> tuple[Page, Page]:
+    """What is on the screen, and what in a picture; below, what a model answers."""
+    screen, picture = _pages(trace, show, query, way)
+    if not predict:
+        return screen, picture
+    answers = Group("prediction", (best_answers(trace, query),))
+    return _with(screen, answers, trace), _with(picture, answers, trace)
+
+
+def _pages(
     trace: Trace, show: Sequence[str] | None, query: int | None, way: str
 ) -> tuple[Page, Page]:
-    """What is on the screen, and what in a picture."""
+    """What is on the screen, and what in a picture, of the numbers of attention."""
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
