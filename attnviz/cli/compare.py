@@ -239,10 +239,7 @@ def compare(
     settings = settings_of(text, model, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        words = source.read_or_given(text, settings, "attnviz compare")
-        foreseen.refuse_text(words, settings, chosen.query_of(wanted))
-        with source.asking_about_files(words, chosen.other):
-            foreseen.refuse_other(words, chosen.other, settings)
+        words = _words(text, settings, chosen, wanted)
         command = command_line("compare", text, settings, chosen, wanted, pictures)
         comparison = compared(words, settings, chosen, command)
     else:
@@ -253,6 +250,17 @@ def compare(
     source.ask_about_files(text.text, chosen.other, quiet=quiet)
     source.ask_about_words(text.text, chosen.other, quiet=quiet)
     source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
+
+
+def _words(
+    text: TextOptions, settings: Settings, chosen: ComparisonOptions, wanted: OutputOptions
+) -> str | None:
+    """The text, once nothing speaks against comparing it."""
+    words = source.read_or_given(text, settings, "attnviz compare")
+    foreseen.refuse_text(words, settings, chosen.query_of(wanted))
+    with source.asking_about_files(words, chosen.other):
+        foreseen.refuse_other(words, chosen.other, settings)
+    return words
 
 
 def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:
