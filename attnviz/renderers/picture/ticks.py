@@ -151,12 +151,6 @@ def reach(ticks: Ticks, style: PanelStyle) -> float:
     return ticks.extent + (style.axis_room if ticks.title else 0.0)
 
 
-def longest_label(axis: Axis) -> float:
-    """The width of the widest label, which is among those with the most characters."""
-    longest = sorted(_labels(axis), key=len)[-8:]
-    return max((text_width(label, LABEL) for label in longest), default=0.1)
-
-
 def text_width(text: str, size: float) -> float:
     """The width of a line of text, in inches."""
     return _width_of(text, tuple(rcParams["font.family"])) * size / MEASURED * POINT

@@ -27,7 +27,6 @@ from attnviz.traces.models.written import Part, Rows, is_number
 from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
-SUFFIX = ".toml"
 KEYS = ("about", "tokenizer", "dimensions", "words", "spelled", "settings", "heads")
 OF_HEAD = (
     *("does", "layer", "asks", "hands", "sees", "itself", "near"),
