@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -181,10 +181,10 @@ def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     if not tables.beside:
         ways = [_largest([each, *_others(groups)], room, letters) for each in _in_rows(tables)]
         return max(ways, key=lambda each: each.tables.cell)
-    few = _of_few(tables)
+    few, first = _telling(tables, lambda told: True), _telling(tables, lambda told: not told.series)
     wanted = [
         _of_columns(rows, count)
-        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST))
+        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST), (first, FEWEST))
         for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
     ]
     ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
@@ -198,9 +198,9 @@ def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     return max(ways, key=lambda each: each.tables.cell)
 
 
-def _of_few(group: Group) -> Group:
-    """The rows of which there is more to tell; all, where there are none."""
-    kept = [row for row, name in enumerate(group.beside) if name.more]
+def _telling(group: Group, counts: Callable[[Told], bool]) -> Group:
+    """The rows of which there is more to tell, and such as counts; all, where there are none."""
+    kept = [row for row, name in enumerate(group.beside) if any(map(counts, name.more))]
     if not kept:
         return group
     panels = (group.panels[row * group.across : (row + 1) * group.across] for row in kept)
