@@ -437,6 +437,16 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
     assert model not in TASKS or TASKS[model].watch == task_of(model).watch
 
 
+def test_the_sentence_of_a_task_is_not_named_for_other_words(attnviz: Attnviz, saved: Path) -> None:
+    told = json.loads((saved / CONFIG).read_text())
+    told["facts"]["task"] = "agreement"
+    (saved / CONFIG).write_text(json.dumps(told))
+
+    assert (
+        f"such as: attnviz run 'a b c' --model {saved}" in attnviz("run", "--model", str(saved)).err
+    )
+
+
 def test_no_name_is_no_model(attnviz: Attnviz) -> None:
     shown = attnviz("run", LETTERS, "--model", "").err
 
