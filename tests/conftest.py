@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import matplotlib
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 from matplotlib import font_manager
 
 # Before anything imports them: every call in these modules is checked against its shapes.
@@ -61,6 +62,23 @@ Attnviz = Callable[..., Result]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
     parser.addoption("--calls", type=int, default=3000, help="how many calls test_hostile makes up")
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Training, and a thousand small runs, take four times as long where every shape is checked."""
+    config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def quick() -> Iterator[None]:
+    """Shapes that are checked elsewhere are not here."""
+    with unchecked():
+        yield
 
 
 UNSET = (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME")

@@ -29,7 +29,7 @@ from attnviz.learning.training import Choices, learn
 from attnviz.traces.settings import Settings
 from attnviz.views.conclusions.learning import on_learning, told_besides
 from attnviz.views.learning import curves_of
-from tests.conftest import Attnviz
+from tests.conftest import Attnviz, unchecked
 
 SEEDS = range(42, 45)
 FEW = Choices(steps=4, batch=8)
@@ -56,7 +56,8 @@ def task() -> Task:
 @pytest.fixture(scope="module")
 def scaling(task: Task) -> Learning:
     """What the issue is about, over as many seeds as it takes to say something."""
-    return compare_learning(task, choices=Choices(steps=40, batch=32))
+    with unchecked():
+        return compare_learning(task, choices=Choices(steps=40, batch=32))
 
 
 @pytest.mark.parametrize("changes", WAYS.values(), ids=WAYS)
@@ -87,6 +88,7 @@ def test_models_side_by_side_multiply_each_its_own_sentences() -> None:
     torch.testing.assert_close(made, expected)
 
 
+@pytest.mark.usefixtures("quick")
 def test_every_seed_of_a_way_is_what_attnviz_learn_learns(task: Task) -> None:
     chosen = Choices(steps=12, batch=16, until=math.inf)
     found = compare_learning(
@@ -155,6 +157,7 @@ def test_a_width_that_is_asked_for_is_kept(task: Task) -> None:
     assert "A head is" not in " ".join(narrow.view().closing)
 
 
+@pytest.mark.usefixtures("quick")
 def test_it_ends_when_every_seed_of_every_way_has_learned_it(task: Task) -> None:
     chosen = replace(task.settings, dim=64)
     found = compare_learning(task, chosen, by="heads", values=["1", "2"], repeats=2)

@@ -20,6 +20,7 @@ from attnviz.learning.training import Choices, Learned, learn
 from attnviz.views.conclusions.learned import at_a_moment, sentence_of
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.moments import few, filmed
+from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
 
 SHARE = r"(?:\.\d\d|1\.0)"
@@ -28,7 +29,8 @@ HEAD = r"L\d+H\d+"
 
 @pytest.fixture(scope="module")
 def reversed_letters() -> Learned:
-    return learn(task_of("reverse"))
+    with unchecked():
+        return learn(task_of("reverse"))
 
 
 @pytest.mark.parametrize(

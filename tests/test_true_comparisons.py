@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from jaxtyping import config
 
 from attnviz import trace
 from attnviz.analysis.comparison import Comparison, compare, restricted
@@ -247,17 +245,6 @@ def check(number: int) -> list[str]:
         return [check_sentence(said, each) for each in (said.view.headline, *said.view.closing)]
     except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
         raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
-
-
-@pytest.fixture
-def quick() -> Iterator[None]:
-    """Matrices so small gain nothing from several cores, or from shapes checked as elsewhere."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("quick")

@@ -6,7 +6,6 @@ and each claim in it, known by its words, is worked out again from the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config
 
 from attnviz import Trace, trace
 from attnviz.analysis.checks import verify
@@ -40,14 +38,6 @@ from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
 
 DRAWS, CHUNKS = 640, 4
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
-
-
-@pytest.fixture
-def quick() -> Iterator[None]:
-    """Matrices so small gain nothing from shapes checked as elsewhere."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("quick")
