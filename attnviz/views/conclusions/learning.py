@@ -200,8 +200,9 @@ def _in_one_seed(outcome: Outcome) -> str:
 
 
 def _in_few_seeds(outcome: Outcome) -> str:
-    start = f"In the median of {outcome.seeds} seeds, {outcome.right}"
-    return f"{start}: {outcome.each}: too few seeds to tell more."
+    medians = any(course.there == outcome.seeds for course in outcome.courses)
+    rest = f"{'Steps are medians; s' if medians else 'S'}o few seeds tell no more."
+    return f"{outcome.over}, {outcome.right}: {outcome.each}. {rest}"
 
 
 def _in_none(outcome: Outcome) -> str:
