@@ -340,6 +340,15 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None
     )
 
 
+def test_what_was_learned_is_drawn_later_from_what_was_kept(attnviz: Attnviz, there: Path) -> None:
+    begun = attnviz("learn", "reverse", "--steps", "30", "--save", "done", "-o", "then.csv")
+    later = attnviz("learn", "--from", "done", "-o", "later.csv")
+
+    assert begun.status == later.status == 0
+    assert (there / "later.csv").read_bytes() == (there / "then.csv").read_bytes()
+    assert begun.out == later.out
+
+
 def test_a_training_that_is_damaged_is_refused(attnviz: Attnviz, there: Path) -> None:
     attnviz("learn", "reverse", "--steps", "2", "--save", "m")
     history, state = (there / "m" / name for name in ("training.json", "training.safetensors"))

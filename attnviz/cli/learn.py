@@ -145,7 +145,9 @@ def learn(
         refuse_place(chosen.save)
     begun = begin if chosen.from_ is None else go_on
     training = begun(chosen, teaching.choices, typed.of(attention, blocks))
-    on_screen = _watched(training, wanted, pictures)
+    if chosen.from_ is not None and not (wanted.out or wanted.json):
+        _refuse_what_is_done(training, chosen.from_)
+    on_screen = not training.done and _watched(training, wanted, pictures)
     if chosen.save is not None:
         _save(chosen.save, training.progress(), quiet=wanted.quiet)
     line = line_as_typed("learn", typed, chosen, teaching, attention, blocks, wanted, pictures)
@@ -225,9 +227,7 @@ def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Trai
     task = _task_again(chosen, since)
     choices = choices.over(since.choices)
     settings = replace(since.model.settings, **elsewhere)
-    training = Training(task, settings, choices, since.watch, since, since.asked)
-    _refuse_what_is_done(training, folder)
-    return training
+    return Training(task, settings, choices, since.watch, since, since.asked)
 
 
 def _task_again(chosen: LearnOptions, since: Progress) -> Task:
@@ -248,8 +248,9 @@ def _task_again(chosen: LearnOptions, since: Progress) -> Task:
 
 
 def _refuse_what_is_done(training: Training, folder: Path) -> None:
+    """Who asks for no file wants more to be learned, and there is nothing left to learn."""
     last = training.moments[-1]
-    if not training.is_last(last):
+    if not training.done:
         return
 
     from attnviz.views.conclusions.learned import how_right

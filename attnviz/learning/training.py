@@ -110,13 +110,23 @@ class Training:
                 moment = self._look(losses)
                 losses = []
                 yield moment
-        right = self.moments[-1].accuracy >= (self.choices.until or 0)
-        self.ended = "accuracy" if right else "steps"
+        self.ended = self._last_word
 
     def is_last(self, moment: Moment) -> bool:
         """Whether nothing follows this moment."""
         enough = moment.accuracy >= (self.choices.until or 0)
         return enough or moment.step >= (self.choices.steps or 0)
+
+    @property
+    def _last_word(self) -> Ended:
+        """What ends it where nothing breaks it off."""
+        right = self.moments[-1].accuracy >= (self.choices.until or 0)
+        return "accuracy" if right else "steps"
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to learn."""
+        return bool(self.moments) and self.is_last(self.moments[-1])
 
     @property
     def variant(self) -> Variant:
@@ -158,6 +168,8 @@ class Training:
         self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
         self._kept_by_optimizer = since.optimizer
         self._learner.go_on(since.optimizer)
+        if self.done:
+            self.ended = self._last_word
 
     def _learn(self) -> float:
         loss = self._learner.learn(self._batches.at(self.step).on(self.device))
