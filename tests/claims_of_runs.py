@@ -989,6 +989,11 @@ def another(said: Said, match: re.Match[str]) -> bool:
     return len(said.trace.tokens) > 1
 
 
+@claims(r"\(--query follows a token, with all that it asks for\)")
+def nothing_followed(said: Said, match: re.Match[str]) -> bool:
+    return said.asked.query is None
+
+
 @claims(r"in all this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
     layer = next(each for each in said.trace.layers if said.layer in each.attentions)

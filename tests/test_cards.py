@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnviz import steps, trace
 from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.card_tables import (
@@ -56,6 +57,7 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
 from tests.hand import causal_weights, many_words, vectors
+from tests.test_slides import layout_of
 
 LONG = "what comes of the first and the second and the third and the fourth of all the tables"
 LINE = np.array([1.0, 2.0, 3.0])
@@ -399,3 +401,13 @@ def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
     assert small.body.tables[0].width < usual.body.tables[0].width / 2
     assert head(fine, 4.0).lines == ()
     assert small.body.tables[0].columns.labels == ()
+
+
+@pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
+def test_a_page_that_grew_ends_where_its_cards_end() -> None:
+    """Also where they had to go without their numbers, which would have made it far too high."""
+    made = trace("The old dogs slept because they were tired.", model="toy")
+    layout = layout_of(steps(made, query="they").view(), Look())
+    lowest = min(panel.box[1] for panel in layout.panels)
+
+    assert lowest < 0.15 * layout.size[1]

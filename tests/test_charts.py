@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.renderers.picture.charts import chart, chart_ticks
+from attnviz.renderers.picture.lettering import SLIDE, lettering
+from attnviz.renderers.picture.ticks import column_ticks, style_of
+from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves
 
 
@@ -60,3 +65,10 @@ def test_every_curve_lies_in_its_box_and_rises_where_its_numbers_do(
     assert ((trail.middle >= 0) & (trail.middle <= 1)).all()
     assert ((trail.x > 0) & (trail.x < 1)).all()
     assert (np.diff(trail.middle)[np.diff(middle) > 0] >= 0).all()
+
+
+@pytest.mark.parametrize(("labels", "angle"), [("()<>", 0), ("ab", 0), (["keys", "cabinet"], 90)])
+def test_single_letters_are_never_turned(labels: Sequence[str], angle: int) -> None:
+    style, pitch = style_of(lettering(SLIDE), SLIDE, 1.0, 1.0), 0.2
+
+    assert column_ticks(plain_axis("key", list(labels)), pitch, style).angle == angle

@@ -21,7 +21,7 @@ from attnviz.renderers.picture.arcs import MOST, MOST_LINES
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.paragraph import around_the_query, paragraph, thickness
 from attnviz.renderers.picture.placed import Block, Layout, Tint
-from attnviz.renderers.picture.ranking import ranking
+from attnviz.renderers.picture.ranking import TRACK, ranking
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
@@ -676,3 +676,10 @@ def test_what_is_legible_on_one_page_stays_there(choices: dict[str, Any]) -> Non
     view = trace(TEXT, heads=2).view(**choices)
 
     assert pages(view, Look(size=SIZES["16:9"])) == [view]
+
+
+def test_bars_of_heads_that_may_read_more_or_less_are_of_one_height() -> None:
+    made = trace("The old dogs slept because they were tired.", model="toy")
+    layout = layout_of(made.view(query="they"), Look())
+
+    assert len({round(block.box[3], 6) for block in layout.blocks if block.outlined == TRACK}) == 1

@@ -15,7 +15,7 @@ from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
 from attnviz.renderers.picture.drawing import draw_layout
-from attnviz.renderers.picture.film import FRAME, filmed
+from attnviz.renderers.picture.film import FRAME, HIGHEST, filmed
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.image import captions_of
 from attnviz.renderers.picture.placed import Layout
@@ -58,7 +58,7 @@ def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Lear
     assert sum(shown) == pytest.approx(3000 * 2, rel=0.1)
     assert shown[-1] > 2000
     assert film.size[0] == FRAME[0] * 100
-    assert film.size[1] <= FRAME[1] * 100
+    assert film.size[1] <= HIGHEST * 100
     assert film.info["loop"] == 0
     assert len(made) < MOST_BYTES
 
@@ -81,6 +81,28 @@ def test_nothing_jumps() -> None:
         assert [chart.box for chart in layout.charts] == places[1]
         moved = {word.text for word in set(first.words) ^ set(layout.words)}
         assert all(text.startswith(("After", "Before", "subject", "with")) for text in moved), moved
+
+
+def test_charts_are_equally_high_and_their_names_and_those_of_heads_of_one_size() -> None:
+    for look in (Look(), Look(size=(13.333, 7.5)), Look(size=(8.0, 5.0))):
+        layout = layouts_of(view_of_heads(), look)[-1]
+        heights = [chart.box[3] for chart in layout.charts]
+        told = {word.size for word in layout.words if word.text.startswith("subject .")}
+        named = {word.size for word in layout.words if word.text in ("loss", "subject", "accuracy")}
+
+        assert heights == pytest.approx([heights[0]] * 2)
+        assert len(told) <= 1
+        assert len(named) == 1
+
+
+def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
+    below, beside = (
+        layouts_of(learned({}, layers=layers, heads=heads).view(), Look())[-1]
+        for layers, heads in ((2, 2), (4, 2))
+    )
+
+    assert max(chart.box[1] for chart in below.charts) < min(p.box[1] for p in below.panels)
+    assert min(chart.box[0] for chart in beside.charts) > max(p.box[0] for p in beside.panels)
 
 
 def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:

@@ -185,8 +185,8 @@ def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
     assert result.status == 2
     assert result.err == (
         "error: the model 'toy' answers nothing, so that no head can cost it an answer\n"
-        " hint: attnviz run TEXT --model toy --without L0H0 shows what becomes of its context "
-        "vectors\n"
+        " hint: attnviz run TEXT, with the same --model and --without L0H0, shows what becomes of "
+        "its context vectors\n"
     )
 
 

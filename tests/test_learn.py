@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -158,6 +159,23 @@ def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, there:
     ]
     assert all(5 * share == pytest.approx(round(5 * share), abs=1e-5) for share in right)
     assert out.startswith("After 9 steps ")
+
+
+def test_data_keep_the_command_also_where_it_asks_for_what_is_usual_for_a_run(
+    attnviz: Attnviz, there: Path
+) -> None:
+    options = "--steps 2 --positions none --norm post --out a.json"
+    attnviz("learn", "reverse", *shlex.split(options))
+    told = json.loads((there / "a.json").read_text())["attnviz"]
+    attnviz(
+        "compare", "--learn", "reverse", "--by", "heads", "--repeats", "2", *shlex.split(options)
+    )
+    compared = json.loads((there / "a.json").read_text())["attnviz"]
+
+    assert told["command"] == f"attnviz learn reverse {options}"
+    assert (told["settings"]["norm"], told["settings"]["positions"]) == ("post", "none")
+    assert (told["settings"]["task"], told["settings"]["model"]) == ("reverse", None)
+    assert "--positions none --norm post" in compared["command"]
 
 
 GRAMMAR = """

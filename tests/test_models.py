@@ -437,6 +437,16 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
     assert model not in TASKS or TASKS[model].watch == task_of(model).watch
 
 
+def test_the_sentence_of_a_task_is_not_named_for_other_words(attnviz: Attnviz, saved: Path) -> None:
+    told = json.loads((saved / CONFIG).read_text())
+    told["facts"]["task"] = "agreement"
+    (saved / CONFIG).write_text(json.dumps(told))
+
+    assert (
+        f"such as: attnviz run 'a b c' --model {saved}" in attnviz("run", "--model", str(saved)).err
+    )
+
+
 def test_no_name_is_no_model(attnviz: Attnviz) -> None:
     shown = attnviz("run", LETTERS, "--model", "").err
 
@@ -504,6 +514,23 @@ def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
 
     assert 'unscaled and scaled: after "e" (10) comes m ' in shown
     assert shown.count("comes m") == 1
+
+
+def test_a_probability_of_1_is_not_said_to_be_more(attnviz: Attnviz) -> None:
+    """In bfloat16 what is nearly certain is certain."""
+    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
+
+    assert "float64, float32, bfloat16 and float16: the 8 places answer h g f e" in shown
+    assert "1.00 or more" not in shown
+
+
+def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
+    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "temperature", "--curves")
+
+    assert shown.err == (
+        "error: curves are drawn over many seeds, and the numbers of a model depend on none\n"
+        " hint: leave --curves or --model out\n"
+    )
 
 
 @pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])

@@ -15,12 +15,15 @@ from torch.testing import assert_close
 
 from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
+from attnviz.renderers import Look
+from attnviz.renderers.picture.lettering import lettering
 from attnviz.traces.models.model import Model
 from attnviz.views.grids.grid import Grid
 from attnviz.views.prediction import all_answers, answered, best_answers, unasked
 from tests.claims_of_runs import Said, _untrue
 from tests.conftest import Attnviz
 from tests.evaluate import holds
+from tests.test_slides import layout_of
 from tests.untrained import ANSWERS, TEXT, traced, untrained
 
 KINDS: tuple[dict[str, Any], ...] = (
@@ -251,6 +254,27 @@ def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
     for suffix, content in made.items():
         assert b"what each place answers" in content, suffix
         assert b"has 0.79" in content, suffix
+
+
+@pytest.mark.parametrize("size", [None, (13.333, 7.5), (10.0, 7.5)])
+def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
+    size: tuple[float, float] | None,
+) -> None:
+    made = traced(untrained(heads=2)).view(predict=True)
+    *heads, strip = layout_of(made, Look(size=size)).panels
+    letters = lettering(size or (13.333, 7.5))
+
+    assert strip.grid.words
+    assert len(heads) == 4
+    assert len({head.box[2:] for head in heads}) == 1
+    assert all(head.box[1] > strip.box[1] + strip.box[3] for head in heads)
+    assert strip.box[3] <= 2 * letters.number / 72 * len(strip.grid.rows)
+
+
+def test_numbers_that_stand_beside_words_need_no_colour_bar() -> None:
+    layout = layout_of(traced(untrained(asks="")).view(predict=True), Look())
+
+    assert [bar.scale.label for bar in layout.bars] == ["weight"]
 
 
 def test_a_word_that_is_markup_stays_a_word() -> None:

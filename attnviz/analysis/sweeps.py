@@ -16,13 +16,14 @@ from attnviz.analysis.seeds import Track, groups_of_seeds, plan_of, refuse_odd_r
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Drawn
+from attnviz.traces.origin import Drawn, model_behind
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source, source_of, tokens_of, width_of, with_vectors
 from attnviz.traces.trace import Trace
 
 MEASURED = ("spread", "entropy", "peak", "gradient")
 SERIES = ("unscaled", "scaled")
+GIVEN = "given matrices"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +81,12 @@ def refuse_without_curves(comparison: Comparison) -> None:
             f"there are no curves by {comparison.by}: its values are no scale of numbers",
             f"try {', '.join(numeric)}",
         )
+    trace = comparison.base.trace
+    learned = trace is not None and model_behind(trace.origin) is not None
+    whose, option = ("the numbers of a model", "--model") if learned else (GIVEN, "--given")
     raise AttnvizError(
-        "curves are drawn over many seeds, and given matrices depend on none",
-        "leave --curves or --given out",
+        f"curves are drawn over many seeds, and {whose} depend on none",
+        f"leave --curves or {option} out",
     )
 
 

@@ -239,9 +239,7 @@ def compare(
     settings = settings_of(text, model, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
-        words = _words(text, settings, chosen, wanted)
-        command = command_line("compare", text, settings, chosen, wanted, pictures)
-        comparison = compared(words, settings, chosen, command)
+        comparison = _of_texts(text, settings, chosen, wanted, pictures)
     else:
         comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
     view = viewed(comparison, chosen, wanted)
@@ -252,15 +250,20 @@ def compare(
     source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
 
 
-def _words(
-    text: TextOptions, settings: Settings, chosen: ComparisonOptions, wanted: OutputOptions
-) -> str | None:
-    """The text, once nothing speaks against comparing it."""
+def _of_texts(
+    text: TextOptions,
+    settings: Settings,
+    chosen: ComparisonOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+) -> Comparison:
+    """What is compared of a text, or of two."""
     words = source.read_or_given(text, settings, "attnviz compare")
     foreseen.refuse_text(words, settings, chosen.query_of(wanted))
     with source.asking_about_files(words, chosen.other):
         foreseen.refuse_other(words, chosen.other, settings)
-    return words
+    command = command_line("compare", text, settings, chosen, wanted, pictures)
+    return compared(words, settings, chosen, command)
 
 
 def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
 from attnviz.cli import output
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed, command_line
+from attnviz.cli.options import Typed, line_as_typed
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
 from attnviz.cli.telling import tell
@@ -67,7 +67,7 @@ def compare_learning(
             named=chosen.learn,
             track=tracked(stopped, quiet=wanted.quiet),
         )
-    line = command_line("compare", chosen, attention, blocks, teaching, wanted, pictures)
+    line = line_as_typed("compare", typed, chosen, attention, blocks, teaching, wanted, pictures)
     output.deliver(learned.view(command=line), wanted, pictures)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
 from attnviz.cli.making import AttentionOptions, BlockOptions
-from attnviz.cli.options import Typed, accepts
+from attnviz.cli.options import Typed, accepts, line_as_typed
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
@@ -148,7 +148,8 @@ def learn(
     on_screen = _watched(training, wanted, pictures)
     if chosen.save is not None:
         _save(chosen.save, training.progress(), quiet=wanted.quiet)
-    _deliver(training.learned(), wanted, pictures, on_screen=on_screen)
+    line = line_as_typed("learn", typed, chosen, teaching, attention, blocks, wanted, pictures)
+    _deliver(training.learned(), line, wanted, pictures, on_screen=on_screen)
 
 
 def _watched(training: Training, wanted: OutputOptions, pictures: PictureOptions) -> bool:
@@ -265,10 +266,15 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
 
 
 def _deliver(
-    learned: Learned, wanted: OutputOptions, pictures: PictureOptions, *, on_screen: bool
+    learned: Learned,
+    line: str,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+    *,
+    on_screen: bool,
 ) -> None:
     """What came of it: where it was watched on a screen, all but a sentence is there already."""
-    view = learned.view(query=wanted.query)
+    view = learned.view(query=wanted.query, command=line)
     if wanted.out or wanted.json or not on_screen:
         output.deliver(view, wanted, pictures)
     if not wanted.json and (wanted.out or on_screen):

@@ -74,9 +74,9 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help=f"Take the numbers of a model: {', '.join(models())}, or a folder that attnviz "
-            "learn --save wrote.",
-            short=f"The numbers of a model: {', '.join(models())}; or a folder.",
+            help=f"Take the numbers of a model: {', '.join(models())}, a folder that attnviz "
+            "learn --save wrote, or a .toml file that somebody wrote by hand.",
+            short=f"The numbers of a model: {', '.join(models())}; a folder, or a .toml file.",
             example="agreement",
             among=models,
         ),

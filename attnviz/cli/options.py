@@ -206,7 +206,18 @@ def command_line(name: str, *groups: Any) -> str:
     >>> command_line("run", TextOptions(text="I am"), AttentionOptions(causal=False, heads=2))
     "attnviz run 'I am' --heads 2 --no-causal"
     """
-    options = chosen(*groups)
+    return _line(name, chosen(*groups))
+
+
+def line_as_typed(name: str, typed: Typed, *groups: Any) -> str:
+    """The same of all that was typed: what is usual for `run` need not be for a task."""
+    options = typed.of(*groups)
+    if name == "learn" and "task" in options:
+        options["name"] = options.pop("task")
+    return _line(name, options)
+
+
+def _line(name: str, options: dict[str, Any]) -> str:
     argument = options.pop("text", options.pop("name", None))
     second = options.pop("other", None)
     return Command(name=name, argument=argument, second=second, options=options).line

@@ -66,7 +66,7 @@ class ShowOptions:
         in_section(
             "Output",
             "--predict",
-            help="With --model: show the three likeliest answers of every place.",
+            help="With --model: show the three likeliest answers of every place that asks for one.",
         ),
     ] = False
     verify: Annotated[

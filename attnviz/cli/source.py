@@ -19,6 +19,7 @@ from attnviz.wording.commands import quoted
 from attnviz.wording.words import listed
 
 if TYPE_CHECKING:
+    from attnviz.traces.models.card import Card
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
@@ -55,8 +56,17 @@ def _sentence_for(model: str | None) -> str:
     card = card_of(model)
     task = TASKS.get(str(card.facts.get("task")))
     between = "" if card.vocabulary.tokenizer in ("chars", "bytes") else " "
-    words = between.join(card.vocabulary.words[:FEW]) if task is None else task.watch
+    few = between.join(card.vocabulary.words[:FEW])
+    words = task.watch if task is not None and _knows(card, task.watch) else few
     return f"{quoted(words)} --model {quoted(model)}"
+
+
+def _knows(card: Card, text: str) -> bool:
+    """Whether a model has all words of a text: lines of text may have the name of a task, too."""
+    try:
+        return bool(card.cut(text))
+    except AttnvizError:
+        return False
 
 
 def _standard_input() -> bytes:

@@ -15,7 +15,7 @@ def task_of_model(card: Card, named: str | None = None) -> Task:
     if not card.vocabulary.answers:
         raise AttnvizError(
             f"{called} answers nothing, so that no head can cost it an answer",
-            f"attnviz run TEXT --model {card.name} --without L0H0 shows what becomes of its "
+            "attnviz run TEXT, with the same --model and --without L0H0, shows what becomes of its "
             "context vectors",
             about="model",
         )
@@ -23,7 +23,8 @@ def task_of_model(card: Card, named: str | None = None) -> Task:
     if named is None and name not in TASKS:
         raise AttnvizError(
             f"{called} does not say which sentences it can be tried on",
-            f"name its task: --task, such as --task {next(iter(TASKS))}",
+            f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; of lines of "
+            "text attnviz run TEXT --without L0H0 shows what a head does",
             about="model",
         )
     task = task_of(name)

@@ -192,7 +192,7 @@ def _of_several(made: Prediction, trace: Trace, places: Sequence[int]) -> str:
         least = min(float(made.probabilities[place].max()) for place in places)
         return (
             f"the {len(places)} places answer {_listed(made, now)}, each with "
-            f"{floor(100 * least) / 100:.2f} or more"
+            f"{min(99, floor(100 * least)) / 100:.2f} or more"
         )
     was = made.with_all_heads[list(places)].argmax(-1).tolist()
     start = without_heads(trace).strip()

@@ -76,13 +76,9 @@ def view(
     )
     way = chosen_way(as_, query, parts)
     place = None if query is None else find_query(trace.tokens, str(query))
-    screen, picture = _shown(trace, parts, place, way, predict)
-    options = {
-        "show": ",".join(show) if show else None,
-        "query": query,
-        "as_": as_,
-        "predict": predict or None,
-    }
+    screen, picture = _shown(trace, parts, place, way, predict=predict)
+    names = ",".join(show) if show else None
+    options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
     asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
@@ -91,7 +87,7 @@ def view(
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=tuple(_told_below(trace, screen, place, way)),
+        closing=_closing(trace, screen, place, way),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         data=data_of(trace),
@@ -100,29 +96,20 @@ def view(
     )
 
 
-def _told_below(trace: Trace, screen: Page, query: int | None, way: str) -> Iterator[str]:
-    """What is said of a whole sentence, of heads and of answers."""
-    yield from _whole_beside(trace, screen, query, way)
-    yield from note_on_heads(trace)
-    yield from what_heads_do(trace)
-    yield from answered(trace, query)
+def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
+    """What there is to say in the end."""
+    return (
+        *_whole_beside(trace, screen, query, way),
+        *note_on_heads(trace),
+        *what_heads_do(trace),
+        *answered(trace, query),
+    )
 
 
 def _shown(
-    trace: Trace, show: Sequence[str] | None, query: int | None, way: str, predict: bool
+    trace: Trace, show: Sequence[str] | None, query: int | None, way: str, *, predict: bool
 ) -> tuple[Page, Page]:
-    """What is on the screen, and what in a picture; below, what a model answers."""
-    screen, picture = _pages(trace, show, query, way)
-    if not predict:
-        return screen, picture
-    answers = Group("prediction", (best_answers(trace, query),))
-    return _with(screen, answers, trace), _with(picture, answers, trace)
-
-
-def _pages(
-    trace: Trace, show: Sequence[str] | None, query: int | None, way: str
-) -> tuple[Page, Page]:
-    """What is on the screen, and what in a picture, of the numbers of attention."""
+    """What is on the screen, and what in a picture."""
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
@@ -138,12 +125,9 @@ def _pages(
     if way == "arcs":
         picture = arcs_of(groups(trace, IN_A_PICTURE), query)
     line = settings_line(trace)
-    on_screen = page_of(screen, line, caveat(trace, names))
-    return on_screen, page_of(picture, line, caveat(trace, drawn))
-
-
-def _with(page: Page, group: Group, trace: Trace) -> Page:
-    return page_of([*page.groups, group], settings_line(trace), page.caveat)
+    answers = [Group("prediction", (best_answers(trace, query),))] if predict else []
+    on_screen = page_of([*screen, *answers], line, caveat(trace, names))
+    return on_screen, page_of([*picture, *answers], line, caveat(trace, drawn))
 
 
 def _usual(trace: Trace) -> tuple[str, ...]:

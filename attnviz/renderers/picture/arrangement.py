@@ -13,6 +13,7 @@ from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import Group
 
 WIDEST = 16  # panels in a row
+STRIP_ROWS = 4  # of words, at most, that stand in a strip
 PANELS_BESIDE = 4  # that many charts stand beside each other
 
 Shown = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
@@ -37,6 +38,11 @@ def arrangements(groups: Sequence[Group]) -> list[Arranged]:
     if not shown:
         raise AttnvizError("there is nothing to draw", "show some part of the result")
     if shown[0].kind == "free":
+        *above, last = shown
+        if above and is_strip(*_panels([last])):
+            strip = _panels([last])
+            ways = free(_panels(above), _in_a_layer(above))
+            return [_with_strip(each, strip) for each in ways]
         return free(_panels(shown), _in_a_layer(shown))
     first, *others = shown
     charts = _panels(others)
@@ -54,6 +60,22 @@ def free(panels: Sequence[Shown], in_a_layer: int = 0) -> list[Arranged]:
         for columns in _possible(len(panels))
         if not in_a_layer or columns % in_a_layer == 0 or in_a_layer % columns == 0
     ]
+
+
+def is_strip(*panels: Shown) -> bool:
+    """Whether all are a few rows of words: they stand below what they come from, no higher."""
+    shown = [each for each in panels if each]
+    return bool(shown) and all(
+        isinstance(each, Grid) and each.words and len(each.rows) <= STRIP_ROWS for each in shown
+    )
+
+
+def _with_strip(above: Arranged, strip: Sequence[Shown]) -> Arranged:
+    """Rows that are full, and the strip in one of its own."""
+    free_places = above.rows * above.columns - len(above.panels)
+    panels = [*above.panels, *([None] * free_places), *strip]
+    panels += [None] * (-len(panels) % above.columns)
+    return Arranged(tuple(panels), above.columns)
 
 
 def _in_a_layer(groups: Sequence[Group]) -> int:

@@ -18,8 +18,8 @@ LOWEST, HIGHEST, NAME = 3.0, 22.0, 2.6  # of a bar; and of its name above it
 
 
 def scales_of(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
-    """Each scale of colour once."""
-    grids = [each for each in drawn if isinstance(each, Grid)]
+    """Each scale of colour once; where words stand in cells, their numbers stand there too."""
+    grids = [each for each in drawn if isinstance(each, Grid) and not each.words]
     return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
 
 

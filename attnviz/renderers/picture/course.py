@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from attnviz.renderers.picture import keys
-from attnviz.renderers.picture.course_charts import charted
+from attnviz.renderers.picture.course_charts import charted, stacked
 from attnviz.renderers.picture.labels import MIDDLE, column_title, labels_at, marks_at, row_title
 from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.numbers import panel_of
@@ -16,7 +16,6 @@ from attnviz.renderers.picture.placed import (
     Box,
     Layout,
     Panel,
-    Place,
     Words,
     empty_layout,
     joined,
@@ -31,10 +30,12 @@ from attnviz.renderers.picture.ticks import (
     text_width,
 )
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.view import Group, Name
+from attnviz.views.view import Group, Name, Told
 
 CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
 LOWEST_CHARTS = 8.0  # of a label's letters
+HIGHEST_BESIDE = 0.45  # of the width of a room: tables of a film that have charts beside them
+CHARTS_BELOW = 2.3  # inches: the charts of a film, below its tables
 NATURAL_CHARTS = 2.4  # inches, on a page as wide as a slide
 LARGEST_TABLE = 3.4  # inches, on a page that is as high as it wants
 WIDEST_NAME = 5.5  # of a label's letters: what stands beside a row
@@ -116,8 +117,9 @@ class Tables:
 
     @property
     def cell(self) -> float:
-        """The area of a cell."""
-        return self.width * self.height / max(self.grids[0].values.size, 1)
+        """The area of a cell, as far as it is square: what is only wide shows no more."""
+        grid = self.grids[0]
+        return min(self.width / len(grid.columns), self.height / len(grid.rows)) ** 2
 
     def box(self, place: int, corner: tuple[float, float]) -> Box:
         """Where a table stands, in a room with this upper left corner."""
@@ -179,10 +181,10 @@ def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     if not tables.beside:
         ways = [_largest([each, *_others(groups)], room, letters) for each in _in_rows(tables)]
         return max(ways, key=lambda each: each.tables.cell)
-    few = _of_few(tables)
+    few, first = _telling(tables, lambda told: True), _telling(tables, lambda told: not told.series)
     wanted = [
         _of_columns(rows, count)
-        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST))
+        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST), (first, FEWEST))
         for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
     ]
     ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
@@ -196,9 +198,9 @@ def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     return max(ways, key=lambda each: each.tables.cell)
 
 
-def _of_few(group: Group) -> Group:
-    """The rows of which there is more to tell; all, where there are none."""
-    kept = [row for row, name in enumerate(group.beside) if name.more]
+def _telling(group: Group, counts: Callable[[Told], bool]) -> Group:
+    """The rows of which there is more to tell, and such as counts; all, where there are none."""
+    kept = [row for row, name in enumerate(group.beside) if any(map(counts, name.more))]
     if not kept:
         return group
     panels = (group.panels[row * group.across : (row + 1) * group.across] for row in kept)
@@ -232,11 +234,7 @@ def _beside_tables(groups: Sequence[Group], room: Box, letters: Lettering) -> Co
     wide = width - (CHARTS_WIDE * width + air if charts else 0.0)
     tables = in_room(_tables(groups), wide, height, letters)
     start = left + tables.size[0] + air
-    each = height / max(len(charts), 1)
-    boxes = [
-        (start, bottom + height - (place + 1) * each, left + width - start, each)
-        for place in range(len(charts))
-    ]
+    boxes = stacked((start, bottom, left + width - start, height), len(charts), letters)
     return Course(tables, tuple(zip(charts, boxes, strict=True)), (left, bottom + height))
 
 
@@ -311,32 +309,47 @@ def _labels(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
 
 def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """A name over each table, or over those of the first row; what more there is, in its colour."""
-    for name, (left, bottom, width, height) in zip(tables.group.over, boxes, strict=False):
-        letters, y = tables.letters, bottom + height + 0.45 * tables.letters.label * POINT
-        least = sum(text_width(f" {told.share}", letters.smallest) for told in name.more)
-        room = max(width - least, width / 2) / BOLD
-        text, size = fitted(name.text, letters.label, letters.smallest, room)
-        yield Words(text, left, y, size, bold=True)
-        start = left + text_width(f"{text} ", size) * BOLD
-        yield from _more(name, (start, y), left + width + tables.gap / 2 - start, letters)
+    letters, named = tables.letters, list(zip(tables.group.over, boxes, strict=False))
+    heads = [_head(name, box, letters) for name, box in named]
+    ends = [text_width(f"{head.text} ", head.size) * BOLD for head in heads]
+    rooms = [box[2] + tables.gap / 2 - end for (_, box), end in zip(named, ends, strict=True)]
+    told, size = _told_beside([name.more for name, _ in named], rooms, letters)
+    for head, end, more in zip(heads, ends, told, strict=True):
+        yield head
+        x = head.x + end
+        for text, series in more:
+            yield Words(text, x, head.y, size, series=series)
+            x += text_width(f"{text} ", size)
 
 
-def _more(name: Name, start: Place, room: float, letters: Lettering) -> Iterator[Words]:
-    """What more there is; where all of it has no room, the numbers alone, or nothing."""
-    x, y = start
-    ways = [[told.text for told in name.more], [told.share for told in name.more], []]
-    sizes = [_beside_each_other(texts, room, letters) for texts in ways]
-    texts, size = next(
-        way for way in zip(ways, sizes, strict=True) if way[1] >= letters.smallest - 1e-6
+def _head(name: Name, box: Box, letters: Lettering) -> Words:
+    """A name over its table, with room beside it for the numbers that are told."""
+    left, bottom, width, height = box
+    least = sum(text_width(f" {told.share}", letters.smallest) for told in name.more)
+    room = max(width - least, width / 2) / BOLD
+    text, size = fitted(name.text, letters.label, letters.smallest, room)
+    return Words(text, left, bottom + height + 0.45 * letters.label * POINT, size, bold=True)
+
+
+def _told_beside(
+    more: Sequence[Sequence[Told]], rooms: Sequence[float], letters: Lettering
+) -> tuple[list[list[tuple[str, int]]], float]:
+    """What more there is, over all tables alike: where there is no room for it, numbers alone."""
+    ways = (
+        [[(told.text, told.series) for told in each] for each in more],
+        [[(told.share, told.series) for told in each] for each in more],
     )
-    for told, text in zip(name.more, texts, strict=False):
-        yield Words(text, x, y, size, series=told.series)
-        x += text_width(f"{text} ", size)
+    for way in ways:
+        pairs = zip(way, rooms, strict=True)
+        size = min((_beside_each_other(each, room, letters) for each, room in pairs), default=1.0)
+        if size >= letters.smallest - 1e-6:
+            return way, size
+    return [[] for _ in more], letters.smallest
 
 
-def _beside_each_other(texts: Sequence[str], room: float, letters: Lettering) -> float:
+def _beside_each_other(texts: Sequence[tuple[str, int]], room: float, letters: Lettering) -> float:
     """How large letters can be."""
-    wide = sum(text_width(f"{text} ", letters.label) for text in texts)
+    wide = sum(text_width(f"{text} ", letters.label) for text, _ in texts)
     return letters.label * min(1.0, room / wide if wide else 1.0)
 
 
@@ -365,15 +378,25 @@ def _beside(name: Name, letters: Lettering) -> Iterator[Words]:
 
 
 def natural_height(groups: Sequence[Group], letters: Lettering, width: float) -> float:
-    """So high that tables fill the width, with charts below them; beside them in a film."""
+    """So high that tables fill the width, with charts below them."""
     tables, charts, air = _tables(groups), _charts(groups), AIR * letters.label * POINT
     key = keys.height(_keys(groups), width, letters.note)
     if not tables.beside and charts:
-        wide = width * (1 - CHARTS_WIDE) - air
-        return key + in_room(_in_rows(tables)[-1], wide, SLIDE[0], letters).size[1]
+        return key + _height_of_a_film(_in_rows(tables)[-1], len(charts), letters, width)
     found = in_room(tables, width, SLIDE[0], letters)
     beyond = max(found.height - LARGEST_TABLE, 0.0) * found.down
     return key + found.size[1] - beyond + (NATURAL_CHARTS + air if charts else 0.0)
+
+
+def _height_of_a_film(tables: Group, charts: int, letters: Lettering, width: float) -> float:
+    """Charts stand beside tables, where these are high enough for them; else below."""
+    lowest = LOWEST_CHARTS * letters.label * POINT
+    wide = width * (1 - CHARTS_WIDE) - AIR * letters.label * POINT
+    beside = in_room(tables, wide, SLIDE[0], letters).size[1]
+    if beside >= charts * lowest:
+        return min(beside, HIGHEST_BESIDE * width)
+    high = in_room(tables, width, SLIDE[0], letters).size[1]
+    return max(high / (1 - CHARTS_HIGH), high + CHARTS_BELOW)
 
 
 def legible(groups: Sequence[Group], room: Box, letters: Lettering) -> int:

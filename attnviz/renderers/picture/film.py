@@ -15,6 +15,7 @@ from attnviz.renderers.picture.placed import Layout
 from attnviz.views.view import View
 
 FRAME = (12.8, 7.2)  # inches
+HIGHEST = 9.6  # of one that is as high as it must be
 FIRST_SHARE, LAST_SHARE = 0.2, 0.8  # of the time of a film, that its ends are shown beside
 SHORTEST = 0.04  # seconds
 
@@ -50,4 +51,4 @@ def _natural(view: View, look: Look, around: Sequence[Captions]) -> Size:
     assert drawing is not None, "a film of what has no page of its own"
     rooms = [framed(each, FRAME, letters).room for each in around]
     high = FRAME[1] - min(room[3] for room in rooms) + drawing.height(letters, rooms[0][2])
-    return FRAME[0], min(high, FRAME[1])
+    return FRAME[0], min(high, HIGHEST)

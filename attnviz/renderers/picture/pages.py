@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TypeGuard
 
 from attnviz.errors import Note
 from attnviz.renderers import Look
@@ -25,7 +26,7 @@ from attnviz.renderers.picture.placed import Box, Layout, scaled_down
 from attnviz.renderers.picture.stills import stills, text_sizes
 from attnviz.renderers.picture.texts import without_what_all_say
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.view import Group
 
 HIGHEST = 40.0  # of a page that grows
@@ -81,17 +82,22 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
 def _named(groups: Sequence[Group]) -> list[Group]:
     """Groups whose grids have titles that say what others, and colour bars, do not."""
     panels = [panel for group in groups for panel in group.all]
-    grids = [each for each in panels if isinstance(each, Grid)]
+    grids = [each for each in panels if _is_of_numbers(each)]
     titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
     named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
             group,
-            panels=tuple([next(named) if isinstance(p, Grid) else p for p in group.panels]),
+            panels=tuple([next(named) if _is_of_numbers(p) else p for p in group.panels]),
             below=tuple([each and next(named) for each in group.below]),
         )
         for group in groups
     ]
+
+
+def _is_of_numbers(panel: Drawable) -> TypeGuard[Grid]:
+    """And not of words: what those are is said by nothing but their title."""
+    return isinstance(panel, Grid) and not panel.words
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
@@ -187,16 +193,20 @@ def _fits(flowing: Flow, room: Box) -> bool:
 def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
     """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
     width, factor = frame.size[0], frame.letters.smallest / SMALLEST
-    cards = _narrow(cards, _room(frame, factor)[2])
+    room = _room(frame, factor)[2]
+    cards = _narrow(cards, room)
     around = HIGHEST - _room(framed(captions, (width, HIGHEST), frame.letters), factor)[3] * factor
     for most, plain in ((SUMS[-2], False), (SUMS[-2], True), (0, True)):
         made = _with(cards, most, plain=plain)
-        height = flow(made, _room(frame, factor)[2], 1.0).height * factor + around
+        height = flow(made, room, 1.0).height * factor + around
         if height <= width * UPRIGHT:
             break
     higher = framed(captions, (width, min(height, HIGHEST)), frame.letters)
-    whole = height <= HIGHEST and _have_room(made, higher, factor)
-    return _filled(made, higher, factor) if whole else _thinned(cards, [higher])
+    if height <= HIGHEST and _have_room(made, higher, factor):
+        return _filled(made, higher, factor)
+    thinned = _with([thin(card) for card in cards], 0, plain=True)
+    height = min(flow(thinned, room, 1.0).height * factor + around, HIGHEST)
+    return _thinned(cards, [framed(captions, (width, height), frame.letters)])
 
 
 def _narrow(cards: Sequence[Card], width: float) -> list[Card]:

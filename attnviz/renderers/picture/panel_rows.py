@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attnviz.renderers.picture.arrangement import Arranged, Shown
+from attnviz.renderers.picture.arrangement import Arranged, Shown, is_strip
 from attnviz.renderers.picture.charts import chart_ticks
-from attnviz.renderers.picture.lettering import Size
+from attnviz.renderers.picture.lettering import POINT, Size
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number
 from attnviz.renderers.picture.overview import layer_ticks, named_once
 from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box
-from attnviz.renderers.picture.texts import Headings, headings
+from attnviz.renderers.picture.texts import Headings, headings, title_of, wrapped
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
     Ticks,
@@ -28,6 +28,7 @@ LOWEST_ROW = 0.17  # of vectors with very many dimensions
 TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT, HIGHEST_CHART = 0.72, 1.4  # of its width; and on a page of a given size
+STRIP_ROW = 1.8  # of its letters: how high a row of words is
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
 
@@ -86,7 +87,9 @@ class PanelRows:
 
     @cached_property
     def sizes(self) -> list[Size]:
-        return [_size(each, self.width, self.height, self.style) for each in self.drawn]
+        wide = [_room_of(each, self.width, self.columns) for each in self.drawn]
+        pairs = zip(self.drawn, wide, strict=True)
+        return [_size(each, width, self.height, self.style) for each, width in pairs]
 
     @property
     def cell(self) -> float:
@@ -94,10 +97,10 @@ class PanelRows:
         areas = (
             width * height / (each.values.size if isinstance(each, Grid) else CHART_CELLS)
             for each, (width, height) in zip(self.drawn, self.sizes, strict=True)
-            if each
+            if each and not is_strip(each)
         )
         preferred = MUCH_LARGER if self.arranged.preferred else 1.0
-        return min(areas) * preferred * self.headings.worth(self.style)
+        return min(areas, default=1.0) * preferred * self.headings.worth(self.style)
 
 
 def settled(candidates: Sequence[Arranged], room: Box, style: PanelStyle) -> PanelRows:
@@ -108,12 +111,14 @@ def settled(candidates: Sequence[Arranged], room: Box, style: PanelStyle) -> Pan
 def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
     """Labels take room from panels, and panels give labels their size: settled in a few rounds."""
     columns, rows = arranged.columns, arranged.rows
+    strips = [_strip_height(each, style) for each in arranged.panels if is_strip(each)]
     width, height = room[2] / columns, room[3] / rows
     for _ in range(4):
         found = in_panels(arranged, width, height, style)
         labels_wide, labels_high = found.labels
+        labels_high += GAP_BELOW * style.gap * (rows - 1) + sum(strips)
         width = max((room[2] - style.gap * (columns - 1) - labels_wide) / columns, 0.1)
-        height = max((room[3] - GAP_BELOW * style.gap * (rows - 1) - labels_high) / rows, 0.1)
+        height = max((room[3] - labels_high) / max(rows - len(strips), 1), 0.1)
     return replace(found, width=width, height=height)
 
 
@@ -131,8 +136,29 @@ def in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle
             for place, ticks in enumerate(rows)
         ]
         rows = tuple(beside)
-    titles = headings(arranged.panels, width + TITLE_BEYOND * style.gap, style)
+    titles = _headings(arranged, width + TITLE_BEYOND * style.gap, style)
     return PanelRows(arranged, style, titles, rows, across, width, height)
+
+
+def _headings(arranged: Arranged, room: float, style: PanelStyle) -> Headings:
+    """Titles; that of a strip has the room of a row, and makes no other smaller."""
+    strips = [is_strip(each) for each in arranged.panels]
+    if all(strips):
+        return headings(arranged.panels, room, style)
+    pairs = list(zip(arranged.panels, strips, strict=True))
+    titles = headings([None if strip else each for each, strip in pairs], room, style)
+    lines = (
+        tuple(wrapped(title_of(each).split(" "), " ", titles.size, room * arranged.columns))
+        if strip
+        else line
+        for (each, strip), line in zip(pairs, titles.lines, strict=True)
+    )
+    return replace(titles, lines=tuple(lines))
+
+
+def _room_of(each: Shown, width: float, columns: int) -> float:
+    """The width that a panel may have: a strip has all of its row."""
+    return width * columns if is_strip(each) else width
 
 
 def _ticks(
@@ -143,7 +169,7 @@ def _ticks(
     ticks = []
     for place, each in enumerate(drawn):
         left = drawn[place - 1] if place % columns else None
-        size = _size(each, width, height, style)
+        size = _size(each, _room_of(each, width, columns), height, style)
         rows, across = _ticks_of(each, left, _below(arranged, place), size, style)
         if place % columns and left is None:
             rows = replace(rows, title="")  # stands at the left of the rows above
@@ -201,10 +227,22 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     if each.rows.counts == each.columns.counts and rows > 1:
         stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
+    if is_strip(each):
+        return min(width, _widest_strip(each, style)), min(height, _strip_height(each, style))
     letters = max(style.numbers, SMALLEST_NUMBER) if each.words else style.numbers
     numbers = longest_number(each) * letters / 10 / NUMBER_SHARE if letters else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
+
+
+def _strip_height(each: Shown, style: PanelStyle) -> float:
+    """Of a few rows of words."""
+    return STRIP_ROW * style.number * POINT * len(each.rows) if isinstance(each, Grid) else 0.0
+
+
+def _widest_strip(each: Grid, style: PanelStyle) -> float:
+    """All that its words can take in letters as large as numbers are."""
+    return longest_number(each) * style.number / 10 / NUMBER_SHARE * len(each.columns)
 
 
 def columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
@@ -219,6 +257,8 @@ def columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
 
 
 def _wide_enough(best: PanelRows, place: int) -> float:
-    """The width of a panel, or that of its title where there is room for it."""
+    """The width of a panel, or that of its title where there is room; no strip widens a column."""
+    if is_strip(best.drawn[place]) and best.columns > 1:
+        return 0.0
     title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
     return max(best.sizes[place][0], min(title, best.width))

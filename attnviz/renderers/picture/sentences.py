@@ -78,7 +78,8 @@ def place(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Letter
     above = _above(drawn, room, letters)
     panels, across = _best(tuple(drawn), in_a_layer, above, letters)
     boxes = panes(len(drawn), across, above, GAP)
-    placed = [_panel(*pair, letters) for pair in zip(panels, boxes, strict=True)]
+    most = max(each.bars.rows for each in panels)
+    placed = [_panel(*pair, letters, most) for pair in zip(panels, boxes, strict=True)]
     return joined([*placed, keys.drawn(_keys(drawn), room, letters.axis)])
 
 
@@ -188,8 +189,11 @@ def _above_bars(words: Paragraph) -> float:
     return min(GAP, ABOVE_BARS * words.unit)
 
 
-def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
-    """Heading, words and bars, with what is left over shared between arcs and bars."""
+def _panel(panel: Panel, box: Box, letters: Lettering, most: int) -> Layout:
+    """Heading, words and bars, with what is left over shared between arcs and bars.
+
+    A bar is as high as in the panel that has most of them.
+    """
     left, bottom, width, height = box
     top = bottom + height
     spare = max(height - panel.height, 0.0)
@@ -200,7 +204,8 @@ def _panel(panel: Panel, box: Box, letters: Lettering) -> Layout:
     words_top = top - panel.heading
     words = paragraph.drawn(panel.words, left, words_top, arch)
     under = words_top - panel.words.height - (arch - panel.words.unit) - _above_bars(panel.words)
-    bars = ranking.drawn(panel.bars, left, under, under - bottom)
+    share = panel.bars.rows / max(most, 1)
+    bars = ranking.drawn(panel.bars, left, under, (under - bottom) * share)
     return joined([replace(empty_layout(), words=tuple(heading)), words, bars])
 
 

@@ -87,13 +87,16 @@ def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 
 def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
-    """Upright while the labels fit beside each other, else slanting, else standing on end."""
+    """Upright while the labels fit beside each other, else slanting, else standing on end.
+
+    Labels that are no wider than high, as single letters are, would win nothing by being turned.
+    """
     ticks = _thinned(axis, pitch, style)
     places, size = ticks.places, ticks.size
     step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
     widest = max((text_width(label, size) for label in ticks.labels), default=0.0)
     beside, line = BESIDE * size * POINT, size * POINT
-    if widest + 0.4 * line <= step:
+    if widest + 0.4 * line <= step or widest <= line <= step:
         return replace(ticks, extent=1.2 * line + beside)
     if step >= line * SLANTED_PITCH:
         return replace(ticks, angle=45, extent=widest * math.sqrt(0.5) + line + beside)

@@ -10,8 +10,9 @@ from attnviz.errors import AttnvizError, unknown
 HERE = Path(__file__).parent
 CONFIG = "config.json"  # of a folder with a model that learned
 BY_HAND = ".toml"  # how the file of one ends that was written
-WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
 COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
+CHECK = f"check its path; or take one of those that come with attnviz: {', '.join(COURSE)}"
+WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
 
 
 @cache
@@ -36,8 +37,9 @@ def place_of(name: str) -> Path:
         return Path(name)
     if Path(name).name == name and not name.endswith(BY_HAND):
         raise unknown("model", name, names(), about="model")
-    what = "file" if name.endswith(BY_HAND) else "folder"
-    raise AttnvizError(f"there is no {what} '{name}' with a model", WRITES_ONE, about="model")
+    if name.endswith(BY_HAND):
+        raise AttnvizError(f"there is no file '{name}' with a model", CHECK, about="model")
+    raise AttnvizError(f"there is no folder '{name}' with a model", WRITES_ONE, about="model")
 
 
 def _is_there(name: str) -> bool:

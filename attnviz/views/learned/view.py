@@ -30,8 +30,11 @@ IN_A_FILM = 60  # moments,
 FILMED_HEADS = 16  # and heads
 
 
-def view(learned: Learned, *, query: str | None = None) -> View:
-    """How a model came to read what it reads; with a query, how one token did."""
+def view(learned: Learned, *, query: str | None = None, command: str | None = None) -> View:
+    """How a model came to read what it reads; with a query, how one token did.
+
+    `command` is the one that was typed.
+    """
     here = Shown(learned, None if query is None else find_query(learned.watched, str(query)))
     line, told = _settings_line(here), sentence_of(learned)
     frames = filmed(learned.moments, IN_A_FILM)
@@ -44,7 +47,7 @@ def view(learned: Learned, *, query: str | None = None) -> View:
         film=tuple(_shots(here, frames)),
         closing=(told,),
         data=data_of(learned, here.found, frames, told),
-        provenance=_provenance(learned, here.trace.provenance),
+        provenance=_provenance(learned, here.trace.provenance, command),
         command=_command(learned, query),
     )
 
@@ -140,11 +143,12 @@ def _settings_line(here: Shown) -> str:
     return " · ".join(parts)
 
 
-def _provenance(learned: Learned, made: Provenance) -> Provenance:
-    """That of the model, with how it was taught."""
-    taught = {"task": learned.task.name, **_choices(learned)}
-    settings = {**made.settings, **taught}
-    return replace(made, settings=settings, command=None, seed=learned.settings.seed)
+def _provenance(learned: Learned, made: Provenance, command: str | None) -> Provenance:
+    """That of the model before there was one, with how it was taught."""
+    before = {"model": None, "positions": learned.settings.positions}
+    taught = {**learned.asked, **_choices(learned)}
+    settings = {**made.settings, **before, **taught}
+    return replace(made, settings=settings, command=command, seed=learned.settings.seed)
 
 
 def _choices(learned: Learned) -> dict[str, Any]:

@@ -26,6 +26,7 @@ ABOUT = (
     "Each number of a query says how much the token asks for something, and the same number of a "
     "key how much a token is found by it."
 )
+WRITTEN_OUT = "(--query follows a token, with all that it asks for)"
 LEAST = 0.005  # of a weight that is told: a smaller one is written .00
 
 
@@ -41,7 +42,7 @@ def why(here: Scene) -> Iterator[Section]:
         about=" ".join([ABOUT, *_sentences(here)]),
         grids=tuple(_meeting(here, head) for head in _asking(here)) if asked else (),
         sums=sums.matches(here, layer),
-        remarks=tuple(_told(here)) if asked else (),
+        remarks=tuple(_told(here)) if asked else (WRITTEN_OUT,),
     )
 
 
