@@ -124,6 +124,7 @@ def sentences() -> Iterator[tuple[Trace, str]]:
             yield from ((made, each) for each in answered(made, query))
 
 
+@pytest.mark.usefixtures("quick")
 def test_every_sentence_on_answers_is_true() -> None:
     told = [(Said(each, made, made.layers[0])) for made, each in sentences()]
 
