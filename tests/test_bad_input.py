@@ -80,13 +80,13 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         ["a", "--show", "wieghts"],
         "there is no thing to show 'wieghts'",
         "did you mean 'weights'? known: tokens, embeddings, queries, keys, values, scores, "
-        "scaled, masked, weights, context, outputs",
+        "scaled, masked, weights, context, outputs, prediction",
     ),
     "show nothing": (
         ["a", "--show", ","],
         "there is nothing to show",
         "name some of: tokens, embeddings, queries, keys, values, scores, scaled, "
-        "masked, weights, context, outputs, or all",
+        "masked, weights, context, outputs, prediction, or all",
     ),
     "heads": (
         ["a", "-H", "3"],

@@ -340,3 +340,8 @@ def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
 
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     assert signalled == []
+
+
+def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
+    with pytest.raises(AttnvizError, match="there is no file"):
+        files.read(Path("a\x00b"))

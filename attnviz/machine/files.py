@@ -73,7 +73,7 @@ def read(path: Path, kind: Kind = "text") -> bytes:
         with _said_if_it_waits(path), path.open("rb") as file:
             refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
             return whole(file, f"'{path}'", kind)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # which Python says of a name with a zero byte
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it") from None
