@@ -17,6 +17,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("first", range(0, metafunc.config.getoption("--calls"), CALLS))
 
 
+@pytest.mark.usefixtures("quick")
 def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
     endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS)}
 
