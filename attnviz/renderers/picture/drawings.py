@@ -29,40 +29,56 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     panels, layer = [panel for group in groups for panel in group.panels], in_a_layer(groups)
     lines = [panel for panel in panels if isinstance(panel, Arcs)]
     if lines and len(lines) == len(panels):
-        return Drawing(
-            arcs.natural_width(lines),
-            partial(arcs.natural_height, lines, layer),
-            partial(arcs.place, lines, layer),
-            partial(arcs.legible, lines, layer),
-            partial(arcs.crowded, lines, layer),
-        )
+        return _of_arcs(lines, layer)
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
-        return Drawing(
-            sentences.natural_width(read),
-            partial(sentences.natural_height, read, layer),
-            partial(sentences.place, read, layer),
-            partial(sentences.legible, read, layer),
-            partial(sentences.crowded, read, layer),
-        )
+        return _of_sentences(read, layer)
     if any(group.kind == "course" for group in groups):
-        return Drawing(
-            SLIDE[0],
-            partial(course.natural_height, groups),
-            partial(course.place, groups),
-            partial(course.legible, groups),
-            lambda room, letters: "",
-        )
+        return _of_course(groups)
     if any(group.kind == "product" for group in groups):
-        shown = [group for group in groups if group.panels]
-        return Drawing(
-            equations.natural_width(shown),
-            partial(equations.natural_height, shown),
-            partial(equations.place, shown),
-            partial(equations.legible, shown),
-            partial(equations.crowded, shown),
-        )
+        return _of_products([group for group in groups if group.panels])
     return None
+
+
+def _of_arcs(lines: Sequence[Arcs], layer: int) -> Drawing:
+    return Drawing(
+        arcs.natural_width(lines),
+        partial(arcs.natural_height, lines, layer),
+        partial(arcs.place, lines, layer),
+        partial(arcs.legible, lines, layer),
+        partial(arcs.crowded, lines, layer),
+    )
+
+
+def _of_sentences(read: Sequence[Sentence], layer: int) -> Drawing:
+    return Drawing(
+        sentences.natural_width(read),
+        partial(sentences.natural_height, read, layer),
+        partial(sentences.place, read, layer),
+        partial(sentences.legible, read, layer),
+        partial(sentences.crowded, read, layer),
+    )
+
+
+def _of_course(groups: Sequence[Group]) -> Drawing:
+    """How a model came to it: as wide as a slide, and never in need of several pages."""
+    return Drawing(
+        SLIDE[0],
+        partial(course.natural_height, groups),
+        partial(course.place, groups),
+        partial(course.legible, groups),
+        lambda room, letters: "",
+    )
+
+
+def _of_products(shown: Sequence[Group]) -> Drawing:
+    return Drawing(
+        equations.natural_width(shown),
+        partial(equations.natural_height, shown),
+        partial(equations.place, shown),
+        partial(equations.legible, shown),
+        partial(equations.crowded, shown),
+    )
 
 
 def in_a_layer(groups: Sequence[Group]) -> int:

@@ -201,40 +201,52 @@ def weighted(here: Scene) -> Iterator[Section]:
 def context(here: Scene) -> Iterator[Section]:
     """The weighted values added up; the heads joined."""
     contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
-    rows = token_axis("query (reads)", here.trace.tokens)
-    about = "The weighted values are added up: the context vector, all that a token has read."
-    blind = _told(here, _blind_to_the_end(here), "has read nothing: its vector is 0.")
-    about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
-    grids = here.heads("context vectors", contexts, rows, side="head_value", followed=True)
-    apart = len(grids)
-    if here.layer.heads > 1:
-        about += " The heads' vectors then stand side by side"
-        about += "." if _last_matrix(here) else ", and no matrix mixes them."
-        grids += (
-            here.grid(
-                "joined heads", join_heads(contexts), rows, side="joined_width", followed=True
-            ),
-        )
     last = _last_matrix(here)
-    if last:
-        about += " A last matrix mixes what stands in them."
-        grids += tuple(here.matrix(name, each) for name, each in last.items())
-        grids += (here.grid("output", here.layer.context, rows, followed=True),)
+    apart, joined = _contexts_apart(here), tuple(_contexts_joined(here, last))
     formula, tex = _formula_of_context(here, last)
     yield Section(
         number="10",
         name="context",
         title="context vectors",
-        about=about,
+        about=_about_context(here, last),
         shapes=f"weights {here.size_of_weights} · values {values} → context {here.size(contexts)}",
         formula=formula,
         tex=tex,
-        grids=grids,
+        grids=(*apart, *joined),
         sums=sums.context(here, here.layer),
         remarks=(count_of(here, last),) if last else (),
-        stages=_stages_of_context(here, apart, [*last], len(grids)),
+        stages=_stages_of_context(here, len(apart), [*last], len(apart) + len(joined)),
         beyond=_attention_of_each_head(here) if last else (),
     )
+
+
+def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:
+    """What is added up, what becomes of the heads, and which vectors are of nothing."""
+    about = "The weighted values are added up: the context vector, all that a token has read."
+    blind = _told(here, _blind_to_the_end(here), "has read nothing: its vector is 0.")
+    about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
+    if here.layer.heads > 1:
+        about += " The heads' vectors then stand side by side"
+        about += "." if last else ", and no matrix mixes them."
+    return about + (" A last matrix mixes what stands in them." if last else "")
+
+
+def _contexts_apart(here: Scene) -> tuple[Grid, ...]:
+    """The context vectors of each head."""
+    rows = token_axis("query (reads)", here.trace.tokens)
+    contexts = here.layer.attended.contexts
+    return here.heads("context vectors", contexts, rows, side="head_value", followed=True)
+
+
+def _contexts_joined(here: Scene, last: Mapping[str, Tensor]) -> Iterator[Grid]:
+    """What becomes of them: side by side, and through the last matrix, where there is one."""
+    rows = token_axis("query (reads)", here.trace.tokens)
+    if here.layer.heads > 1:
+        joined = join_heads(here.layer.attended.contexts)
+        yield here.grid("joined heads", joined, rows, side="joined_width", followed=True)
+    if last:
+        yield from (here.matrix(name, each) for name, each in last.items())
+        yield here.grid("output", here.layer.context, rows, followed=True)
 
 
 def _blind_to_the_end(here: Scene) -> Callable[[int], list[int]]:
