@@ -24,7 +24,6 @@ from attnviz.traces.origin import FromModel, decided
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
 from attnviz.traces.trace import Layer
-from attnviz.views import whose
 from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
@@ -424,7 +423,7 @@ def placed(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r" · model (\S+)| of the model (\S+?)(?= without|, step|$)")
 def of_the_model(said: Said, match: re.Match[str]) -> bool:
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     return model is not None and model.name == (match[1] or match[2])
 
 
@@ -433,7 +432,7 @@ def of_the_model(said: Said, match: re.Match[str]) -> bool:
     r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
 )
 def whose_numbers(said: Said, match: re.Match[str]) -> bool:
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     return model is not None and model.by_hand == ("written" in match.groups())
 
 
@@ -441,7 +440,7 @@ def whose_numbers(said: Said, match: re.Match[str]) -> bool:
     r"^in (\d+) sentences that it did not learn from, (L\dH\d) (.+) with (\.\d+) of its weight$"
 )
 def examined(said: Said, match: re.Match[str]) -> bool:
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     assert model is not None
     score = abs(model.facts["scores"][match[2]] - float(match[4])) < HALF
     return score and model.heads[match[2]] == match[3] and str(model.facts["sentences"]) == match[1]
@@ -452,7 +451,7 @@ def examined(said: Said, match: re.Match[str]) -> bool:
 )
 def never_learned(said: Said, match: re.Match[str]) -> bool:
     shortest, longest, count = map(int, match.groups())
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     assert model is not None
     seen = model.facts["tokens"] == [shortest, longest] and len(said.trace.tokens) == count
     return seen and not shortest <= count <= longest
@@ -460,7 +459,7 @@ def never_learned(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"^the table for all ([\d,]+) words has ")
 def table_of_words(said: Said, match: re.Match[str]) -> bool:
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     return model is not None and len(model.embeddings) == int(match[1].replace(",", ""))
 
 
@@ -492,7 +491,7 @@ def memory_given(said: Said, match: re.Match[str]) -> bool:
 def all_given(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
     if said.section.name == "embeddings":
-        return "embeddings" in said.layer.given or whose.model_of(said.trace) is not None
+        return "embeddings" in said.layer.given or said.trace.model is not None
     made = said.layer.projections
     names = ("w_query", "w_key", "w_value", "w_score")
     return said.layer.given >= {each for each in names if getattr(made, each, None) is not None}
@@ -1109,7 +1108,7 @@ def all_answered_without(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"no word of this text asks the model for an answer(?:, as (.+) would)?")
 def nothing_asked(said: Said, match: re.Match[str]) -> bool:
-    model = whose.model_of(said.trace)
+    model = said.trace.model
     assert model is not None
     assert said.trace.prediction is not None
     would = [each for each in re.split(", | and | ", match[1] or "") if each not in ("", "…")]

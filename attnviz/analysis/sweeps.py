@@ -16,7 +16,7 @@ from attnviz.analysis.seeds import Track, groups_of_seeds, plan_of, refuse_odd_r
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Drawn, model_behind
+from attnviz.traces.origin import Drawn
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source, source_of, tokens_of, width_of, with_vectors
 from attnviz.traces.trace import Trace
@@ -82,7 +82,7 @@ def refuse_without_curves(comparison: Comparison) -> None:
             f"try {', '.join(numeric)}",
         )
     trace = comparison.base.trace
-    learned = trace is not None and model_behind(trace.origin) is not None
+    learned = trace is not None and trace.model is not None
     whose, option = ("the numbers of a model", "--model") if learned else (GIVEN, "--given")
     raise AttnvizError(
         f"curves are drawn over many seeds, and {whose} depend on none",

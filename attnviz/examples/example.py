@@ -144,7 +144,7 @@ class Example(Showable):
         What cannot be done is said with the file, and the line of the name that it is about.
         """
         from attnviz.traces.from_text import trace
-        from attnviz.traces.origin import FromExample, model_behind
+        from attnviz.traces.origin import FromExample
 
         changed = dict(changes or {})
         chosen = {name: each for name, each in changed.items() if _is_setting(name)}
@@ -157,7 +157,7 @@ class Example(Showable):
             )
         except AttnvizError as error:
             raise self._located(error) from None
-        model = model_behind(traced.origin)
+        model = traced.model
         origin = FromExample(
             settings=settings,
             matrices=given if model is None else model.matrices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from attnviz.traces.origin import Drawn, FromExample, FromModel, model_behind
+from attnviz.traces.origin import Drawn, FromExample, FromModel
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
@@ -80,7 +80,7 @@ def depends_on_seed(trace: Trace) -> bool:
 
 
 def _positions_drawn(trace: Trace) -> bool:
-    return trace.positions == "learned" and model_behind(trace.origin) is None
+    return trace.positions == "learned" and trace.model is None
 
 
 def _projections_drawn(layer: Layer) -> bool:

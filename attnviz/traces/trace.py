@@ -16,8 +16,9 @@ from attnviz.attention.block import Block
 from attnviz.attention.choices import Instead
 from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, Origin
+from attnviz.traces.origin import Drawn, Origin, model_behind
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.weights import InMemory, Weights, mask_of
@@ -195,6 +196,11 @@ class Trace(Showable):
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
         return None if self.tokenizer == GIVEN else self.tokens.text
+
+    @property
+    def model(self) -> Model | None:
+        """The model whose numbers they are, if they are a model's."""
+        return model_behind(self.origin)
 
     @property
     def items(self) -> int:

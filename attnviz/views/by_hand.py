@@ -9,14 +9,14 @@ from attnviz.traces.models.sight import EVERYTHING, Sight
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.view import Group
-from attnviz.views.whose import as_written, model_of
+from attnviz.views.whose import as_written
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import listed
 
 
 def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
     """What a head was written to do, and does; what one learned is a matter of numbers."""
-    model = model_of(trace)
+    model = trace.model
     if model is None or not model.by_hand or not as_written(trace):
         return ""
     return model.heads.get(f"{layer.name}H{head}", "")
@@ -45,7 +45,7 @@ def _titled(trace: Trace, layer: Layer, group: Group) -> Group:
 
 def sight_of(trace: Trace, layer: Layer, head: int) -> Sight:
     """What a head may read, and what it prefers, where somebody wrote it."""
-    model = model_of(trace)
+    model = trace.model
     sights = () if model is None else model.sights
     return sights[layer.layer][head] if sights else EVERYTHING
 

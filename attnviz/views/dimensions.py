@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import Axis, dimension_axis, named_dimensions
-from attnviz.views.whose import model_of
 
 OF_MODEL = ("dim", "context")  # sides of tensors that count the numbers of an embedding,
 OF_HEAD = {"width": "asks", "head_value": "hands"}  # those of one head, and by whom they are named,
@@ -26,7 +25,7 @@ def axis_of(trace: Trace, layer: Layer, side: str, count: int, head: int = 0) ->
 
 def names_of(trace: Trace, layer: Layer, side: str, head: int = 0) -> Sequence[str]:
     """The name of each number; nothing where nobody gave any."""
-    model = model_of(trace)
+    model = trace.model
     if model is None:
         return ()
     if side in OF_MODEL:

@@ -22,7 +22,6 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import token_axis
 from attnviz.views.switched_off import without_heads
-from attnviz.views.whose import model_of
 from attnviz.wording.numbers import fixed_text
 from attnviz.wording.words import isolated, listed
 
@@ -124,7 +123,7 @@ def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
 
 def _as_these_do(trace: Trace) -> str:
     """Which words would ask for one."""
-    model = model_of(trace)
+    model = trace.model
     words = () if model is None else model.vocabulary.that_ask
     few = listed(words) if len(words) <= MOST_ASKING else " ".join((*words[:MOST_ASKING], "…"))
     return f", as {few} would" if words else ""

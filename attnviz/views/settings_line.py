@@ -8,7 +8,7 @@ from pathlib import Path
 from attnviz.attention.choices import Place
 from attnviz.traces.chance import depends_on_seed
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import Drawn, Given, Origin, decided, model_behind
+from attnviz.traces.origin import Drawn, Given, Origin, decided
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.numbers import exact_text
@@ -21,7 +21,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """The parts that say something, but for those that are not wanted."""
     parts = {
         "tokens": f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})",
-        "model": _model(model_behind(trace.origin)),
+        "model": _model(trace.model),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
         **_shape(trace),
         **_attention(trace),
@@ -107,7 +107,7 @@ def _mask(trace: Trace) -> str:
     if "visible" in given:
         return "mask given"
     if given & {"hidden", "mask"}:
-        by_hand = model_behind(trace.origin) is not None
+        by_hand = trace.model is not None
         masked = "masks by hand" if by_hand else "a mask given"
         return f"causal, and {masked}" if trace.variant.causal else masked.removeprefix("a ")
     if trace.variant.causal:

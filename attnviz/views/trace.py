@@ -37,7 +37,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
-from attnviz.views.whose import model_of, what_heads_do
+from attnviz.views.whose import what_heads_do
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
@@ -135,7 +135,7 @@ def _usual(trace: Trace) -> tuple[str, ...]:
 
     The vectors of a model that learned are wide, and their numbers mean nothing one by one.
     """
-    model = model_of(trace)
+    model = trace.model
     if model is not None and not model.by_hand:
         return IN_A_PICTURE
     return (*ON_SCREEN, *(OF_A_BLOCK if trace.layers[0].block else ()))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import model_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
 from attnviz.wording.numbers import share_text
@@ -15,14 +14,9 @@ from attnviz.wording.words import counted, listed
 READS, READ = "reads", "read"  # of one head, and of several
 
 
-def model_of(trace: Trace) -> Model | None:
-    """The model whose numbers they are."""
-    return model_behind(trace.origin)
-
-
 def are_given(trace: Trace, *, several: bool = True) -> str:
     """`They are given`, of what was not made here; or how a model came by it."""
-    model = model_of(trace)
+    model = trace.model
     told = "given" if model is None else "written by hand" if model.by_hand else "learned"
     tense = ("are", "is") if model is None else ("were", "was")
     return f"{tense[0] if several else tense[1]} {told}"
@@ -30,7 +24,7 @@ def are_given(trace: Trace, *, several: bool = True) -> str:
 
 def to_learn(trace: Trace) -> str:
     """What there is to say of how many numbers there are."""
-    model = model_of(trace)
+    model = trace.model
     if model is None:
         return "to learn"
     return "written by hand" if model.by_hand else "that were learned"
@@ -38,13 +32,13 @@ def to_learn(trace: Trace) -> str:
 
 def of_a_model(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
-    model = model_of(trace)
+    model = trace.model
     return "" if model is None else f" of the model {model.name}"
 
 
 def what_heads_do(trace: Trace) -> tuple[str, ...]:
     """What each head was written to do, or did most where the model was examined."""
-    model = model_of(trace)
+    model = trace.model
     if model is None or not model.heads:
         return ()
     if model.by_hand:
@@ -90,7 +84,7 @@ def _done(does: str, heads: Mapping[str, float]) -> str:
 
 def beyond_what_it_learned(trace: Trace) -> str:
     """That a model has never seen so few words, or so many, where that bears on what it does."""
-    model = model_of(trace)
+    model = trace.model
     lengths = () if model is None else _lengths(model.facts.get("tokens"))
     if model is None or not lengths:
         return ""

@@ -17,7 +17,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.views.whose import are_given, model_of, to_learn
+from attnviz.views.whose import are_given, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
@@ -79,7 +79,7 @@ def _embeddings(here: Scene) -> Section:
     about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
     if "embeddings" in here.layer.given:
         about = "Each token has a row of numbers, its embedding. They are given."
-    if model_of(trace) is not None:
+    if trace.model is not None:
         about += f" They {are_given(trace)}."
     given = "positions" in here.layer.given
     if names_of(trace, here.layer, "dim"):
@@ -128,7 +128,7 @@ def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
     if not ids:
         return ()
     numbers = f"{ids:,} × {width} = {ids * width:,} numbers {to_learn(here.trace)}"
-    if model_of(here.trace) is not None:
+    if here.trace.model is not None:
         return (f"the table for all {ids:,} words has {numbers}",)
     return (f"a table for all {ids:,} ids would have {numbers}",)
 
