@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.analysis.heads import rank as rank
+    from attnviz.analysis.inspection.inspection import Inspection as Inspection
+    from attnviz.analysis.inspection.inspection import inspect as inspect
     from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
@@ -39,6 +41,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
+    "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
     "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
     "Task": "attnviz.learning.task:Task",
@@ -50,6 +53,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.shipped:example",
+    "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
     "rank": "attnviz.analysis.heads:rank",
     "read": "attnviz.traces.saved:read",

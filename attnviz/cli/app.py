@@ -34,6 +34,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.steps:steps",
         "Show every number on the way, step by step; with --query its arithmetic.",
     ),
+    "inspect": (
+        "attnviz.cli.inspect:inspect",
+        "Show what the heads of a trained model do on a sentence.",
+    ),
     "learn": (
         "attnviz.cli.learn:learn",
         "Train a small model on a task, and watch its attention form.",

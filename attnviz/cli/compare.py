@@ -28,6 +28,7 @@ from attnviz.cli.making import (
     ModelOptions,
     SavedOptions,
     TextOptions,
+    TrainedOptions,
 )
 from attnviz.cli.options import (
     Typed,
@@ -44,6 +45,7 @@ from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces import foreseen
 from attnviz.traces.models.shipped import card_of
+from attnviz.traces.trained.place import is_trained
 from attnviz.wording.commands import option
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ class ComparisonOptions:
         by = self.aspect
         if by == TEXT or (by == "device" and self.values is None):
             return  # only tokens, or torch, tell more
-        if settings.model is not None:
+        if settings.model is not None and not is_trained(settings.model):
             card = card_of(settings.model)
             refuse_of_a_model(by, card)
             foreseen.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
@@ -194,6 +196,7 @@ class ComparisonOptions:
     SavedOptions,
     ComparisonOptions,
     ModelOptions,
+    TrainedOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
@@ -208,6 +211,7 @@ def compare(
     saved: SavedOptions,
     chosen: ComparisonOptions,
     model: ModelOptions,
+    trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
@@ -234,9 +238,9 @@ def compare(
         compare_learning(chosen, attention, blocks, teaching, wanted, pictures, typed)
         return
     _refuse_what_is_learned(typed.of(blocks, teaching))
-    refuse_both(saved.trace, typed.of(text, model, matrices))
+    refuse_both(saved.trace, typed.of(text, model, trained, matrices))
     refuse_others(model.model, typed.of(text, attention, matrices))
-    settings = settings_of(text, model, attention, matrices)
+    settings = settings_of(text, model, trained, attention, matrices)
     chosen.refuse_odd(settings)
     if saved.trace is None:
         comparison = _of_texts(text, settings, chosen, wanted, pictures)

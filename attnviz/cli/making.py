@@ -15,7 +15,8 @@ from attnviz.cli.help import in_section, positional
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.names import names as models
 from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
-from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings
+from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings, Which
+from attnviz.traces.trained.place import MINILM
 from attnviz.wording.words import listed
 
 _OF_ATTENTION = [name for name in GIVEN_NAMES if name not in (*BIASES, *OF_A_BLOCK)]
@@ -75,12 +76,67 @@ class ModelOptions:
             "-m",
             metavar="NAME",
             help=f"Take the numbers of a model: {', '.join(models())}, a folder that attnviz "
-            "learn --save wrote, or a .toml file that somebody wrote by hand.",
-            short=f"The numbers of a model: {', '.join(models())}; a folder, or a .toml file.",
+            "learn --save wrote, or a .toml file that somebody wrote by hand; or a trained "
+            f"transformer: {MINILM}, a folder that transformers wrote, or a name on a hub.",
+            short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
+            "file.",
             example="agreement",
-            among=models,
+            among=lambda: (*models(), MINILM),
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOptions:
+    """What trained transformers alone can be asked for."""
+
+    attention: Annotated[
+        Which | None,
+        in_section(
+            "Model",
+            "--attention",
+            metavar="WHICH",
+            help="Of a model with an encoder and a decoder: self (the encoder's), decoder, or "
+            "cross (from the decoder to the encoder).",
+            example="cross",
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--target",
+            metavar="TEXT",
+            help="What the decoder writes.  [default: what it would write]",
+            example='"Das Tier war müde"',
+        ),
+    ] = None
+    generate: Annotated[
+        int | None,
+        in_section(
+            "Model",
+            "--generate",
+            metavar="N",
+            help="Let a decoder continue the text by N tokens, the likeliest each.",
+            example="5",
+        ),
+    ] = None
+    truncate: Annotated[
+        bool,
+        in_section(
+            "Model",
+            "--truncate",
+            help="Leave out the end of a text that is longer than the model's positions.",
+        ),
+    ] = False
+    trust_remote_code: Annotated[
+        bool,
+        in_section(
+            "Model",
+            "--trust-remote-code",
+            help="Run the Python code that came with a model; without it none is run.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

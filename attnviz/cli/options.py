@@ -23,12 +23,14 @@ from attnviz.cli.making import (
     MatrixOptions,
     ModelOptions,
     TextOptions,
+    TrainedOptions,
     WithoutOptions,
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.place import is_trained
 from attnviz.wording.commands import Command, chosen, option
 
 THE_TASKS = "[default: the task's]"
@@ -159,7 +161,12 @@ def _default(declared: Field[Any]) -> Any:
 
 def settings_of(
     text: TextOptions,
-    *groups: ModelOptions | AttentionOptions | MatrixOptions | BlockOptions | WithoutOptions,
+    *groups: ModelOptions
+    | TrainedOptions
+    | AttentionOptions
+    | MatrixOptions
+    | BlockOptions
+    | WithoutOptions,
 ) -> Settings:
     """What was chosen on the command line."""
     for group in groups:
@@ -193,7 +200,7 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
 
 def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
     """A model has decided already what some options are about, also by their usual values."""
-    if model is not None:
+    if model is not None and not is_trained(model):
         about = {
             name: each for name, each in options.items() if name in Settings.__dataclass_fields__
         }

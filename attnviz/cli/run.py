@@ -16,6 +16,7 @@ from attnviz.cli.making import (
     ModelOptions,
     SavedOptions,
     TextOptions,
+    TrainedOptions,
     WithoutOptions,
 )
 from attnviz.cli.options import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     TextOptions,
     SavedOptions,
     ModelOptions,
+    TrainedOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
@@ -55,6 +57,7 @@ def run(
     text: TextOptions,
     saved: SavedOptions,
     model: ModelOptions,
+    trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
@@ -75,12 +78,12 @@ def run(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    chosen = typed.of(text, model, attention, matrices, blocks, without)
+    chosen = typed.of(text, model, trained, attention, matrices, blocks, without)
     refuse_both(saved.trace, chosen)
     refuse_others(model.model, chosen)
     shown.refuse_unknown()
     refuse_undrawable(shown, wanted)
-    settings = settings_of(text, model, attention, matrices, blocks, without)
+    settings = settings_of(text, model, trained, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
     view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict)
     output.deliver(view, wanted, pictures)

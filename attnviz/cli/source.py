@@ -15,6 +15,7 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.machine import files
 from attnviz.traces.models.shipped import card_of
+from attnviz.traces.trained.place import is_trained
 from attnviz.wording.commands import quoted
 from attnviz.wording.words import listed
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
+OF_A_TRAINED_MODEL = "The animal didn't cross the street because it was too tired"
 FEW = 3  # words, of those that a model knows
 
 
@@ -53,6 +55,8 @@ def _sentence_for(model: str | None) -> str:
     """A sentence as it is typed, of words that a model knows if there is one."""
     if model is None:
         return '"I am learning this"'
+    if is_trained(model):
+        return f"{quoted(OF_A_TRAINED_MODEL)} --model {quoted(model)}"
     card = card_of(model)
     task = TASKS.get(str(card.facts.get("task")))
     between = "" if card.vocabulary.tokenizer in ("chars", "bytes") else " "

@@ -15,6 +15,7 @@ from attnviz.cli.making import (
     ModelOptions,
     SavedOptions,
     TextOptions,
+    TrainedOptions,
     WithoutOptions,
 )
 from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
@@ -114,6 +115,7 @@ class StepOptions:
     SavedOptions,
     StepOptions,
     ModelOptions,
+    TrainedOptions,
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
@@ -126,6 +128,7 @@ def steps(
     saved: SavedOptions,
     walking: StepOptions,
     model: ModelOptions,
+    trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
@@ -147,10 +150,10 @@ def steps(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     refuse_odd_steps(walking, wanted)
-    chosen = typed.of(text, model, attention, matrices, blocks, without)
+    chosen = typed.of(text, model, trained, attention, matrices, blocks, without)
     refuse_both(saved.trace, chosen)
     refuse_others(model.model, chosen)
-    settings = settings_of(text, model, attention, matrices, blocks, without)
+    settings = settings_of(text, model, trained, attention, matrices, blocks, without)
     refuse_missing_steps(walking, saved, settings)
     trace = traced("steps", text, saved, settings, walking, wanted, pictures)
 

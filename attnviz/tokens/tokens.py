@@ -22,6 +22,7 @@ class Tokens:
     ids: tuple[int, ...]
     spaced: tuple[bool, ...]
     words: tuple[str, ...] = ()  # what people see, where somebody named the tokens
+    special: frozenset[int] = frozenset()  # places of what a tokenizer added, as [CLS]
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -22,6 +22,8 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     refuse_uneven_heads,
 )
+from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
+from attnviz.traces.trained.place import is_trained
 from attnviz.traces.without import refuse_missing_heads
 from attnviz.wording.commands import chosen
 from attnviz.wording.words import counted
@@ -35,6 +37,8 @@ def refuse_text(
     text: str | None, settings: Settings, query: str | None = None, key: str | None = None
 ) -> None:
     """A text that cannot be cut up, or in which a query or a key is not."""
+    if is_trained(settings.model):  # whose tokenizer comes with transformers, and torch
+        return
     tokens = None if text is None else _cut(text, settings)
     memory_of(settings)
     if tokens is not None and query is not None:
@@ -82,6 +86,8 @@ def refuse_other(text: str | None, other: str | None, settings: Settings) -> Non
     """The same, of texts that are not yet cut up."""
     if text is None or other is None or settings.given is not None:
         return
+    if is_trained(settings.model):
+        return
     if settings.model is not None:
         card = card_of(settings.model)
         refuse_other_text(card.cut(text), card.cut(other), card.vocabulary.tokenizer)
@@ -92,12 +98,18 @@ def refuse_other(text: str | None, other: str | None, settings: Settings) -> Non
 
 def decided(settings: Settings) -> Settings:
     """With what a model has decided, if one is asked for."""
-    return settings if settings.model is None else card_of(settings.model).chosen(settings)
+    if settings.model is None or is_trained(settings.model):
+        return settings
+    return card_of(settings.model).chosen(settings)
 
 
 def refuse_settings(settings: Settings) -> None:
     """Settings that no trace can be made with."""
     refuse_unknown_device(settings.device)
+    if is_trained(settings.model):
+        refuse_decided(settings)
+        return
+    refuse_untrained(settings)
     if settings.model is not None:
         card_of(settings.model).refuse_others(chosen(settings))
         own = decided(settings)

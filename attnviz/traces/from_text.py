@@ -34,6 +34,8 @@ from attnviz.traces.source import (
     with_vectors,
 )
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
+from attnviz.traces.trained.place import is_trained
+from attnviz.traces.trained.tracing import trace_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
 from attnviz.wording.words import counted
@@ -62,6 +64,8 @@ def trace(
 
 def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -> Trace:
     """The same of a source, which says all that there is to choose."""
+    if is_trained(source.settings.model):
+        return trace_trained(source.text, source.settings, command=command)
     sentence = sentence_of(source)
     source = with_vectors(source, sentence.tokens)
     plan, embeddings = _start(source, sentence, mistake)

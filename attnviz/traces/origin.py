@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.card import TrainedCard
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,7 +51,17 @@ class FromModel:
     vectors: Float[Tensor, "token dim"] | None = None
 
 
-Origin = Drawn | Given | FromExample | FromModel
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromTransformer:
+    """A trained transformer, listened to."""
+
+    settings: Settings
+    card: TrainedCard
+    matrices: Matrices = field(default_factory=Matrices)
+    vectors: None = None
+
+
+Origin = Drawn | Given | FromExample | FromModel | FromTransformer
 
 
 def decided(origin: Origin) -> Settings:

@@ -17,6 +17,7 @@ from attnviz.traces.without import heads_off
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted, listed
 
+Which = Literal["self", "decoder", "cross"]  # an encoder or decoder to itself; one to the other
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
@@ -24,6 +25,7 @@ ADDED: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
 TURNED: tuple[Positions, ...] = ("rotary", "rotary-halves")  # queries and keys are
 BASED: tuple[Positions, ...] = ("sinusoidal", *TURNED)  # whose angles have a base
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+WHICH: tuple[Which, ...] = get_args(Which)
 DEFAULT_DIM = 8
 LARGEST_DIM = 65_536
 FEED_FORWARD = 4  # times as wide as an embedding, unless it is said how wide
@@ -62,6 +64,11 @@ class Settings:
     feed_forward: int | None = None  # how wide it is inside
     attention_only: bool = False  # no feed-forward at all
     memory: str | None = None  # a second sentence, that the first reads, too
+    attention: Which | None = None  # of a trained model with an encoder and a decoder
+    target: str | None = None  # what its decoder writes; None: what it would write
+    generate: int | None = None  # so many tokens more, as a decoder continues the text
+    truncate: bool = False  # a text that is longer than a model's positions
+    trust_remote_code: bool = False  # that came with a trained model
     without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
     seed: int = 42
     device: str = "auto"

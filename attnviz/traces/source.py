@@ -21,6 +21,8 @@ from attnviz.traces.models.sight import sighted
 from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin, model_behind
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
+from attnviz.traces.trained.place import is_trained
 from attnviz.vectors import loaded
 from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import Command, chosen
@@ -113,6 +115,10 @@ def source_of_text(
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
     """What a text would be traced from: a model, matrices of one's own, or a seed."""
+    if is_trained(settings.model):
+        refuse_decided(settings)
+        return Source(text, settings, Matrices())
+    refuse_untrained(settings)
     if settings.model is None:
         return Source(text, settings, given or matrices_of(settings), vectors)
     model = model_of(settings.model)

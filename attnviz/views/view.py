@@ -26,6 +26,7 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
     "Ranking": "attnviz.views.heads:view",
+    "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called

@@ -1,0 +1,1 @@
+"""Looking into the heads of a model: what each does on a sentence, and whether it matters."""

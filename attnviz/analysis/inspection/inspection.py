@@ -1,0 +1,48 @@
+"""An Inspection: the heads of a model on a sentence, as somebody wants to see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from attnviz.analysis.inspection.looking import NAMES, Looking
+from attnviz.analysis.inspection.maps import Map, Step, maps_of
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import Settings
+from attnviz.traces.showing import Showable
+from attnviz.traces.trace import Trace
+from attnviz.traces.trained.place import MINILM
+
+STEPS: tuple[Step, ...] = ()  # weighed, hidden, in words, merged: in this order
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inspection(Showable):
+    """A Trace, and what is wanted of it."""
+
+    trace: Trace
+    looking: Looking
+
+    @cached_property
+    def maps(self) -> tuple[Map, ...]:
+        """What is looked at: a map for each head that is asked for, or for several together."""
+        return maps_of(self.trace, self.looking, STEPS)
+
+    @cached_property
+    def plain(self) -> tuple[Map, ...]:
+        """The heads that are asked for, as they are."""
+        return maps_of(self.trace, self.looking)
+
+
+def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
+    """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
+
+    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at.
+    """
+    looking = Looking(**{name: each for name, each in changes.items() if name in NAMES})
+    others = {name: each for name, each in changes.items() if name not in NAMES}
+    if isinstance(text, Trace):
+        return Inspection(trace=text, looking=looking)
+    wanted = {"model": MINILM} | others if settings is None else others
+    return Inspection(trace=trace(text, settings, **wanted), looking=looking)

@@ -1,0 +1,88 @@
+"""What a person wants to see of the heads of a model, and whether that makes sense; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.wording.commands import option
+
+Weigh = Literal["weight", "norm", "gradient"]
+Merge = Literal["mean", "max", "rollout"]
+Rank = Literal["pattern", "effect"]
+WEIGH: dict[Weigh, str] = {
+    "weight": "as it is",
+    "norm": "times the length of what it hands on",
+    "gradient": "times the gradient of a prediction",
+}
+MERGE: dict[Merge, str] = {
+    "mean": "the mean of the heads",
+    "max": "the largest weight of any head",
+    "rollout": "through all layers, with what passes by them",
+}
+RANK: dict[Rank, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """The choices behind one look; every field has the default of the command line."""
+
+    layer: int | None = None
+    head: int | None = None
+    query: str | None = None
+    source: str | None = None  # --from: the token that reads,
+    to: str | None = None  # and the one that is read
+    merge: Merge | None = None
+    hide_special: bool = False
+    hide_first: bool = False
+    renormalise: bool = False
+    words: bool = False
+    log: bool = False
+    weigh: Weigh = "weight"
+    toward: str | None = None  # the answer whose gradient is taken
+    by: Rank = "pattern"  # what heads are ranked by
+    predict: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in TABLES.items():
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise unknown(option(name), value, known, about=name)
+        for name in ("layer", "head"):
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise AttnvizError(
+                    f"{option(name)} is {number}, and they count from 0",
+                    f"try {option(name)} 0",
+                    about=name,
+                )
+        self._refuse_half()
+
+    def _refuse_half(self) -> None:
+        """Some choices mean nothing without another."""
+        needs = {
+            "to": ("source", "--to says what is read, and --from who reads it"),
+            "source": ("to", "--from says who reads, and --to what is read"),
+        }
+        for name, (other, why) in needs.items():
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise AttnvizError(why, "give both: --from it --to animal", about=name)
+        if self.renormalise and not (self.hide_special or self.hide_first):
+            raise AttnvizError(
+                "--renormalise is about what is left when tokens are hidden, and none are",
+                "give --hide-special or --hide-first",
+                about="renormalise",
+            )
+        if self.toward is not None and self.weigh != "gradient":
+            raise AttnvizError(
+                f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
+                "give --weigh gradient",
+                about="toward",
+            )
+
+
+TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": RANK}
+NAMES: tuple[str, ...] = tuple(Looking.__dataclass_fields__)
+MERGES: tuple[Merge, ...] = get_args(Merge)

@@ -1,0 +1,183 @@
+"""`attnviz inspect`: the heads of a trained model on a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from attnviz.analysis.inspection.looking import MERGE, RANK, WEIGH, Looking
+from attnviz.cli import output, source
+from attnviz.cli.help import in_section
+from attnviz.cli.making import (
+    ModelOptions,
+    SavedOptions,
+    TextOptions,
+    TrainedOptions,
+    WithoutOptions,
+)
+from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
+from attnviz.cli.run import print_checks, traced
+from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.renderers import suffixes
+from attnviz.traces.trained.place import MINILM
+from attnviz.wording.commands import Command, chosen
+
+PANEL = "Heads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookingOptions:
+    """What is looked at, and how."""
+
+    layer: Annotated[
+        int | None,
+        in_section(PANEL, "--layer", metavar="N", help="One layer alone, from 0.", example="4"),
+    ] = None
+    head: Annotated[
+        int | None,
+        in_section(PANEL, "--head", metavar="N", help="One head alone, from 0.", example="7"),
+    ] = None
+    source: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--from",
+            metavar="TOKEN",
+            help="Rank the heads by how much this token reads of --to.",
+            short="Rank the heads by one weight: --from it --to animal",
+            example="it",
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        in_section(PANEL, "--to", metavar="TOKEN", help="What --from reads.", example="animal"),
+    ] = None
+    by: Annotated[
+        str,
+        in_section(
+            PANEL,
+            "--by",
+            metavar="KIND",
+            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
+            among=RANK,
+        ),
+    ] = Looking.by
+    merge: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--merge",
+            metavar="HOW",
+            help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE.items())}.",
+            example="mean",
+            among=MERGE,
+        ),
+    ] = None
+    weigh: Annotated[
+        str,
+        in_section(
+            PANEL,
+            "--weigh",
+            metavar="HOW",
+            help=f"Each weight {'; '.join(f'{t} ({n})' for n, t in WEIGH.items())}.",
+            among=WEIGH,
+        ),
+    ] = Looking.weigh
+    toward: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--toward",
+            metavar="TOKEN",
+            help="The answer whose gradient --weigh gradient takes.  [default: the likeliest]",
+            example="tired",
+        ),
+    ] = None
+    hide_special: Annotated[
+        bool,
+        in_section(PANEL, "--hide-special", help="Leave out what the tokenizer added, as [CLS]."),
+    ] = False
+    hide_first: Annotated[
+        bool,
+        in_section(PANEL, "--hide-first", help="Leave out the first token, which often is a sink."),
+    ] = False
+    renormalise: Annotated[
+        bool,
+        in_section(PANEL, "--renormalise", help="Divide what is left, so that rows sum to 1."),
+    ] = False
+    words: Annotated[
+        bool,
+        in_section(PANEL, "--words", help="Put the pieces of a word together."),
+    ] = False
+    log: Annotated[
+        bool,
+        in_section(PANEL, "--log", help="Colour by the logarithm, which shows small weights."),
+    ] = False
+    predict: Annotated[
+        bool,
+        in_section(PANEL, "--predict", help="Show what the model answers, too."),
+    ] = False
+    verify: Annotated[
+        bool,
+        in_section(PANEL, "--verify", help="Check the numbers, also against the model's own."),
+    ] = False
+
+    def looking(self, wanted: OutputOptions) -> Looking:
+        """The choices, once it is sure that they make sense."""
+        named = {
+            name: getattr(self, name) for name in Looking.__dataclass_fields__ if name != "query"
+        }
+        return Looking(**named, query=wanted.query)
+
+
+@accepts(
+    TextOptions,
+    SavedOptions,
+    LookingOptions,
+    ModelOptions,
+    TrainedOptions,
+    WithoutOptions,
+    OutputOptions,
+    PictureOptions,
+    without=("tokenizer",),
+)
+def inspect(
+    text: TextOptions,
+    saved: SavedOptions,
+    looked: LookingOptions,
+    model: ModelOptions,
+    trained: TrainedOptions,
+    without: WithoutOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+    *,
+    typed: Typed,
+) -> None:
+    """Show what the heads of a trained model do on a sentence.
+
+    Without --layer and --head: all heads, small, and which of them do what. With --query what one
+    token reads in each; with --from and --to the heads that link two tokens.
+
+    \b
+    attnviz inspect "The animal didn't cross the street because it was too tired"
+    attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
+    """
+    output.refuse_undeliverable(wanted, pictures, suffixes())
+    refuse_both(saved.trace, typed.of(text, model, trained, without))
+    looking = looked.looking(wanted)
+    asked = replace(model, model=model.model or MINILM)
+    settings = settings_of(text, asked, trained, without)
+    trace = traced("inspect", text, saved, settings, looked, wanted, pictures)
+
+    from attnviz.analysis.inspection.inspection import Inspection
+
+    made = Command(
+        name="inspect",
+        argument=trace.text,
+        options=chosen(model, trained, without, looked) | {"query": wanted.query},
+    )
+    view = Inspection(trace=trace, looking=looking).view(command=made)
+    output.deliver(view, wanted, pictures)
+    source.ask_about_a_file(text.text, quiet=wanted.quiet)
+    if looked.verify:
+        print_checks(trace, wanted)

@@ -1,0 +1,1 @@
+"""Trained transformers: found, loaded, listened to, and made into Traces."""

