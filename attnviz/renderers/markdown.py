@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from attnviz.renderers import Look
+from attnviz.renderers.terminal.overview import overview
+from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import View
 
@@ -27,9 +30,13 @@ def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.conclusion), escaped(view.screen.caption)]
-    grids = [table_of(each) for each in view.screen.panels if not isinstance(each, Section)]
+    apart = (Section, Overview)
+    grids = [table_of(each) for each in view.screen.panels if not isinstance(each, apart)]
     for each in view.screen.panels:
-        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
+        if isinstance(each, Overview):
+            parts += _overview(each)
+        else:
+            parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
     parts += [escaped(each) for each in view.closing if each != view.conclusion]
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
@@ -64,6 +71,12 @@ def _plain(grid: Grid, beside: Sequence[Grid]) -> Iterator[str]:
     yield f"## {escaped(grid.title)}"
     yield _table(grid, beside)
     yield _note(grid)
+
+
+def _overview(drawn: Overview) -> Iterator[str]:
+    """Its maps in letters of shade, as a text has them."""
+    yield f"## {escaped(drawn.title)}"
+    yield _fenced([line.plain.rstrip() for line in overview(drawn, Screen(None))])
 
 
 def _note(grid: Grid) -> str:
