@@ -20,7 +20,7 @@ from rich.text import Text
 from attnviz.renderers.terminal.maps import LOWER, UPPER, ink
 from attnviz.renderers.terminal.ramps import Paint, painted, scale_line
 from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, sized, wrapped
-from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.overview import BENDS, Overview
 
 ENDLESS = 10**9
 SHADES = " ░▒▓█"
@@ -34,7 +34,7 @@ Letter = tuple[str, Style]
 
 def overview(drawn: Overview, screen: Screen, lines: int = ENDLESS) -> Iterator[Text]:
     """Maps under the names of their heads, which does most of what, and what colours mean."""
-    told = [*_flags(drawn, screen), scale_line(drawn.scale, screen, SHADES)]
+    told = list(_told(drawn, screen))
     below = len(told) + len(list(_notes(drawn, screen)))
     sheet = _sheet(drawn, screen, lines - below)
     yield from sheet.text()
@@ -47,19 +47,28 @@ def _notes(drawn: Overview, screen: Screen) -> Iterator[Text]:
     return wrapped(" · ".join(filter(None, (drawn.note, drawn.pooled, hidden))), screen)
 
 
-def _flags(drawn: Overview, screen: Screen) -> Iterator[Text]:
+def _told(drawn: Overview, screen: Screen) -> Iterator[Text]:
     """`a previous token L0H2 .97   b next token …`, as many in a line as it has room for."""
     line = Text(end="")
-    for letter, flag in zip(ascii_letters, drawn.flags, strict=False):
-        told = Text.assemble(
-            (letter, BOLD), f" {flag.kind} ", (drawn.names[flag.map], BOLD), f" {flag.number}"
-        )
+    for told in (*_flags(drawn), _scale(drawn, screen)):
         if line and line.cell_len + BETWEEN + told.cell_len > screen.room:
             yield line
             line = Text(end="")
         line.append(" " * BETWEEN if line else "").append_text(told)
-    if line:
-        yield line
+    yield line
+
+
+def _flags(drawn: Overview) -> Iterator[Text]:
+    for letter, flag in zip(ascii_letters, drawn.flags, strict=False):
+        name = drawn.names[flag.map]
+        yield Text.assemble((letter, BOLD), f" {flag.kind} ", (name, BOLD), f" {flag.number}")
+
+
+def _scale(drawn: Overview, screen: Screen) -> Text:
+    """What colours mean, and how they run."""
+    bent = f" ({BENDS[drawn.bend]})" if drawn.bend != "straight" else ""
+    line = scale_line(drawn.scale, screen, SHADES).append(bent, DIM)
+    return line if line.cell_len <= screen.room else scale_line(drawn.scale, screen, SHADES)
 
 
 def _sheet(drawn: Overview, screen: Screen, lines: int) -> Sheet:

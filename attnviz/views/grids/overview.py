@@ -16,8 +16,8 @@ from attnviz.views.grids.scales import Bend, Scale, centred, rounded_up, weight_
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
     "straight": "",
-    "root": "colours by the square root, so that small numbers show",
-    "log": "colours by the logarithm, so that the smallest numbers show",
+    "root": "colours by the square root",
+    "log": "colours by the logarithm",
 }
 
 Values = Float[np.ndarray, "map query key"]
@@ -90,7 +90,7 @@ class Overview:
         tall, wide = _span(self.tall), _span(self.wide)
         if (tall, wide) == ("1", "1"):
             return ""
-        return f"one cell = {tall} × {wide} tokens, added over the keys, averaged over the queries"
+        return f"one cell = {tall} queries × {wide} keys: the mean of what these read of all those"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells."""

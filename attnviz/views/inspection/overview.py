@@ -13,11 +13,11 @@ from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import EVERYTHING, Cells, Patch
 from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.overview import BENDS, FINEST, Flag, Overview
+from attnviz.views.grids.overview import FINEST, Flag, Overview
 from attnviz.views.grids.scales import Bend
 from attnviz.views.inspection.heatmap import axis_of
 
-NOTE = "each map is a head: its rows are the tokens that read, its columns those that are read"
+NOTE = "a map for each head: its rows read, its columns are read"
 
 
 def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
@@ -44,7 +44,7 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         wide=_counts(wide),
         share=all(each.share for each in maps),
         bend=bend,
-        note=f"{NOTE} · {BENDS[bend]}",
+        note=NOTE,
         flags=tuple(flags),
     )
 
