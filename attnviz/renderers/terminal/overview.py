@@ -34,11 +34,10 @@ Letter = tuple[str, Style]
 
 def overview(drawn: Overview, screen: Screen, lines: int = ENDLESS) -> Iterator[Text]:
     """Maps under the names of their heads, which does most of what, and what colours mean."""
-    told = list(_told(drawn, screen))
-    below = len(told) + len(list(_notes(drawn, screen)))
-    sheet = _sheet(drawn, screen, lines - below)
+    below = [*_told(drawn, screen), *_notes(drawn.grained(FEWEST_LINES, NARROWEST), screen)]
+    sheet = _sheet(drawn, screen, lines - len(below))
     yield from sheet.text()
-    yield from told
+    yield from _told(sheet.drawn, screen)
     yield from _notes(sheet.drawn, screen)
 
 
@@ -49,9 +48,10 @@ def _notes(drawn: Overview, screen: Screen) -> Iterator[Text]:
 
 def _told(drawn: Overview, screen: Screen) -> Iterator[Text]:
     """`a previous token L0H2 .97   b next token …`, as many in a line as it has room for."""
+    room = ORDINARY if screen.width is None else screen.room
     line = Text(end="")
     for told in (*_flags(drawn), _scale(drawn, screen)):
-        if line and line.cell_len + BETWEEN + told.cell_len > screen.room:
+        if line and line.cell_len + BETWEEN + told.cell_len > room:
             yield line
             line = Text(end="")
         line.append(" " * BETWEEN if line else "").append_text(told)
@@ -77,10 +77,8 @@ def _sheet(drawn: Overview, screen: Screen, lines: int) -> Sheet:
     room = (ORDINARY if screen.width is None else screen.room) - start
     across, (high, wide) = _across(drawn, room), drawn.shape
     columns = min(max(room // across - 1, 1), wide)
-    parts = len(drawn.rows) * math.ceil(len(drawn.columns) / across)
-    headings = 1 + bool(drawn.groups)
-    apart = across < len(drawn.columns)
-    most = lines // parts - headings if apart else (lines - headings) // parts
+    parts = math.ceil(len(drawn.columns) / across)
+    most = (lines // parts - 1 - bool(drawn.groups)) // len(drawn.rows)
     wanted = max(1, min(high, round(columns * high / wide)))
     full = math.ceil((wanted + 1) / 2) if screen.colored else math.ceil(wanted / 2) + 1
     found = min(full, max(most, FEWEST_LINES))
@@ -111,10 +109,9 @@ class Sheet:
     def text(self) -> Iterator[Text]:
         columns = range(len(self.drawn.columns))
         parts = [columns[first : first + self.across] for first in columns[:: self.across]]
-        for layer in range(len(self.drawn.rows)):
-            for part in parts:
-                if len(parts) > 1 or layer == 0:
-                    yield from self._headings(part)
+        for part in parts:
+            yield from self._headings(part)
+            for layer in range(len(self.drawn.rows)):
                 yield from self._layer(layer, part)
 
     def _headings(self, part: range) -> Iterator[Text]:

@@ -90,7 +90,9 @@ class Overview:
         tall, wide = _span(self.tall), _span(self.wide)
         if (tall, wide) == ("1", "1"):
             return ""
-        return f"one cell = {tall} queries × {wide} keys: the mean of what these read of all those"
+        queries, keys = "query" if tall == "1" else "queries", "key" if wide == "1" else "keys"
+        read = "the mean of what they read of them"
+        return f"one cell = {tall} {queries} × {wide} {keys}: {read}"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells."""
