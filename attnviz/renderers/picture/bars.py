@@ -30,7 +30,7 @@ def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
     if not scales:
         return 0.0
     letter = letters.axis * POINT
-    ends = max(text_width(text, letters.axis) for scale in scales for text in numbers_of(scale))
+    ends = max(text_width(text, letters.axis) for scale in scales for text in _numbers(scale))
     names = max(text_width(scale.label, letters.axis) for scale in scales)
     return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
 
@@ -56,7 +56,7 @@ def bar_labels(bar: Bar, letters: Lettering) -> Iterator[Words]:
     letter = letters.axis * POINT
     yield Words(bar.scale.label, left, bottom + height + 0.75 * letter, letters.axis)
     x = left + width + BEHIND * letter
-    for share, text in zip(PLACES, numbers_of(bar.scale), strict=True):
+    for share, text in zip(PLACES, _numbers(bar.scale), strict=True):
         yield Words(text, x, bottom + height * share, letters.axis, along="center_baseline")
 
 
@@ -67,7 +67,7 @@ def bar_marks(bar: Bar) -> Iterator[Mark]:
         yield (left + width, y), (left + 1.2 * width, y)
 
 
-def numbers_of(scale: Scale) -> list[str]:
+def _numbers(scale: Scale) -> list[str]:
     """What stands at the low end, in the middle and at the high end."""
     digits = "g" if scale.bend == "straight" else ".2g"
     numbers = [f"{number:{digits}}" for number in scale.at(np.array(PLACES)).tolist()]

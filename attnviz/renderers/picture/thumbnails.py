@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from attnviz.renderers.picture import tags
+from attnviz.renderers.picture import keys, tags
+from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE, labels_at
 from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.placed import (
@@ -43,10 +44,8 @@ FINEST = 0.025  # of a cell
 BESIDE = 0.5  # from maps to their names, in letters
 ABOVE = 1.5  # the height of a line of names, in letters
 AIR = 1.2  # between maps and a key beside them, in letters
-NOTE = 1.5  # the height of the last line, in its letters
 FAINT, FRAME = 0.5, 2.4  # points of the lines around maps
 MOST_NAMED = 32  # tokens that stand beside maps
-TITLE = 0.9  # of letters of an axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,7 @@ class Sheet:
     @property
     def below(self) -> float:
         """What names of tokens take, and the last line."""
-        told = NOTE * self.letters.note * POINT * (1 + BESIDE) if note(self.drawn) else 0.0
+        told = keys.height(_said(self.drawn), self.room[2], self.letters.note)
         return (self.tokens[1].extent if self.tokens else 0.0) + told
 
     @property
@@ -133,6 +132,15 @@ class Sheet:
         beyond = self.tokens[1].extent if self.tokens else 0.0
         return self.box(self.counts[0] - 1, 0)[1] - beyond
 
+    @property
+    def lowest(self) -> float:
+        """Where the maps and the key end below."""
+        beside = self.corner[1] - tags.column_height(self.drawn, self.letters)
+        if self.beside:
+            told = keys.height(_said(self.drawn), self.room[2], self.letters.note)
+            return min(self.foot, max(beside, self.room[1] + told))
+        return self.foot - self.key[1]
+
 
 def sheet(drawn: Overview, room: Box, letters: Lettering) -> Sheet:
     """Whatever makes maps largest; where tokens have room for their names, these stand there."""
@@ -170,10 +178,10 @@ def _style(letters: Lettering) -> PanelStyle:
 def place(drawn: Overview, room: Box, letters: Lettering) -> Layout:
     """The maps with their names, frames around those of which more is told, and the key."""
     found = sheet(drawn, room, letters)
-    words = (*_names(found), *_tokens(found), *_last_line(found))
+    words = (*_names(found), *_tokens(found))
     marks = tuple(_lines_under_groups(found))
     around = replace(empty_layout(), words=words, marks=marks)
-    return joined([_maps(found), around, *_frames(found), _key(found)])
+    return joined([_maps(found), around, *_frames(found), _key(found), _last_line(found)])
 
 
 def _maps(found: Sheet) -> Layout:
@@ -255,30 +263,33 @@ def _frames(found: Sheet) -> Iterator[Layout]:
 
 
 def _key(found: Sheet) -> Layout:
-    left, bottom, width, height = found.room
+    left, _, width, _ = found.room
     if found.beside:
         start = found.right + AIR * found.letters.axis * POINT
-        lowest = min(found.foot, bottom + height / 2)
-        box = (start, lowest, left + width - start, found.corner[1] - lowest)
-        return tags.column(found.drawn, box, found.letters)
-    high = found.key[1]
-    told = found.below - (found.tokens[1].extent if found.tokens else 0.0)
-    return tags.lines(found.drawn, (left, found.foot - told - high, width, high), found.letters)
+        high = found.corner[1] - found.lowest
+        return tags.column(
+            found.drawn, (start, found.lowest, left + width - start, high), found.letters
+        )
+    room = (left, found.lowest, width, found.foot - found.lowest)
+    return tags.lines(found.drawn, room, found.letters)
 
 
-def note(drawn: Overview) -> str:
-    """What one cell stands for, what is hidden, and how colours run."""
-    hidden = "grey = hidden by the mask" if drawn.hides else ""
+def _said(drawn: Overview) -> list[Key]:
+    """What colours mean and how they run, what one cell stands for, and what is hidden."""
+    scale = keys.of_scale(drawn.scale)
     bent = BENDS[drawn.bend]
-    return " · ".join(part for part in (bent, drawn.pooled, hidden) if part)
+    told = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
+    hidden = "grey = hidden by the mask" if drawn.hides else ""
+    return [told, *(Key(part) for part in (drawn.pooled, hidden) if part)]
 
 
-def _last_line(found: Sheet) -> Iterator[Words]:
+def _last_line(found: Sheet) -> Layout:
+    """Below the maps, or below the key."""
     left, _, width, _ = found.room
-    text, size = fitted(note(found.drawn), found.letters.note, found.letters.smallest, width)
-    if text:
-        y = found.foot - (BESIDE + 1) * found.letters.note * POINT
-        yield Words(text, left, y, size, faint=True)
+    high = keys.height(_said(found.drawn), width, found.letters.note)
+    return keys.drawn(
+        _said(found.drawn), (left, found.lowest - high, width, high), found.letters.note
+    )
 
 
 def natural_height(drawn: Overview, letters: Lettering, width: float) -> float:
