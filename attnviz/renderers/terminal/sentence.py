@@ -10,7 +10,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import share
 from attnviz.renderers.terminal.ramps import glyphs, legend, painted
 from attnviz.renderers.terminal.row_names import row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
@@ -116,7 +115,7 @@ def _listed(grid: Grid, row: int, places: list[int], screen: Screen) -> Iterator
 def _bar(grid: Grid, row: int, place: int, room: int, screen: Screen) -> Text:
     """From 0, as long as the value, in its colour."""
     value = grid.values[row, place : place + 1]
-    length = round(float(share(value, 0, grid.scale.high)[0]) * room * 8)
+    length = round(float(replace(grid.scale, low=0.0).shares(value)[0]) * room * 8)
     bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
