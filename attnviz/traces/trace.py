@@ -189,6 +189,7 @@ class Trace(Showable):
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
     prediction: Prediction | None = None  # of a model that answers
+    prompt: int | None = None  # how many tokens were given, where the model wrote the others
     origin: Origin
     provenance: Provenance
 
