@@ -10,7 +10,6 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.merged import mean_of
 from attnviz.analysis.inspection.reads import Reading, by_peak, by_weight, place_in
 from attnviz.errors import AttnvizError
@@ -92,7 +91,8 @@ def asked_of(inspection: Inspection, wanted: str, name: str = "query") -> Asked:
 def link_of(inspection: Inspection) -> Link:
     """The two tokens of --from and --to; refused where no map lets one see the other."""
     looking = inspection.looking
-    assert looking.source is not None and looking.to is not None
+    assert looking.source is not None
+    assert looking.to is not None
     asked = asked_of(inspection, looking.source, "from")
     column = place_in(inspection.maps[0].columns, looking, looking.to, "to")
     link = Link(asked, column)

@@ -1,4 +1,4 @@
-"""Tokens that are left out of maps: what a tokenizer added, and the first, which often is a sink."""
+"""Tokens that are left out of maps: what a tokenizer added; and the first, often a sink."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.hidden import hidden
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, Step, maps_of
 from attnviz.analysis.inspection.merged import merged, rolled_out
+from attnviz.analysis.inspection.patterns import Patterns, patterns_of
 from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
@@ -38,6 +39,11 @@ class Inspection(Showable):
     def plain(self) -> tuple[Map, ...]:
         """The heads that are asked for, as they are."""
         return maps_of(self.trace, self.looking)
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """What each of these heads does."""
+        return patterns_of(self.plain)
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:

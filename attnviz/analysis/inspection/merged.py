@@ -1,4 +1,4 @@
-"""Several heads as one map: their mean, the largest weight of any, or the way through all layers."""
+"""Several heads as one map: their mean, the largest weight, or the way through all layers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rolled_out(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[M
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
         raise AttnvizError(
-            "--merge rollout follows a sentence through layers, and here one sentence reads another",
+            "--merge rollout follows a sentence through layers, and here it is another that is read",
             "try --merge mean",
             about="merge",
         )

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attnviz.renderers.terminal.row_names import row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
-from attnviz.renderers.terminal.sentence import LONGEST_BAR, bar_of
+from attnviz.renderers.terminal.sentence import BARS_AT_ONCE, LONGEST_BAR, bar_of
 from attnviz.views.grids.numbers import cell_format, cell_text
 from attnviz.views.grids.ranked import Ranked
 from attnviz.wording.words import counted
@@ -22,7 +22,7 @@ BETWEEN = 2  # columns, before what is said of a row
 def ranked(each: Ranked, screen: Screen, most: int) -> Iterator[Text]:
     """The first of them, and how many more there are."""
     count = len(each.grid.rows)
-    shown = count if screen.full or screen.width is None else min(count, most)
+    shown = count if screen.full or screen.width is None else min(count, most, BARS_AT_ONCE)
     yield from wrapped(each.grid.title, screen, BOLD)
     yield from wrapped(each.grid.note, screen)
     yield from _rows(each, shown, screen)

@@ -26,7 +26,7 @@ MERGED: dict[Merge, str] = {
 
 
 def on_link(link: Link) -> str:
-    """The head that links two tokens: `L5H11 reads "animal" (3) from "it" (11) with .65, the …`"""
+    """The head that links two tokens: `L5H11 reads "animal" (3) from "it" (11) with .65, …`"""
     looking, first = link.asked.looking, link.first
     found = link.asked.readings[0].map
     reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
@@ -80,17 +80,16 @@ def on_what_is_left_out(inspection: Inspection, row: int | None = None) -> Itera
     out = sorted(left_out(tokens, looking))
     if not out:
         return
-    place = None if row is None else row
-    shares = taken(plain, looking, place)
+    shares = taken(plain, looking, row)
     mean, most = sum(shares) / len(shares), max(shares)
     head = head_name(plain[shares.index(most)])
     in_all = f" in the mean of {len(plain)} heads" if len(plain) > 1 else ""
-    where = f", and {told(most, Looking())} in {head}" if len(plain) > 1 else ""
+    where = f", most in {head}: {told(most, Looking())}" if len(plain) > 1 else ""
     names = _tokens_named([f'"{isolated(tokens.labels[each])}" ({each + 1})' for each in out])
     takes = "takes" if len(out) == 1 else "take"
     rest = "what is left is divided by its sum" if looking.renormalise else "the rest is as it was"
     yield (
-        f"left out: {names}, which {takes} {told(mean, Looking())} of what is read{in_all}{where}; "
+        f"left out are {names}, which {takes} {told(mean, Looking())} of what is read{in_all}{where}; "
         f"{rest}"
     )
 

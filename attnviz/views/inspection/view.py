@@ -15,6 +15,7 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import Command
+from attnviz.wording.words import sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,11 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     page = page_of(shown.groups, line)
     return View(
         title=title,
-        headline=shown.headline or title,
+        headline=sentence(shown.headline) if shown.headline in shown.told else shown.headline or title,
         settings=line,
         screen=page,
         picture=page,
-        closing=(*shown.told, *of_several, *note_on_heads(trace)),
+        closing=tuple(map(sentence, (*shown.told, *of_several, *note_on_heads(trace)))),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command,
