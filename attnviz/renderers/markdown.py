@@ -9,6 +9,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import View
 
@@ -29,7 +30,10 @@ def md(view: View, look: Look) -> list[bytes]:
     parts = [title, escaped(view.conclusion), escaped(view.screen.caption)]
     grids = [table_of(each) for each in view.screen.panels if not isinstance(each, Section)]
     for each in view.screen.panels:
-        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
+        if isinstance(each, Section):
+            parts += _section(each)
+        else:
+            parts += _ranking(each) if isinstance(each, Ranked) else _plain(table_of(each), grids)
     parts += [escaped(each) for each in view.closing if each != view.conclusion]
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
@@ -63,6 +67,19 @@ def _section(section: Section) -> Iterator[str]:
 def _plain(grid: Grid, beside: Sequence[Grid]) -> Iterator[str]:
     yield f"## {escaped(grid.title)}"
     yield _table(grid, beside)
+    yield _note(grid)
+
+
+def _ranking(ranked: Ranked) -> Iterator[str]:
+    """A row for each, with what there is to say of it in the last column."""
+    grid, write = ranked.grid, cell_format(ranked.grid, 2)
+    rows = zip(grid.rows.names, range(len(grid.rows)), ranked.remarks, strict=True)
+    yield f"## {escaped(grid.title)}"
+    yield "\n".join([
+        _line(["", *map(escaped, grid.columns.names), ""]),
+        _line([":--", *["--:"] * len(grid.columns), ":--"]),
+        *(_line([escaped(n), *_cells(grid, row, write), escaped(said)]) for n, row, said in rows),
+    ])  # fmt: skip
     yield _note(grid)
 
 

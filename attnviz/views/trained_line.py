@@ -26,9 +26,7 @@ def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
         "soft_cap": f"soft cap {exact_text(trace.variant.soft_cap)}"
         if trace.variant.soft_cap
         else "",
-        "stored": f"stored as {card.stored_as}"
-        if card.stored_as != trace.provenance.dtype
-        else "",
+        "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
         "fallback": "weights as the model itself gives them" if card.fallback else "",
     }
 

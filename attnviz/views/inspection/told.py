@@ -34,9 +34,8 @@ def on_link(link: Link) -> str:
     names = _heads(first)
     if len(link.asked.readings) == 1:
         return f"{names} reads {read} from {reader} with {much}"
-    alike = "s" if len(first) == 1 else ""
-    more = _next(link, len(first))
-    return f"{names} read{alike} {read} from {reader} with {much}, the most of {_of(link)}{more}"
+    alone = "s" if len(first) == 1 else ""
+    return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
 
 
 def _of(link: Link) -> str:
@@ -45,15 +44,15 @@ def _of(link: Link) -> str:
     return counted(every, "head") if every == seeing else f"the {seeing} heads that see it"
 
 
-def _next(link: Link, first: int) -> str:
-    """Which follows, and by how much; and the mean."""
-    looking = link.asked.looking
-    following = link.seeing[first : first + 1]
-    told_of = [
+def on_others(link: Link) -> str:
+    """Which head follows, and the mean: nothing where there is one head."""
+    looking, first = link.asked.looking, len(link.first)
+    following = [
         f"{head_name(each.map)} follows with {told(each.of(link.column), looking)}"
-        for each in following
+        for each in link.seeing[first : first + 1]
     ]
-    return "".join(f"; {each}" for each in [*told_of, f"the mean is {told(link.mean, looking)}"])
+    mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
+    return "".join(f"; {each}" for each in [*following, *mean])
 
 
 def _heads(readings: list[Reading]) -> str:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.views.data import data_of
+from attnviz.views.grids.arcs import Sentence
 from attnviz.views.headline import headline
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.reading import parts_of, parts_of_link
-from attnviz.views.inspection.told import MERGED, on_link, on_little, on_what_is_left_out
+from attnviz.views.inspection.told import (
+    MERGED,
+    on_link,
+    on_little,
+    on_others,
+    on_what_is_left_out,
+)
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Group, View, page_of
@@ -34,18 +41,29 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     shown = _shown(inspection)
     title = headline(trace)
     of_several = (MERGED[looking.merge],) if looking.merge else ()
-    page = page_of(shown.groups, line)
+    picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
     return View(
         title=title,
-        headline=sentence(shown.headline) if shown.headline in shown.told else shown.headline or title,
+        headline=shown.headline or title,
         settings=line,
-        screen=page,
-        picture=page,
+        screen=page_of(shown.groups, line),
+        picture=picture,
         closing=tuple(map(sentence, (*shown.told, *of_several, *note_on_heads(trace)))),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command,
     )
+
+
+def _untitled(group: Group, headline: str) -> Group:
+    """In a picture a sentence need not repeat what stands over all."""
+    panels = [
+        replace(each, grid=replace(each.grid, title=""))
+        if isinstance(each, Sentence) and each.grid.title == headline
+        else each
+        for each in group.panels
+    ]
+    return replace(group, panels=tuple(panels))
 
 
 def _shown(inspection: Inspection) -> Shown:
@@ -61,7 +79,7 @@ def _shown(inspection: Inspection) -> Shown:
 def _link(inspection: Inspection) -> Shown:
     link = link_of(inspection)
     said = on_link(link)
-    told = (said, *on_little(link), *on_what_is_left_out(inspection))
+    told = (f"{said}{on_others(link)}", *on_little(link), *on_what_is_left_out(inspection))
     return Shown((Group("link", parts_of_link(link)),), said, told)
 
 
