@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
+from attnviz.traces.origin import table_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import counted, listed
 
 READS, READ = "reads", "read"  # of one head, and of several
@@ -16,24 +18,41 @@ READS, READ = "reads", "read"  # of one head, and of several
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
     """`They are given`, of what was not made here; or how a model came by it."""
-    model = trace.model
-    told = "given" if model is None else "written by hand" if model.by_hand else "learned"
-    tense = ("are", "is") if model is None else ("were", "was")
-    return f"{tense[0] if several else tense[1]} {told}"
+    if trace.trained is None and trace.model is None:
+        return "are given" if several else "is given"
+    by_hand = trace.model is not None and trace.model.by_hand
+    return f"{'were' if several else 'was'} {'written by hand' if by_hand else 'learned'}"
 
 
 def to_learn(trace: Trace) -> str:
     """What there is to say of how many numbers there are."""
-    model = trace.model
-    if model is None:
+    if trace.trained is None and trace.model is None:
         return "to learn"
-    return "written by hand" if model.by_hand else "that were learned"
+    by_hand = trace.model is not None and trace.model.by_hand
+    return "written by hand" if by_hand else "that were learned"
 
 
 def of_a_model(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
-    model = trace.model
+    model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
+
+
+def of_a_table(trace: Trace) -> str:
+    """Whose rows the vectors of tokens are, where they are those of a trained model."""
+    table = table_behind(trace.origin)
+    if table is None:
+        return ""
+    whose = Path(trace.origin.settings.embeddings or "").name
+    about = f" They are trained: rows of {whose}'s table, as they stand before its first layer."
+    about += " Of a token that it has in several pieces it is their mean."
+    if table.kept is None:
+        return about
+    left, kept = trace.embeddings.shape[1], percent_text(table.kept, 1)
+    return (
+        f"{about} Of {table.width} numbers {left} are left: principal components of its words, "
+        f"which keep {kept} of their variance."
+    )
 
 
 def what_heads_do(trace: Trace) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.plane import Plane
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
@@ -71,6 +72,9 @@ def with_glyphs(each: Drawable) -> Drawable:
         return _section_with_glyphs(each)
     if isinstance(each, (Arcs, Sentence)):
         return replace(each, grid=_grid_with_glyphs(each.grid))
+    if isinstance(each, Ranked):
+        remarks = tuple(map(_set, each.remarks))
+        return replace(each, grid=_grid_with_glyphs(each.grid), remarks=remarks)
     if isinstance(each, Overview):
         return _overview_with_glyphs(each)
     return _grid_with_glyphs(each) if isinstance(each, Grid) else _curves_with_glyphs(each)
@@ -143,6 +147,8 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))
+        elif isinstance(each, Ranked):
+            yield from (*_texts_of_table(each.grid), *each.remarks)
         elif isinstance(each, Overview):
             yield from (each.title, *each.reads.labels, *each.read.labels)
         else:

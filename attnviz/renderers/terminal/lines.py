@@ -10,14 +10,19 @@ from rich.text import Text
 
 from attnviz.renderers import Look
 from attnviz.renderers.terminal.overview import ENDLESS, overview
+from attnviz.renderers.terminal.ranked import FEWEST, ranked
 from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, ending, wrapped
 from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
+from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import READINGS, View
+
+AROUND_A_RANKING = 3  # lines: its title, how many more there are, and the one between
 
 
 def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
@@ -58,31 +63,43 @@ def txt(view: View, look: Look) -> list[bytes]:
 def lines(drawn: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
     """Grids one below the other, or side by side while they are alike and fit; curves as tables.
 
-    A section has its heading above its grids, and its sums below them. An overview has what room
-    all others leave, and the lines around them.
+    A section has its heading above its grids, and its sums below them. An overview, and rankings,
+    have what room all others leave, and the lines around them.
     """
     blocks = list(_blocks(drawn, screen))
-    taken = around + sum(len(each) + 1 for each in blocks if not isinstance(each, Overview))
-    room = ENDLESS if screen.full else screen.rows - taken
+    elastic = [each for each in blocks if not isinstance(each, list)]
+    taken = around + sum(len(each) + 1 for each in blocks if isinstance(each, list))
+    room = (screen.rows - taken) // max(len(elastic), 1)
     yield from apart([
-        list(overview(each, screen, room)) if isinstance(each, Overview) else each
-        for each in blocks
+        each if isinstance(each, list) else list(_in_room(each, screen, room)) for each in blocks
     ])  # fmt: skip
 
 
-def _blocks(drawn: Iterable[Drawable], screen: Screen) -> Iterator[list[Text] | Overview]:
-    """What stands apart from each other; an overview is yet to find its room."""
+def _blocks(drawn: Iterable[Drawable], screen: Screen) -> Iterator[list[Text] | Overview | Ranked]:
+    """What stands apart from each other; some is yet to find its room."""
     tabular: list[Grid] = []
     for each in drawn:
-        if not isinstance(each, (Section, Overview)):
+        if not isinstance(each, Section | Sentence | Overview | Ranked):
             tabular.append(table_of(each))
             continue
         if tabular:
             yield list(tables(tabular, screen))
             tabular = []
-        yield each if isinstance(each, Overview) else list(_section(each, screen))
+        yield each if isinstance(each, Overview | Ranked) else list(_of_its_own(each, screen))
     if tabular:
         yield list(tables(tabular, screen))
+
+
+def _in_room(each: Overview | Ranked, screen: Screen, room: int) -> Iterator[Text]:
+    if isinstance(each, Ranked):
+        return ranked(each, screen, max(FEWEST, room - AROUND_A_RANKING))
+    return overview(each, screen, ENDLESS if screen.full else room)
+
+
+def _of_its_own(each: Section | Sentence, screen: Screen) -> Iterator[Text]:
+    if isinstance(each, Sentence):
+        return reading(each.grid, screen, listed=each.listed)
+    return _section(each, screen)
 
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:

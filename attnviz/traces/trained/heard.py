@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from attnviz.attention.choices import Instead
 from attnviz.cells import EVERYTHING
 from attnviz.traces.settings import Which
 
-CELLS_AT_ONCE = 2**21  # of all heads together: there are several tensors of this size at a time
+CELLS_AT_ONCE = 2**20  # of all heads together: there are several tensors of this size at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,6 +34,9 @@ class Heard:
     bias: Float[Tensor, "*#head query key"] | None  # and what positions do
     scale: float
     soft_cap: float | None
+    sink: Float[Tensor, "head"] | None = (
+        None  # what takes a share of each row, and hands on nothing
+    )
     off: Mapping[int, Instead] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
     b_out: Float[Tensor, "dim"] | None = None
@@ -59,6 +61,7 @@ class Heard:
             soft_cap=self.soft_cap,
             bias=None if self.bias is None else _part(self.bias, rows, heads),
             mask=None if self.added is None else _part(self.added, rows, heads),
+            sink=None if self.sink is None else self.sink[heads],
         )
 
     @cached_property
@@ -69,9 +72,16 @@ class Heard:
         return Attended(**{**vars(found), "contexts": off})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """What each head makes, a few million cells at a time."""
-        parts = [self.attended(rows).contexts for rows in self.bands()]
-        return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+        """What each head makes, some queries at a time.
+
+        There is one place for all of it: small pieces that are kept would lie between the large
+        ones that are not, and those would then find no place that is free.
+        """
+        shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
+        found = self.values.new_empty(shape)
+        for rows in self.bands():
+            found[:, rows] = self.attended(rows).contexts
+        return arithmetic.switched_off(found, self.off)
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""
