@@ -17,7 +17,7 @@ from attnviz.views.grids.overview import FINEST, Flag, Overview
 from attnviz.views.grids.scales import Bend
 from attnviz.views.inspection.heatmap import axis_of
 
-NOTE = "a map for each head: its rows read, its columns are read"
+NOTE = "each map: rows read, columns are read"
 
 
 def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:

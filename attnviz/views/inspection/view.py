@@ -35,6 +35,7 @@ class Shown:
     headline: str = ""
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
+    pictured: tuple[Group, ...] = ()  # in place of all
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
@@ -44,7 +45,8 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     shown = _shown(inspection)
     title = headline(trace)
     of_several = (sentence(MERGED[looking.merge]),) if looking.merge else ()
-    picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
+    pictured = [_untitled(each, shown.headline) for each in shown.pictured or shown.groups]
+    picture = page_of(pictured, line)
     return View(
         title=title,
         headline=shown.headline or title,
@@ -90,7 +92,8 @@ def _heads(inspection: Inspection) -> Shown:
     if table is None:
         return Shown((small,), told=told)
     every = (small, Group("what heads do", (table,)))
-    return Shown(every, said[-1], told, Excerpt((small,), "--full shows which others do what"))
+    excerpt = Excerpt((small,), "--full shows which others do what")
+    return Shown(every, said[-1], told, excerpt, (small,))
 
 
 def _link(inspection: Inspection) -> Shown:
