@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 
 from attnviz.renderers.picture import keys, tags
 from attnviz.renderers.picture.keys import Key
@@ -56,6 +56,7 @@ class Sheet:
     letters: Lettering
     room: Box
     beside: bool  # whether the key stands on the right, or below
+    across: int  # maps beside each other: all of a layer, or fewer of one that is alone
     tokens: tuple[Ticks, Ticks] | None = None  # beside the maps on the left, and below the last
 
     @property
@@ -65,14 +66,26 @@ class Sheet:
     @property
     def left(self) -> float:
         """What names of layers take, and those of tokens."""
-        names = max(text_width(label, self.letters.axis) for label in self.drawn.rows.labels)
         beyond = self.tokens[0].extent if self.tokens else 0.0
+        if self.wrapped:
+            return beyond
+        names = max(text_width(label, self.letters.axis) for label in self.drawn.rows.labels)
         return names + BESIDE * self._letter + beyond
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether a layer stands in several rows, so that each map has its own name."""
+        return self.across < len(self.drawn.columns)
+
+    @property
+    def title(self) -> float:
+        """What the name of a map takes that stands in a row below the first."""
+        return ABOVE * self._letter if self.wrapped else 0.0
 
     @property
     def above(self) -> float:
         """What names of heads take, and of those whose keys they share."""
-        return ABOVE * self._letter * (1 + bool(self.drawn.groups))
+        return ABOVE * self._letter * (1 + (bool(self.drawn.groups) and not self.wrapped))
 
     @property
     def below(self) -> float:
@@ -94,6 +107,7 @@ class Sheet:
         across = self.room[2] - self.left - self.key[0]
         down = self.room[3] - self.above - self.below - self.key[1]
         most_wide = max(across, 0.1) / (columns + GAP * (columns - 1))
+        down -= self.title * (rows - 1)
         most_high = max(down, 0.1) / (rows + GAP * (rows - 1))
         tall = high / wide
         return min(most_wide, most_high / tall * STRETCH), min(
@@ -102,13 +116,15 @@ class Sheet:
 
     @property
     def counts(self) -> tuple[int, int]:
-        return len(self.drawn.rows), len(self.drawn.columns)
+        """Rows and columns of maps."""
+        parts = math.ceil(len(self.drawn.columns) / self.across)
+        return len(self.drawn.rows) * parts, self.across
 
     @property
     def pitch(self) -> tuple[float, float]:
         """From one map to the next."""
         wide, high = self.size
-        return wide * (1 + GAP), high * (1 + GAP)
+        return wide * (1 + GAP), high * (1 + GAP) + self.title
 
     @property
     def corner(self) -> tuple[float, float]:
@@ -117,13 +133,16 @@ class Sheet:
         return left + self.left, bottom + height - self.above
 
     def box(self, row: int, column: int) -> Box:
+        """Where a map stands; a layer that is alone may go on in the next row."""
+        beyond, column = divmod(column, self.across)
+        row += beyond
         (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
         return left + column * across, top - row * down - high, wide, high
 
     @property
     def right(self) -> float:
         """Where the last map ends."""
-        left, _, wide, _ = self.box(0, self.counts[1] - 1)
+        left, _, wide, _ = self.box(0, self.across - 1)
         return left + wide
 
     @property
@@ -144,7 +163,12 @@ class Sheet:
 
 def sheet(drawn: Overview, room: Box, letters: Lettering) -> Sheet:
     """Whatever makes maps largest; where tokens have room for their names, these stand there."""
-    best = max((Sheet(drawn, letters, room, beside) for beside in (True, False)), key=_area)
+    heads = len(drawn.columns)
+    across = range(1, heads + 1) if len(drawn.rows) == 1 else (heads,)
+    ways = (
+        Sheet(drawn, letters, room, beside, most) for beside in (True, False) for most in across
+    )
+    best = max(ways, key=_area)
     named = _with_tokens(best)
     high, wide = drawn.shape
     size = best.size if named is None else named.size
@@ -202,6 +226,9 @@ def _maps(found: Sheet) -> Layout:
 def _names(found: Sheet) -> Iterator[Words]:
     """Layers on the left, heads above; every so many, where there is no room for all."""
     drawn, letters = found.drawn, found.letters
+    if found.wrapped:
+        yield from _titles(found)
+        return
     (wide, high), (left, top), size = found.pitch, found.corner, letters.axis
     beyond = found.tokens[0].extent if found.tokens else 0.0
     x = left - beyond - BESIDE * size * POINT
@@ -217,6 +244,15 @@ def _names(found: Sheet) -> Iterator[Words]:
         text, points = fitted(name, size, letters.smallest, end - start)
         above = y + ABOVE * size * POINT
         yield Words(text, (start + end) / 2, above, points, across="center", faint=True)
+
+
+def _titles(found: Sheet) -> Iterator[Words]:
+    """The name of each map over it."""
+    size = found.letters.axis
+    for name, place in zip(found.drawn.names, found.drawn.places, strict=True):
+        left, bottom, wide, high = found.box(*place)
+        text, points = fitted(name, size, found.letters.smallest, wide)
+        yield Words(text, left, bottom + high + BESIDE * size * POINT * 0.8, points)
 
 
 def _thinned(axis: Axis, pitch: float, needed: float) -> range:
@@ -247,12 +283,12 @@ def _tokens(found: Sheet) -> Iterator[Words]:
     if found.tokens is None:
         return
     rows, columns = found.tokens
-    layers, heads = found.counts
-    for layer in range(layers):
-        for head in range(heads):
-            left = rows if head == 0 else Ticks("", 0)
-            under = columns if layer == layers - 1 else Ticks("", 0)
-            yield from labels_at(left, under, found.box(layer, head), _style(found.letters))
+    last = len(found.drawn.columns) - found.across
+    for layer, head in found.drawn.places:
+        lowest = layer == len(found.drawn.rows) - 1 and head >= last
+        left = rows if head % found.across == 0 else Ticks("", 0)
+        under = columns if lowest else Ticks("", 0)
+        yield from labels_at(left, under, found.box(layer, head), _style(found.letters))
 
 
 def _frames(found: Sheet) -> Iterator[Layout]:
@@ -301,12 +337,16 @@ def _last_line(found: Sheet) -> Layout:
 
 def natural_height(drawn: Overview, letters: Lettering, width: float) -> float:
     """So high that maps fill the width; of few maps no more than lets each be seen well."""
-    endless = Sheet(drawn, letters, (0.0, 0.0, width, 1e3), True)
+    heads = len(drawn.columns)
+    across = min(heads, round(math.sqrt(1.5 * heads))) if len(drawn.rows) == 1 else heads
+    endless = Sheet(drawn, letters, (0.0, 0.0, width, 1e3), True, max(across, 1))
+    endless = _with_tokens(endless) or endless
     rows = endless.counts[0] * (1 + GAP)
     wide = endless.pitch[0] / (1 + GAP)
     high = min(wide * drawn.shape[0] / drawn.shape[1], LARGEST, HIGHEST / rows)
+    titles = endless.title * (endless.counts[0] - 1)
     low = tags.column_height(drawn, letters)
-    return max(high * rows, low) + endless.above + endless.below
+    return max(high * rows + titles, low) + endless.above + endless.below
 
 
 def natural_width(drawn: Overview) -> float:

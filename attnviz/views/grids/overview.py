@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from attnviz.cells import unmasked
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.scales import Bend, Scale, centred, rounded_up, weight_scale
+from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
 
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
@@ -83,6 +83,8 @@ class Overview:
             found = replace(weight_scale(cells), label=self.measure)
         else:
             found = Scale(self.measure, 0.0, rounded_up(high))
+        if self.bend == "log" and low >= 0:
+            return logarithmic(found, self.shape[1])
         return replace(found, bend=self.bend)
 
     @property
