@@ -18,7 +18,7 @@ Values = Shaped[np.ndarray, "row column"]
 Hidden = Bool[np.ndarray, "row column"]
 Numbers = Shaped[np.ndarray, "number"]
 
-CELLS_AT_ONCE = 2**22
+CELLS_AT_ONCE = 2**18
 SAMPLE = 1_000_000  # numbers, by which those of a book are judged
 EVERYTHING = slice(None)
 
