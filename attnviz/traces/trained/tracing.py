@@ -25,6 +25,7 @@ from attnviz.traces.trained.cutting import cut
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded, loaded, quietly
+from attnviz.traces.trained.prediction import Asked, Ending, asked_of, ending, outputs_of, predicted
 from attnviz.traces.without import heads_off, refuse_missing_heads
 from attnviz.version import __version__
 
@@ -44,8 +45,11 @@ def trace_trained(
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
     tokens = cut(model, text, truncate=settings.truncate)
+    asked = asked_of(model, tokens)
     with quietly(), torch.no_grad():
-        passed = _passed(model, tokens, settings, layers)
+        with ending(model, asked) as made:
+            passed = _passed(model, tokens, settings, layers)
+        whole = _with_all_heads(model, tokens, asked) if settings.without else None
         eager = _apart_from_eager(model, tokens)
     card = _card(model, passed.heard, eager)
     refuse_missing_heads(settings.without, card.layers, card.heads)
@@ -57,9 +61,18 @@ def trace_trained(
         variant=_variant(card, passed.heard[0]),
         embeddings=_embeddings(model, tokens),
         layers=tuple(_layer(heard) for heard in passed.heard),
+        prediction=predicted(model, tokens, asked, made, whole),
+        outputs=outputs_of(made, whole),
         origin=FromTransformer(settings=settings, card=card),
         provenance=_provenance(settings, card, model, command),
     )
+
+
+def _with_all_heads(model: Loaded, tokens: Tokens, asked: Asked | None) -> Ending:
+    """What the model comes to when none of its heads is off."""
+    with ending(model, asked) as made, listening(model.model, Listener(layers=())):
+        model.model(**_inputs(model, tokens.ids))
+    return made
 
 
 @dataclass(frozen=True, eq=False)
