@@ -18,9 +18,10 @@ from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, Origin, model_behind
+from attnviz.traces.origin import Drawn, Origin, model_behind, trained_behind
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
+from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.weights import InMemory, Weights, mask_of
 
 GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
@@ -197,6 +198,7 @@ class Trace(Showable):
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
     prediction: Prediction | None = None  # of a model that answers
+    prompt: int | None = None  # how many tokens were given, where the model wrote the others
     outputs: Outputs | None = None  # of a trained model
     origin: Origin
     provenance: Provenance
@@ -210,6 +212,11 @@ class Trace(Showable):
     def model(self) -> Model | None:
         """The model whose numbers they are, if they are a model's."""
         return model_behind(self.origin)
+
+    @property
+    def trained(self) -> TrainedCard | None:
+        """What is known of the trained transformer that was listened to, if one was."""
+        return trained_behind(self.origin)
 
     @property
     def items(self) -> int:
