@@ -71,6 +71,11 @@ def decided(origin: Origin) -> Settings:
     return origin.settings if model is None else model.chosen(origin.settings)
 
 
+def trained_behind(origin: Origin) -> TrainedCard | None:
+    """The trained transformer that was listened to."""
+    return origin.card if isinstance(origin, FromTransformer) else None
+
+
 def model_behind(origin: Origin) -> Model | None:
     """The model whose numbers they are."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None

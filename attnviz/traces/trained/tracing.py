@@ -24,6 +24,7 @@ from attnviz.traces.trained.fallback import given_layers
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.loading import Loaded, loaded
 from attnviz.traces.trained.passing import Reading, passed
+from attnviz.traces.trained.prediction import Asked, Ending, asked_of, outputs_of, predicted
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import read
 from attnviz.traces.without import heads_off, refuse_missing_heads
@@ -45,8 +46,10 @@ def trace_trained(
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
     what = read(model, text, settings)
+    asked = asked_of(model, what.tokens, what.reading.which)
     with quietly(), torch.no_grad():
-        looked = _looked(model, what.reading, settings, layers)
+        looked = _looked(model, what.reading, settings, layers, asked)
+        whole = _with_all_heads(model, what.reading, asked) if settings.without else None
         embeddings = _embeddings(model, what.reading)
     _refuse_missing(looked, settings, layers)
     card = _card(model, looked, what.reading.which)
@@ -58,6 +61,8 @@ def trace_trained(
         variant=_variant(card, looked),
         embeddings=embeddings,
         layers=looked.layers,
+        prediction=predicted(model, what.tokens, asked, looked.ending, whole),
+        outputs=outputs_of(looked.ending, whole),
         prompt=what.prompt,
         origin=FromTransformer(settings=settings, card=card, text=text),
         provenance=_provenance(settings, card, model, command),
@@ -70,20 +75,27 @@ class Looked:
 
     layers: tuple[Layer, ...]
     numbers: tuple[int, ...]  # of all of them, also those that are not kept
+    ending: Ending
     eager: float | None  # how far the weights are from those of the model's own eager attention
     heard: bool
     soft_cap: float | None = None
 
 
 def _looked(
-    model: Loaded, reading: Reading, settings: Settings, layers: Collection[int] | None
+    model: Loaded,
+    reading: Reading,
+    settings: Settings,
+    layers: Collection[int] | None,
+    asked: Asked | None,
 ) -> Looked:
     """Listened to, if that gives what the model itself computes; else as the model tells it."""
-    done = passed(model, reading, layers=layers, off=heads_off(settings.without))
+    off = heads_off(settings.without)
+    done = passed(model, reading, layers=layers, off=off, asked=asked)
     eager = None if done is None else apart(model, reading, done)
     if done is not None and agrees(eager, settings.dtype):
         cap = done.heard[0].soft_cap if done.heard else None
-        return Looked(tuple(map(_layer, done.heard)), done.numbers, eager, heard=True, soft_cap=cap)
+        made = tuple(map(_layer, done.heard))
+        return Looked(made, done.numbers, done.ending, eager, heard=True, soft_cap=cap)
     if settings.without is not None:
         raise AttnvizError(
             f"--without switches heads off, and those of the model '{model.name}' "
@@ -91,8 +103,14 @@ def _looked(
             "leave --without out",
             about="without",
         )
-    found, count = given_layers(model, reading, layers)
-    return Looked(found, tuple(range(count)), None, heard=False)
+    found, count, ending = given_layers(model, reading, layers, asked)
+    return Looked(found, tuple(range(count)), ending, None, heard=False)
+
+
+def _with_all_heads(model: Loaded, reading: Reading, asked: Asked | None) -> Ending | None:
+    """What the model comes to when none of its heads is off."""
+    done = passed(model, reading, layers=(), asked=asked)
+    return None if done is None else done.ending
 
 
 def _refuse_missing(looked: Looked, settings: Settings, layers: Collection[int] | None) -> None:
