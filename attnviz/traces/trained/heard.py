@@ -16,7 +16,7 @@ from attnviz.attention.choices import Instead
 from attnviz.cells import EVERYTHING
 from attnviz.traces.settings import Which
 
-CELLS_AT_ONCE = 2**21  # of all heads together: there are several tensors of this size at a time
+CELLS_AT_ONCE = 2**20  # of all heads together: there are several tensors of this size at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,9 +71,16 @@ class Heard:
         return Attended(**{**vars(found), "contexts": off})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """What each head makes, a few million cells at a time."""
-        parts = [self.attended(rows).contexts for rows in self.bands()]
-        return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+        """What each head makes, some queries at a time.
+
+        There is one place for all of it: small pieces that are kept would lie between the large
+        ones that are not, and those would then find no place that is free.
+        """
+        shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
+        found = self.values.new_empty(shape)
+        for rows in self.bands():
+            found[:, rows] = self.attended(rows).contexts
+        return arithmetic.switched_off(found, self.off)
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""
