@@ -18,17 +18,17 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Projections, Provenance, Trace
+from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.trained.again import OnDemand, Remade
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.cutting import cut
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded, loaded, quietly
+from attnviz.traces.trained.recognised import Recognised, bases_of, positions_of, recognise
 from attnviz.traces.without import heads_off, refuse_missing_heads
 from attnviz.version import __version__
 
-MADE = frozenset(("queries", "keys", "values"))  # by the model, in ways of its own
 PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
 
 
@@ -49,6 +49,9 @@ def trace_trained(
         eager = _apart_from_eager(model, tokens)
     card = _card(model, passed.heard, eager)
     refuse_missing_heads(settings.without, card.layers, card.heads)
+    bases = bases_of(model.text_config.to_dict())
+    found = [recognise(heard, bases) for heard in passed.heard]
+    positions, base = positions_of(found)
     return Trace(
         tokens=tokens,
         keys=tokens,
@@ -56,8 +59,11 @@ def trace_trained(
         vocabulary=model.text_config.vocab_size,
         variant=_variant(card, passed.heard[0]),
         embeddings=_embeddings(model, tokens),
-        layers=tuple(_layer(heard) for heard in passed.heard),
-        origin=FromTransformer(settings=settings, card=card),
+        positions=positions,
+        layers=tuple(map(_layer, passed.heard, found)),
+        origin=FromTransformer(
+            settings=settings, card=card, positions=positions, position_base=base
+        ),
         provenance=_provenance(settings, card, model, command),
     )
 
@@ -139,7 +145,7 @@ def _embeddings(model: Loaded, tokens: Tokens) -> Float[Tensor, "token dim"]:
     return found
 
 
-def _layer(heard: Heard) -> Layer:
+def _layer(heard: Heard, made: Recognised) -> Layer:
     remade = Remade(heard)
     joined = join_heads(heard.contexts())
     context = joined if heard.w_out is None else project(joined, heard.w_out, heard.b_out)
@@ -149,16 +155,15 @@ def _layer(heard: Heard) -> Layer:
         head_dim=heard.queries.shape[-1],
         inputs=heard.inputs,
         key_inputs=heard.memory,
-        projections=None
-        if heard.w_out is None
-        else Projections(w_out=heard.w_out, b_out=heard.b_out),
+        projections=made.projections,
+        before_rotary=made.before_rotary,
         queries=heard.queries,
         keys=heard.keys,
         values=heard.values,
         visible=heard.visible,
         attended=remade,
         context=context,
-        given=MADE,
+        given=made.given,
         off=heard.off,
         asked=OnDemand(heard, remade),
     )
