@@ -10,7 +10,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.pairing import Pairs
-from attnviz.analysis.inspection.sentences import Change, Read, Sentences
+from attnviz.analysis.inspection.sentences import SENTENCES, Change, Read, Sentences
 from attnviz.cells import EVERYTHING, Whole, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
@@ -26,8 +26,8 @@ from attnviz.wording.numbers import share_text
 MOST = 10  # heads on the screen, of very many
 APART = "apart"
 NOTE = (
-    "apart = how far a head's rows are from each other on average: 0 bits where both sentences "
-    "are read alike, 1 bit where nothing is read in both · beside it the weight that changes most"
+    "apart = how far a head's rows are from each other on average: 0 bits where both are read "
+    "alike, 1 bit where nothing is read in both · beside it the weight that changes most"
 )
 UNPAIRED = "what is read of tokens that stand for none of the other sentence counts as one number"
 HEADER = ("head", "query", "key", "apart", "first", "second")
@@ -39,7 +39,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
     line, told = _settings(sentences), _told(sentences)
     maps = _maps(sentences)
     return View(
-        title="two sentences, read by " + sentences.first.tokenizer.removesuffix("'s"),
+        title=_title(sentences),
         headline=told[0],
         settings=line,
         screen=page_of([Group("heads", (_table(sentences, full=full),)), maps], line),
@@ -49,6 +49,21 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         provenance=sentences.first.provenance,
         command=command,
     )
+
+
+def _title(sentences: Sentences) -> str:
+    card = sentences.first.trained
+    by = "a model" if card is None else card.name
+    if sentences.names == SENTENCES:
+        return f"two sentences, read by {by}"
+    return f"one sentence, read by {by} in {' and '.join(sentences.names)}"
+
+
+def _inside(sentences: Sentences) -> tuple[str, str]:
+    """`in the first sentence`, and `in the second`; or `in float32`"""
+    if sentences.names == SENTENCES:
+        return "in the first sentence", "in the second"
+    return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
 
 
 def _settings(sentences: Sentences) -> str:
@@ -131,7 +146,7 @@ def _difference(sentences: Sentences, read: Read) -> Grid:
         _axis("key (is read)", columns, range(len(columns))),
         cells,
         centred("difference", cells),
-        note=f"{AXES_NOTE} · above 0 = reads more in the second",
+        note=f"{AXES_NOTE} · above 0 = reads more {_inside(sentences)[1]}",
     )
 
 
@@ -144,7 +159,7 @@ def _axis(title: str, pairs: Pairs, places: range | list[int]) -> Axis:
 def _told(sentences: Sentences) -> tuple[str, ...]:
     """Which head changes most, and how; in which layers; and which tokens are not the same."""
     if not sentences.changes:
-        return ("no head reads anything otherwise in the second",)
+        return (f"no head reads anything otherwise {_inside(sentences)[1]}",)
     return (
         _most(sentences),
         *_of_same(sentences),
@@ -167,10 +182,8 @@ def _change(sentences: Sentences, change: Change) -> str:
     same = (query, key) == (other_query, other_key)
     again = "" if same else f"{other_query} reads {other_key} "
     before, after = share_text(change.before), share_text(change.after)
-    first, (_, second) = sentences.names[0], _short(sentences)
-    return (
-        f"{query} reads {key} with {before} in the {first}, and {again}with {after} in the {second}"
-    )
+    first, second = _inside(sentences)
+    return f"{query} reads {key} with {before} {first}, and {again}with {after} {second}"
 
 
 def _labels(sentences: Sentences, change: Change) -> tuple[tuple[str, str], tuple[str, str]]:
