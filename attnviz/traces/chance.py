@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from attnviz.traces.origin import Drawn, FromExample, FromModel
+from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
 DROPOUT = "dropout"
+OF_OTHERS = FromExample | FromTransformer  # as a tutorial draws them, or as a model learned them
 BEFORE_WEIGHTS = ("queries", "keys", "scores", "scaled", "masked", "weights")  # as --show has them
 
 
@@ -18,7 +19,7 @@ def drawn_for_weights(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
 
     Not `by_hand`: those of the softmax, also where others were given to take their place.
     """
-    if isinstance(trace.origin, FromExample):  # as a tutorial draws them: they are its numbers
+    if isinstance(trace.origin, OF_OTHERS):
         return ()
     first = trace.layers[0]
     weighed = by_hand and first.attended.mixed_by == "hand"  # and by no mistake in their place
@@ -39,7 +40,7 @@ def drawn_after_weights(trace: Trace) -> tuple[str, ...]:
 
     Dropout is no part of them: the weights are those before it.
     """
-    if isinstance(trace.origin, FromExample):
+    if isinstance(trace.origin, OF_OTHERS):
         return ()
     first = trace.layers[0]
     own = "values" in first.given
@@ -66,6 +67,8 @@ def _drops_by_chance(layer: Layer) -> bool:
 
 def depends_on_seed(trace: Trace) -> bool:
     """Whether anything at all that a Trace holds was drawn from its seed."""
+    if trace.trained is not None:
+        return False
     first = trace.layers[0]
     used = first.from_inputs or first.block is not None
     named = trace.origin.settings.embeddings is not None
@@ -111,7 +114,8 @@ def _draws(layer: Layer, *names: str) -> bool:
 def embeddings_drawn(trace: Trace) -> bool:
     """Whether the vectors of the tokens are nobody's own."""
     origin = trace.origin
-    if isinstance(origin, FromExample | FromModel) or origin.vectors is not None:
+    own = FromExample | FromModel | FromTransformer
+    if isinstance(origin, own) or origin.vectors is not None:
         return False
     return isinstance(origin, Drawn) or origin.matrices.embeddings is None
 

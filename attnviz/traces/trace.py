@@ -18,9 +18,10 @@ from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, Origin, model_behind
+from attnviz.traces.origin import Drawn, FromTransformer, Origin, model_behind, trained_behind
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
+from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.weights import InMemory, Weights, mask_of
 
 GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
@@ -171,6 +172,14 @@ class Provenance:
     versions: Mapping[str, str]
 
 
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a trained model makes of each token in the end."""
+
+    vectors: Float[Tensor, "token dim"]
+    with_all_heads: Float[Tensor, "token dim"] | None = None  # the same, where some are off
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trace(Showable):
     """Everything that happened to one sentence; `keys` are the tokens that are read.
@@ -189,18 +198,27 @@ class Trace(Showable):
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
     prediction: Prediction | None = None  # of a model that answers
+    prompt: int | None = None  # how many tokens were given, where the model wrote the others
+    outputs: Outputs | None = None  # of a trained model
     origin: Origin
     provenance: Provenance
 
     @property
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
+        if isinstance(self.origin, FromTransformer):
+            return self.origin.text
         return None if self.tokenizer == GIVEN else self.tokens.text
 
     @property
     def model(self) -> Model | None:
         """The model whose numbers they are, if they are a model's."""
         return model_behind(self.origin)
+
+    @property
+    def trained(self) -> TrainedCard | None:
+        """What is known of the trained transformer that was listened to, if one was."""
+        return trained_behind(self.origin)
 
     @property
     def items(self) -> int:

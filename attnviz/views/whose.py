@@ -18,23 +18,23 @@ READS, READ = "reads", "read"  # of one head, and of several
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
     """`They are given`, of what was not made here; or how a model came by it."""
-    model = trace.model
-    told = "given" if model is None else "written by hand" if model.by_hand else "learned"
-    tense = ("are", "is") if model is None else ("were", "was")
-    return f"{tense[0] if several else tense[1]} {told}"
+    if trace.trained is None and trace.model is None:
+        return "are given" if several else "is given"
+    by_hand = trace.model is not None and trace.model.by_hand
+    return f"{'were' if several else 'was'} {'written by hand' if by_hand else 'learned'}"
 
 
 def to_learn(trace: Trace) -> str:
     """What there is to say of how many numbers there are."""
-    model = trace.model
-    if model is None:
+    if trace.trained is None and trace.model is None:
         return "to learn"
-    return "written by hand" if model.by_hand else "that were learned"
+    by_hand = trace.model is not None and trace.model.by_hand
+    return "written by hand" if by_hand else "that were learned"
 
 
 def of_a_model(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
-    model = trace.model
+    model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
 
 

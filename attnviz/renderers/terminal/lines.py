@@ -10,12 +10,17 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.renderers import Look
+from attnviz.renderers.terminal.ranked import FEWEST, ranked
 from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, ending, wrapped
 from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import READINGS, View
+
+AROUND_A_RANKING = 3  # lines: its title, how many more there are, and the one between
 
 
 def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
@@ -33,7 +38,7 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
         read = [list(reading(each, screen)) for each in view.sentences]
         return list(apart([*read, list(lines(others, screen))] if others else read))
     if view.excerpt is None or screen.height is None or screen.full:
-        return list(lines(view.screen.panels, screen))
+        return list(lines(view.screen.panels, screen, above + below))
     less = replace(screen, height=screen.height - below)
     body = list(lines(view.screen.panels, less))
     if above + len(body) <= less.rows:
@@ -52,20 +57,40 @@ def txt(view: View, look: Look) -> list[bytes]:
     return [f"{text.strip()}\n".encode()]
 
 
-def lines(drawn: Iterable[Drawable], screen: Screen) -> Iterator[Text]:
+def lines(drawn: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
     """Grids one below the other, or side by side while they are alike and fit; curves as tables.
 
-    A section has its heading above its grids, and its sums below them.
+    A section has its heading above its grids, and its sums below them. Rankings are as long as
+    all else, and so many lines around it, leave room for.
     """
-    runs = groupby(drawn, lambda each: isinstance(each, Section))
+    panels = list(drawn)
+    others = [each for each in panels if not isinstance(each, Ranked)]
+    rankings = [each for each in panels if isinstance(each, Ranked)]
+    blocks = _blocks(others, screen)
+    if not rankings:
+        yield from apart(blocks)
+        return
+    taken = around + sum(len(block) + 1 for block in blocks)
+    most = max(FEWEST, (screen.rows - taken) // len(rankings) - AROUND_A_RANKING)
+    listed = [list(ranked(each, screen, most)) for each in rankings]
+    yield from apart([*blocks, *listed])
+
+
+def _blocks(drawn: Iterable[Drawable], screen: Screen) -> list[list[Text]]:
+    """What has a way of its own to be written, one by one; and tables together."""
     blocks: list[list[Text]] = []
-    for _, run in runs:
+    for kind, run in groupby(drawn, lambda each: type(each) in (Section, Sentence)):
         together = list(run)
-        sections = [each for each in together if isinstance(each, Section)]
+        blocks += [_of_its_own(each, screen) for each in together if kind]
         grids = [table_of(each) for each in together if not isinstance(each, Section)]
-        blocks += [list(_section(section, screen)) for section in sections]
-        blocks += [list(tables(grids, screen))] if grids else []
-    yield from apart(blocks)
+        blocks += [list(tables(grids, screen))] if grids and not kind else []
+    return blocks
+
+
+def _of_its_own(each: Drawable, screen: Screen) -> list[Text]:
+    if isinstance(each, Sentence):
+        return list(reading(each.grid, screen, listed=each.listed))
+    return list(_section(each, screen)) if isinstance(each, Section) else []
 
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -25,6 +24,7 @@ class Heard:
 
     which: Which
     layer: int
+    module: nn.Module | None = None  # the attention itself
     inputs: Float[Tensor, "query dim"]  # what queries were made of,
     memory: Float[Tensor, "key dim"] | None  # and keys and values, if not of the same
     queries: Float[Tensor, "head query width"]
@@ -35,6 +35,7 @@ class Heard:
     bias: Float[Tensor, "*#head query key"] | None  # and what positions do
     scale: float
     soft_cap: float | None
+    sink: Float[Tensor, "head"] | None = None  # what takes a share of each row
     off: Mapping[int, Instead] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
     b_out: Float[Tensor, "dim"] | None = None
@@ -59,6 +60,7 @@ class Heard:
             soft_cap=self.soft_cap,
             bias=None if self.bias is None else _part(self.bias, rows, heads),
             mask=None if self.added is None else _part(self.added, rows, heads),
+            sink=None if self.sink is None else self.sink[heads],
         )
 
     @cached_property
