@@ -94,7 +94,7 @@ class Cells(ABC):
         found, passed = [], 0
         for band in self.bands():
             flat = band.values.ravel()
-            found.append(flat[-passed % step :: step])
+            found.append(flat[-passed % step :: step].copy())  # a part would keep the whole band
             passed += flat.size
         return np.concatenate(found) if found else np.empty(0)
 

@@ -1,10 +1,10 @@
-"""How long `attnviz inspect` takes, and how much memory, beside the smallest script that does as much.
+"""How long `attnviz inspect` takes, and how much memory, beside the smallest script for one head.
 
 The script loads the same model with eager attention, asks for its weights, and prints those of one
 head. Speed: the default model on one sentence, whole processes in turn. Memory: the most that a
-process had in memory, on 4,096 tokens, with a decoder of 2 layers and 8 heads whose weights are random;
-for every view of them that attnviz has. Run it with the Python that attnviz is installed for:
-`python benchmarks/inspect.py [--pairs 7]`.
+process had in memory, on 4,096 tokens, with a decoder of 2 layers and 8 heads whose weights are
+random; for every view of them that attnviz has. Run it with the Python that attnviz is installed
+for: `python benchmarks/inspect.py [--pairs 7]`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORDS = ("the", "cat", "saw", "a", "dog", "and", "it", "ran", "to", "her", "hous
 SCRIPT = """
 import sys
 from transformers import AutoModel, AutoTokenizer
-folder, text = sys.argv[1:]
+folder, text = sys.argv[1], open(sys.argv[2]).read()
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModel.from_pretrained(folder, attn_implementation="eager")
 weights = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
@@ -40,8 +40,8 @@ VIEWS = {
     "all heads": [],
     "one head": ["--layer", "1", "--head", "7"],
     "one layer": ["--layer", "1"],
-    "one token": ["--query", "#4000"],
-    "one weight": ["--from", "#4000", "--to", "#12"],
+    "one token": ["--query", "it#300"],
+    "one weight": ["--from", "it#300", "--to", "dog#2"],
 }
 
 
@@ -61,13 +61,13 @@ def measured(command: list[str], folder: Path) -> Measured:
         _, status, used = os.wait4(process.pid, 0)
     took = time.perf_counter() - start
     if status:
-        raise SystemExit(f"{command[:8]} failed:\n{(folder / 'errors').read_text()[-2000:]}")
+        raise SystemExit(f"{command} failed:\n{(folder / 'errors').read_text()[-2000:]}")
     per_unit = 1 if sys.platform == "darwin" else 1024  # what the system counts in
     return Measured(took, used.ru_maxrss * per_unit / 1e6)
 
 
-def script(model: Path, text: str) -> list[str]:
-    return [sys.executable, "-c", SCRIPT, str(model), text]
+def script(model: Path, text: Path) -> list[str]:
+    return [sys.executable, "-c", SCRIPT, str(model), str(text)]
 
 
 def speed(pairs: int, folder: Path) -> str:
@@ -75,10 +75,12 @@ def speed(pairs: int, folder: Path) -> str:
     place = found("minilm")
     assert place is not None
     assert place.folder is not None
+    text = folder / "sentence.txt"
+    text.write_text(SENTENCE)
     times = [
         (
             measured([*ATTNVIZ, SENTENCE], folder).seconds,
-            measured(script(place.folder, SENTENCE), folder).seconds,
+            measured(script(place.folder, text), folder).seconds,
         )
         for _ in range(pairs + 1)
     ][1:]
@@ -117,11 +119,12 @@ def decoder(folder: Path) -> Path:
 def memory(folder: Path) -> list[str]:
     """The most memory of the script, and of each view."""
     model = decoder(folder)
-    text = " ".join((WORDS * (TOKENS // len(WORDS) + 1))[:TOKENS])
+    text = folder / "long.txt"
+    text.write_text(" ".join((WORDS * (TOKENS // len(WORDS) + 1))[:TOKENS]))
     theirs = measured(script(model, text), folder).megabytes
     lines = []
     for name, options in VIEWS.items():
-        command = [*ATTNVIZ, text, "--model", str(model), *options]
+        command = [*ATTNVIZ, "--file", str(text), "--model", str(model), *options]
         ours = measured(command, folder).megabytes
         verdict = "" if ours / theirs <= LESS else "  too much"
         lines.append(f"{name:24}{ours:8.0f}{theirs:8.0f}{ours / theirs:8.2f}{LESS:8.2f}{verdict}")
