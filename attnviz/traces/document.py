@@ -144,9 +144,17 @@ def _facts(trace: Trace) -> Contents:
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
         "predicts": None if trace.prediction is None else trace.prediction.predicts,
+        **_facts_of_answers(trace.prediction),
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
+
+
+def _facts_of_answers(prediction: Prediction | None) -> Contents:
+    """Of how many answers the likeliest are kept, if not all are."""
+    if prediction is None or prediction.of is None:
+        return {}
+    return {"answers": prediction.of, "asks": list(prediction.asks)}
 
 
 def _facts_of_tokens(tokens: Tokens) -> Contents:

@@ -8,6 +8,7 @@ from functools import partial
 
 from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, thumbnails
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
+from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
