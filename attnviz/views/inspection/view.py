@@ -11,6 +11,7 @@ from attnviz.views.headline import headline
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.reading import parts_of, parts_of_link
 from attnviz.views.inspection.told import MERGED, on_link, on_little, on_what_is_left_out
+from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Group, View, page_of
@@ -43,7 +44,12 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         settings=line,
         screen=page,
         picture=page,
-        closing=tuple(map(sentence, (*shown.told, *of_several, *note_on_heads(trace)))),
+        closing=tuple(
+            map(
+                sentence,
+                (*shown.told, *on_weighing(inspection), *of_several, *note_on_heads(trace)),
+            )
+        ),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command,
