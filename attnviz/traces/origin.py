@@ -57,6 +57,7 @@ class FromTransformer:
 
     settings: Settings
     card: TrainedCard
+    text: str | None = None  # which it read, whatever its decoder read beside it
     matrices: Matrices = field(default_factory=Matrices)
     vectors: None = None
 

@@ -54,11 +54,10 @@ def lengths_of(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:
     """How long what a head hands on of each key is: its value, through its part of W_o."""
     values, joins = layer.values_of_heads[head], _part_of_w_out(layer, head, trace)
     if joins is None:
-        return values.norm(dim=-1)
+        return torch.linalg.vector_norm(values, dim=-1)
     # A turned vector is as long as before: W_oᵀ = Q R, and of that R alone changes a length.
     triangle = torch.linalg.qr(joins.T.double(), mode="r").R
-    found: Tensor = (values.double() @ triangle.T).norm(dim=-1).to(values)
-    return found
+    return torch.linalg.vector_norm(values.double() @ triangle.T, dim=-1).to(values)
 
 
 def _part_of_w_out(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width dim"] | None:

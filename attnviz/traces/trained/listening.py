@@ -28,7 +28,7 @@ Visible = Bool[Tensor, "*#head query key"]
 Added = Float[Tensor, "*#head query key"] | None
 
 
-class Unheard(Exception):  # noqa: N818 - nothing is wrong: it is no attention of one sentence
+class Unheard(Exception):
     """What a model hands over cannot be listened to."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,22 +14,30 @@ from torch import Tensor
 from attnviz.attention.arithmetic import join_heads, project
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import FromTransformer
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Settings, Which
 from attnviz.traces.trace import Layer, Projections, Provenance, Trace
 from attnviz.traces.trained.again import OnDemand, Remade
+from attnviz.traces.trained.agreeing import agrees, apart
 from attnviz.traces.trained.card import TrainedCard
-from attnviz.traces.trained.cutting import cut
+from attnviz.traces.trained.fallback import given_layers
 from attnviz.traces.trained.heard import Heard
-from attnviz.traces.trained.listening import Listener, listening
-from attnviz.traces.trained.loading import Loaded, loaded, quietly
-from attnviz.traces.trained.prediction import Asked, Ending, asked_of, ending, outputs_of, predicted
+from attnviz.traces.trained.loading import Loaded, loaded
+from attnviz.traces.trained.passing import Reading, passed
+from attnviz.traces.trained.prediction import (
+    Ending,
+    asked_of,
+    outputs_of,
+    predicted,
+    with_all_heads,
+)
+from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.reading import read
 from attnviz.traces.without import heads_off, refuse_missing_heads
 from attnviz.version import __version__
+from attnviz.wording.words import counted
 
 MADE = frozenset(("queries", "keys", "values"))  # by the model, in ways of its own
-PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
 
 
 def trace_trained(
@@ -44,111 +51,126 @@ def trace_trained(
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
-    tokens = cut(model, text, truncate=settings.truncate)
-    asked = asked_of(model, tokens)
+    what = read(model, text, settings)
+    made = Ending(asked_of(model, what))
     with quietly(), torch.no_grad():
-        with ending(model, asked) as made:
-            passed = _passed(model, tokens, settings, layers)
-        whole = _with_all_heads(model, tokens, asked) if settings.without else None
-        eager = _apart_from_eager(model, tokens)
-    card = _card(model, passed.heard, eager)
-    refuse_missing_heads(settings.without, card.layers, card.heads)
+        looked = _looked(model, what.reading, settings, layers, made)
+        whole = with_all_heads(model, what.reading, made) if settings.without else None
+        embeddings = _embeddings(model, what.reading)
+    _refuse_missing(looked, settings, layers)
+    card = _card(model, looked, what.reading.which)
     return Trace(
-        tokens=tokens,
-        keys=tokens,
+        tokens=what.tokens,
+        keys=what.keys,
         tokenizer=f"{model.name}'s",
-        vocabulary=model.text_config.vocab_size,
-        variant=_variant(card, passed.heard[0]),
-        embeddings=_embeddings(model, tokens),
-        layers=tuple(_layer(heard) for heard in passed.heard),
-        prediction=predicted(model, tokens, asked, made, whole),
+        vocabulary=model.model.get_input_embeddings().num_embeddings,
+        variant=_variant(card, looked),
+        embeddings=embeddings,
+        layers=looked.layers,
+        prediction=predicted(model, what.tokens, made, whole),
+        prompt=what.prompt,
         outputs=outputs_of(made, whole),
-        origin=FromTransformer(settings=settings, card=card),
+        origin=FromTransformer(settings=settings, card=card, text=text),
         provenance=_provenance(settings, card, model, command),
     )
 
 
-def _with_all_heads(model: Loaded, tokens: Tokens, asked: Asked | None) -> Ending:
-    """What the model comes to when none of its heads is off."""
-    with ending(model, asked) as made, listening(model.model, Listener(layers=())):
-        model.model(**_inputs(model, tokens.ids))
-    return made
-
-
 @dataclass(frozen=True, eq=False)
-class Passed:
-    """What a pass of a model left behind."""
+class Looked:
+    """What is known of a model's attention on a text."""
 
-    heard: tuple[Heard, ...]
-    outputs: Any
+    layers: tuple[Layer, ...]
+    numbers: tuple[int, ...]  # of all of them, also those that are not kept
+    eager: float | None  # how far the weights are from those of the model's own eager attention
+    heard: bool
+    soft_cap: float | None = None
 
 
-def _passed(
-    model: Loaded, tokens: Tokens, settings: Settings, layers: Collection[int] | None
-) -> Passed:
-    listener = Listener(layers=layers, off=heads_off(settings.without))
-    with listening(model.model, listener):
-        outputs = model.model(**_inputs(model, tokens.ids))
-    heard = [each for each in listener.heard if each.which == "self"]
-    if not heard:
+def _looked(
+    model: Loaded,
+    reading: Reading,
+    settings: Settings,
+    layers: Collection[int] | None,
+    made: Ending,
+) -> Looked:
+    """Listened to, if that gives what the model itself computes; else as the model tells it."""
+    off = heads_off(settings.without)
+    done = passed(model, reading, layers=layers, off=off, through=made.run)
+    eager = None if done is None else apart(model, reading, done)
+    if done is not None and agrees(eager, settings.dtype):
+        cap = done.heard[0].soft_cap if done.heard else None
+        return Looked(tuple(map(_layer, done.heard)), done.numbers, eager, heard=True, soft_cap=cap)
+    if settings.without is not None:
         raise AttnvizError(
-            f"nothing was heard of the attention of the model '{model.name}'", "take another model"
+            f"--without switches heads off, and those of the model '{model.name}' "
+            f"({model.config.model_type}) cannot be reached: it only hands back its weights",
+            "leave --without out",
+            about="without",
         )
-    return Passed(tuple(heard), outputs)
+    made.run(model, reading)
+    found, count = given_layers(model, reading, layers)
+    return Looked(found, tuple(range(count)), None, heard=False)
 
 
-def _inputs(model: Loaded, ids: tuple[int, ...]) -> dict[str, Tensor]:
-    return {"input_ids": torch.tensor([ids], device=model.model.device)}
+def _refuse_missing(looked: Looked, settings: Settings, layers: Collection[int] | None) -> None:
+    """Refuse layers and heads that there are not: a layer need not attend."""
+    numbers, asked = (
+        looked.numbers,
+        [*(layers or ()), *(at for at, _ in heads_off(settings.without))],
+    )
+    absent = [each for each in asked if each not in numbers]
+    if absent:
+        count = counted(len(numbers), "layer")
+        whole = numbers == tuple(range(len(numbers)))
+        which = f"0 to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
+        raise AttnvizError(
+            f"there is no layer {absent[0]}: the model has {count} of attention, {which}",
+            f"try --layer {numbers[-1]}",
+            about="layer",
+        )
+    refuse_missing_heads(settings.without, numbers[-1] + 1, looked.layers[0].heads)
 
 
-def _apart_from_eager(model: Loaded, tokens: Tokens) -> float:
-    """How far the weights are from those that the model's own eager attention returns."""
-    inputs = _inputs(model, tokens.ids[:PROBE])
-    listener = Listener()
-    with listening(model.model, listener):
-        model.model(**inputs)
-    theirs = model.model(**inputs, output_attentions=True).attentions
-    ours = [each.whole.weights for each in listener.heard]
-    pairs = zip(ours, theirs, strict=True)
-    return max(float((own - their[0]).abs().max()) for own, their in pairs)
-
-
-def _card(model: Loaded, heard: tuple[Heard, ...], eager: float) -> TrainedCard:
-    first = heard[0]
+def _card(model: Loaded, looked: Looked, which: Which) -> TrainedCard:
+    first = looked.layers[0]
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
         parameters=model.model.num_parameters(),
-        layers=model.text_config.num_hidden_layers,
+        layers=len(looked.numbers),
         heads=first.heads,
-        kv_heads=first.keys.shape[0],
-        head_dim=first.queries.shape[-1],
+        kv_heads=first.kv_heads,
+        head_dim=first.head_dim,
         stored_as=model.stored_as,
-        which=first.which,
-        eager=eager,
+        which=which,
+        eager=looked.eager,
+        fallback=not looked.heard,
     )
 
 
-def _variant(card: TrainedCard, heard: Heard) -> Variant:
+def _variant(card: TrainedCard, looked: Looked) -> Variant:
     """How the model attends, as far as one row can say it."""
-    queries, keys = heard.visible.shape[-2:]
-    after = torch.ones(queries, keys, dtype=torch.bool, device=heard.visible.device).triu(1)
+    layer = looked.layers[0]
+    queries, keys = layer.visible.shape[-2:]
+    after = torch.ones(queries, keys, dtype=torch.bool, device=layer.visible.device).triu(1)
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",
-        scaled=abs(heard.scale * card.head_dim**0.5 - 1) < 1e-6,
-        causal=queries > 1 and not bool((heard.visible & after).any()),
+        scaled=abs(layer.scale * card.head_dim**0.5 - 1) < 1e-6,
+        causal=card.which != "cross" and queries > 1 and not bool((layer.visible & after).any()),
         heads=card.heads,
         kv_heads=card.kv_heads,
         joined=True,
-        soft_cap=heard.soft_cap,
+        soft_cap=looked.soft_cap,
     )
 
 
-def _embeddings(model: Loaded, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    found: Tensor = model.model.get_input_embeddings()(
-        torch.tensor(tokens.ids, device=model.model.device)
-    )
+def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
+    """The vectors of the tokens that read, before anything tells them where they stand."""
+    decoder = reading.which != "self"
+    module = model.model.get_decoder() if decoder else model.model
+    ids = reading.written if decoder else reading.ids
+    found: Tensor = module.get_input_embeddings()(torch.tensor(ids, device=model.model.device))
     return found
 
 
