@@ -54,10 +54,15 @@ def lengths_of(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:
     """How long what a head hands on of each key is: its value, through its part of W_o."""
     values, joins = layer.values_of_heads[head], _part_of_w_out(layer, head, trace)
     if joins is None:
-        return torch.linalg.vector_norm(values, dim=-1)
+        return _lengths(values)
     # A turned vector is as long as before: W_oᵀ = Q R, and of that R alone changes a length.
     triangle = torch.linalg.qr(joins.T.double(), mode="r").R
-    return torch.linalg.vector_norm(values.double() @ triangle.T, dim=-1).to(values)
+    return _lengths(values.double() @ triangle.T).to(values)
+
+
+def _lengths(vectors: Float[Tensor, "key width"]) -> Float[Tensor, "key"]:
+    found: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+    return found
 
 
 def _part_of_w_out(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width dim"] | None:
