@@ -20,6 +20,7 @@ from attnviz.views.inspection.told import (
     on_others,
     on_what_is_left_out,
 )
+from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Excerpt, Group, View, page_of
@@ -52,7 +53,12 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         screen=page_of(shown.groups, line),
         picture=picture,
         excerpt=shown.excerpt,
-        closing=(*shown.told, *of_several, *map(sentence, note_on_heads(trace))),
+        closing=(
+            *shown.told,
+            *map(sentence, on_weighing(inspection)),
+            *of_several,
+            *map(sentence, note_on_heads(trace)),
+        ),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command,
