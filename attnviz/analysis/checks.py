@@ -125,21 +125,36 @@ def _verify_sums(layer: Layer) -> Iterator[Check]:
 def _rows(layer: Layer, of: str, tolerance: float) -> Check:
     """Every row is shared out whole; one from which all is hidden, not at all."""
     reads = layer.visible.any(-1)
+    if layer.attended.sink is not None:
+        claim = "rows sum to 1, with what a sink takes"
+        return _close(claim, layer.attended.weights.double().sum(-1) - _left(layer), tolerance)
     claim = "rows sum to 1" if reads.all() else "rows sum to 1, and those that read nothing to 0"
     difference = layer.attended.weights.double().sum(-1) - reads.double()
     return _close(f"{claim}{of}", difference, tolerance)
+
+
+def _left(layer: Layer) -> Tensor:
+    """What a sink leaves of each row: 1 / (1 + exp(sink) / Σ exp(scores)), by logarithms."""
+    assert layer.attended.sink is not None
+    logits = layer.attended.logits.double().masked_fill(~layer.visible, -inf)
+    sink = layer.attended.sink.double()[:, None]
+    return (logits.logsumexp(-1) - sink).sigmoid()
 
 
 def _against_torch(layer: Layer) -> Tensor:
     """The difference between our context vectors, before dropout, and torch's."""
     ours = arithmetic.mix(layer.attended.weights, layer.values_of_heads)
     mask, (queries, keys) = _mask(layer), (layer.queries, layer.keys)
-    if not layer.multiplied or layer.attended.capped_scores is not None:
+    values, (capped, sink) = layer.values, (layer.attended.capped_scores, layer.attended.sink)
+    if not layer.multiplied or capped is not None or sink is not None:
         mask, queries, keys = mask + _before_bias(layer.attended), None, None
+    if sink is not None:  # a key like any other, whose value is 0
+        mask = torch.cat([mask, sink.to(mask)[:, None, None].expand(*mask.shape[:-1], 1)], -1)
+        values = torch.cat([values, torch.zeros_like(values[:, :1])], -2)
     queries = _or_zeros(layer, queries, layer.heads, mask.shape[-2])
     keys = _or_zeros(layer, keys, layer.kv_heads, mask.shape[-1])
     theirs = scaled_dot_product_attention(
-        queries, keys, layer.values, attn_mask=mask, scale=layer.scale, enable_gqa=True
+        queries, keys, values, attn_mask=mask, scale=layer.scale, enable_gqa=True
     )
     return ours - theirs
 

@@ -45,6 +45,7 @@ class Attended:
     ]  # the weights, or what values are mixed by instead
     mixed_by: MixedBy
     contexts: Float[Tensor, "*batch head query value_width"]  # of heads that are off what is put in
+    sink: Float[Tensor, "head"] | None = None  # scores of what is not there, and takes its share
 
     @property
     def biased(self) -> Float[Tensor, "*batch head query key"]:
@@ -71,19 +72,21 @@ def attend(
     by_hand: Float[Tensor, "*batch head query key"] | None = None,
     mistaken: Weigh | None = None,
     off: Mapping[int, Instead] | None = None,
+    sink: Float[Tensor, "head"] | None = None,
 ) -> Attended:
     """Attention from its scores on: scale, soft cap, bias, masks and softmax, dropout, mixture.
 
     `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
     mistake weighs in a way of its own, and nothing else is done to its weights. Heads that are
-    `off` weigh as ever, and hand on nothing of it.
+    `off` weigh as ever, and hand on nothing of it. A `sink` takes part in the softmax, and what it
+    gets is lost.
     """
     scaled_scores = scores * scale
     capped_scores = None if soft_cap is None else capped(scaled_scores, soft_cap)
     logits = plus(scaled_scores if capped_scores is None else capped_scores, bias, mask)
     mixed_by: MixedBy = "softmax"
     if mistaken is None:
-        weights = mixing = attention_weights(logits, visible)
+        weights = mixing = attention_weights(logits, visible, sink)
     else:
         weights = mixing = mistaken(logits, visible)
         mixed_by, kept, by_hand = "mistake", None, None
@@ -93,7 +96,16 @@ def attend(
         mixing, mixed_by = by_hand, "hand"
     contexts = switched_off(mix(mixing, of_heads(values, scores.shape[-3])), off or {})
     return Attended(
-        scores, scaled_scores, capped_scores, bias, mask, weights, mixing, mixed_by, contexts
+        scores,
+        scaled_scores,
+        capped_scores,
+        bias,
+        mask,
+        weights,
+        mixing,
+        mixed_by,
+        contexts,
+        sink,
     )
 
 
@@ -199,13 +211,20 @@ def visible_cells(
 
 
 def attention_weights(
-    scores: Float[Tensor, "*batch head query key"], visible: Visible
+    scores: Float[Tensor, "*batch head query key"],
+    visible: Visible,
+    sink: Float[Tensor, "head"] | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
     """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1.
 
-    A row from which everything is hidden reads nothing, and is 0 throughout.
+    A row from which everything is hidden reads nothing, and is 0 throughout. Where there is a
+    sink, it is one more key of the softmax, and a row sums to what it leaves.
     """
-    return shares(scores if visible.all() else scores.masked_fill(~visible, -inf), -1)
+    seen = scores if visible.all() else scores.masked_fill(~visible, -inf)
+    if sink is None:
+        return shares(seen, -1)
+    beside = sink.to(seen)[:, None, None].expand(*seen.shape[:-1], 1)
+    return shares(torch.cat([seen, beside], dim=-1), -1)[..., :-1]
 
 
 def shares(numbers: Float[Tensor, "*any"], side: int) -> Float[Tensor, "*any"]:

@@ -60,6 +60,7 @@ class FromTransformer:
     card: TrainedCard
     positions: Positions = "none"  # by which queries and keys are turned, where that is known,
     position_base: float = Settings.position_base  # and the base of their angles
+    text: str | None = None  # which it read, whatever its decoder read beside it
     matrices: Matrices = field(default_factory=Matrices)
     vectors: None = None
 

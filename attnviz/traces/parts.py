@@ -206,6 +206,12 @@ OF_ATTENTION = (  # in the order of the path
         stage="masked scores",
     ),
     Part(
+        "scores of a sink, which takes a share of each row",
+        "head",
+        lambda trace, layer: layer.attended.sink,
+        data="sink",
+    ),
+    Part(
         "weights of the softmax",
         "head token key",
         lambda trace, layer: layer.attended.weights,

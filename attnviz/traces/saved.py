@@ -350,6 +350,7 @@ def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
         mixing=mixing,
         mixed_by=mixed_by,
         contexts=found["contexts"],
+        sink=found.get("sink"),
     )
 
 

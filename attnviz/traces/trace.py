@@ -18,7 +18,7 @@ from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, Origin, model_behind, trained_behind
+from attnviz.traces.origin import Drawn, FromTransformer, Origin, model_behind, trained_behind
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.card import TrainedCard
@@ -197,6 +197,8 @@ class Trace(Showable):
     @property
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
+        if isinstance(self.origin, FromTransformer):
+            return self.origin.text
         return None if self.tokenizer == GIVEN else self.tokens.text
 
     @property

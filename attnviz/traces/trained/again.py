@@ -63,6 +63,10 @@ class Remade(Attended):
         return self._heard.added
 
     @cached_property
+    def sink(self) -> Tensor | None:
+        return self._heard.sink
+
+    @cached_property
     def weights(self) -> Cells3:
         return self.whole.weights
 

@@ -36,6 +36,7 @@ class Heard:
     bias: Float[Tensor, "*#head query key"] | None  # and what positions do
     scale: float
     soft_cap: float | None
+    sink: Float[Tensor, "head"] | None = None  # what takes a share of each row
     off: Mapping[int, Instead] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
     b_out: Float[Tensor, "dim"] | None = None
@@ -60,6 +61,7 @@ class Heard:
             soft_cap=self.soft_cap,
             bias=None if self.bias is None else _part(self.bias, rows, heads),
             mask=None if self.added is None else _part(self.added, rows, heads),
+            sink=None if self.sink is None else self.sink[heads],
         )
 
     @cached_property

@@ -23,19 +23,24 @@ from attnviz.traces.trained.heard import Heard
 from attnviz.traces.without import Place
 
 OURS = "attnviz"  # the name of the function
+READS = ("key_value_states", "encoder_hidden_states")  # what attention to other vectors calls them
 Visible = Bool[Tensor, "*#head query key"]
 Added = Float[Tensor, "*#head query key"] | None
-READS = ("key_value_states", "encoder_hidden_states")  # what attention to other vectors calls them
+
+
+class Unheard(Exception):
+    """What a model hands over cannot be listened to."""
 
 
 @dataclass(eq=False)
 class Listener:
     """What is kept of a pass of a model through its layers."""
 
+    which: Which = "self"
     layers: Collection[int] | None = None  # None: of every layer
     off: Mapping[Place, Instead] = field(default_factory=dict)
     heard: list[Heard] = field(default_factory=list)
-    passed: dict[Which, int] = field(default_factory=dict)  # how many layers of each kind
+    numbers: list[int] = field(default_factory=list)  # of all layers that attend so
     given: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
     joining: Tensor | None = None  # what the heads made last, side by side
@@ -44,20 +49,22 @@ class Listener:
     def attend(
         self,
         module: nn.Module,
-        query: Float[Tensor, "1 head query width"],
-        key: Float[Tensor, "1 group key width"],
-        value: Float[Tensor, "1 group key value_width"],
-        mask: Shaped[Tensor, "1 #head query key"] | None,
+        query: Float[Tensor, "batch head query width"],
+        key: Float[Tensor, "batch group key width"],
+        value: Float[Tensor, "batch group key value_width"],
+        mask: Shaped[Tensor, "..."] | None,
         scaling: float | None,
         soft_cap: float | None,
-        position_bias: Float[Tensor, "1 head query key"] | None,
-    ) -> Float[Tensor, "1 query head value_width"]:
+        position_bias: Float[Tensor, "..."] | None,
+        sink: Float[Tensor, "head"] | None,
+    ) -> Float[Tensor, "batch query head value_width"]:
         """Context vectors of all heads; what they were made of is kept, if it is asked for."""
+        if query.shape[0] != 1:  # a sentence in blocks, say
+            raise Unheard
         inputs, memory = self.given.get(module, (None, None))
-        which: Which = "self"
-        if module in self.decoders:
-            which = "decoder" if memory is None else "cross"
-        number = self.passed[which] = self.passed.get(which, -1) + 1
+        self.given.clear()
+        which = self._which(module, memory)
+        number = self._numbered(module) if which == self.which else -1
         visible, added = self._visible(mask, query, key)
         heard = Heard(
             which=which,
@@ -73,24 +80,37 @@ class Listener:
             bias=None if position_bias is None else position_bias[0],
             scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             soft_cap=soft_cap,
+            sink=sink,
             off={head: how for (layer, head), how in self.off.items() if layer == number},
         )
         contexts = heard.contexts()[None].transpose(1, 2).contiguous()
-        if self.layers is None or number in self.layers:
+        if number >= 0 and (self.layers is None or number in self.layers):
             self.heard.append(heard)
             self.joining = contexts.flatten(2)
         return contexts
 
+    def _which(self, module: nn.Module, memory: Tensor | None) -> Which:
+        if module not in self.decoders:
+            return "self"
+        return "decoder" if memory is None else "cross"
+
+    def _numbered(self, module: nn.Module) -> int:
+        """The number of a layer: its own, as not every layer need attend; or the next one."""
+        last = self.numbers[-1] if self.numbers else -1
+        own = getattr(module, "layer_idx", None)
+        self.numbers.append(own if isinstance(own, int) and own > last else last + 1)
+        return self.numbers[-1]
+
     def _visible(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, Added]:
         for known, visible, added in self.masks:
-            if known is mask:
+            if mask is not None and _is_same(known, mask):
                 return visible, added
         found = _visible(mask, query, key)
         self.masks += [] if mask is None else [(mask, *found)]
         return found
 
     def before(self, module: nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-        """An attention module is about to be called: what with?"""
+        """A module is about to be called, and may attend: what with?"""
         tensors = [each for each in (*args, *named.values()) if isinstance(each, Tensor)]
         vectors = [each[0] for each in tensors if each.ndim == 3 and each.is_floating_point()]
         other = next((named[name] for name in READS if named.get(name) is not None), None)
@@ -121,14 +141,14 @@ def _attend(
     scaling: float | None = None,
     softcap: float | None = None,
     position_bias: Tensor | None = None,
+    s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls."""
-    listener = _listener.get()
-    return (
-        listener.attend(module, query, key, value, attention_mask, scaling, softcap, position_bias),
-        None,
+    contexts = _listener.get().attend(
+        module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux
     )
+    return contexts, None
 
 
 @contextmanager
@@ -139,6 +159,8 @@ def listening(model: Any, listener: Listener) -> Iterator[Listener]:
 
     AttentionInterface.register(OURS, _attend)
     AttentionMaskInterface.register(OURS, eager_mask)
+    if model.config.is_encoder_decoder:
+        listener.decoders = frozenset(model.get_decoder().modules())
     told = _listener.set(listener)
     hooks = [*_hooks(model, listener)]
     model.set_attn_implementation(OURS)
@@ -152,11 +174,12 @@ def listening(model: Any, listener: Listener) -> Iterator[Listener]:
 
 
 def _hooks(model: Any, listener: Listener) -> Iterator[Any]:
+    """On every module that multiplies with a matrix, and on all that are made of several."""
     for module in model.modules():
-        if "attention" in type(module).__name__.lower():
-            yield module.register_forward_pre_hook(listener.before, with_kwargs=True)
-        elif matrix_of(module)[0] is not None:
+        if matrix_of(module)[0] is not None:
             yield module.register_forward_pre_hook(listener.joins)
+        elif next(module.children(), None) is not None:
+            yield module.register_forward_pre_hook(listener.before, with_kwargs=True)
 
 
 def matrix_of(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
@@ -173,13 +196,22 @@ def _joined(vectors: Float[Tensor, "1 head token width"]) -> Float[Tensor, "toke
     return vectors[0].transpose(0, 1).flatten(1)
 
 
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers in the same place; some models slice their mask."""
+    return (
+        one.data_ptr() == other.data_ptr()
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+    )
+
+
 def _visible(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, Added]:
     """What can be seen, and what a mask adds to the scores of that, if it adds anything."""
     queries, keys = query.shape[2], key.shape[2]
     if mask is None:
         return torch.ones(queries, keys, dtype=torch.bool, device=query.device), None
     of_one = mask[0, 0] if mask.shape[1] == 1 else mask[0]
-    of_one = of_one[..., :queries, :keys]
+    of_one = of_one[..., :queries, :keys].expand(*of_one.shape[:-2], queries, keys)
     if of_one.dtype == torch.bool:
         return of_one, None
     visible = of_one > torch.finfo(of_one.dtype).min / 2

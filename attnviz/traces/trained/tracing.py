@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,21 +14,22 @@ from torch import Tensor
 from attnviz.attention.arithmetic import join_heads, project
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import FromTransformer
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Positions, Settings, Which
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.trained.again import OnDemand, Remade
+from attnviz.traces.trained.agreeing import agrees, apart
 from attnviz.traces.trained.card import TrainedCard
-from attnviz.traces.trained.cutting import cut
+from attnviz.traces.trained.fallback import given_layers
 from attnviz.traces.trained.heard import Heard
-from attnviz.traces.trained.listening import Listener, listening
-from attnviz.traces.trained.loading import Loaded, loaded, quietly
+from attnviz.traces.trained.loading import Loaded, loaded
+from attnviz.traces.trained.passing import Passed, Reading, passed
+from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.reading import read
 from attnviz.traces.trained.recognised import Recognised, bases_of, positions_of, recognise
 from attnviz.traces.without import heads_off, refuse_missing_heads
 from attnviz.version import __version__
-
-PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
+from attnviz.wording.words import counted
 
 
 def trace_trained(
@@ -43,105 +43,140 @@ def trace_trained(
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
-    tokens = cut(model, text, truncate=settings.truncate)
+    what = read(model, text, settings)
     with quietly(), torch.no_grad():
-        passed = _passed(model, tokens, settings, layers)
-        eager = _apart_from_eager(model, tokens)
-    card = _card(model, passed.heard, eager)
-    refuse_missing_heads(settings.without, card.layers, card.heads)
-    bases = bases_of(model.text_config.to_dict())
-    found = [recognise(heard, bases) for heard in passed.heard]
-    positions, base = positions_of(found)
+        looked = _looked(model, what.reading, settings, layers)
+        embeddings = _embeddings(model, what.reading)
+    _refuse_missing(looked, settings, layers)
+    card = _card(model, looked, what.reading.which)
     return Trace(
-        tokens=tokens,
-        keys=tokens,
+        tokens=what.tokens,
+        keys=what.keys,
         tokenizer=f"{model.name}'s",
-        vocabulary=model.text_config.vocab_size,
-        variant=_variant(card, passed.heard[0]),
-        embeddings=_embeddings(model, tokens),
-        positions=positions,
-        layers=tuple(map(_layer, passed.heard, found)),
+        vocabulary=model.model.get_input_embeddings().num_embeddings,
+        variant=_variant(card, looked),
+        positions=looked.positions,
+        embeddings=embeddings,
+        layers=looked.layers,
+        prompt=what.prompt,
         origin=FromTransformer(
-            settings=settings, card=card, positions=positions, position_base=base
+            settings=settings,
+            card=card,
+            positions=looked.positions,
+            position_base=looked.position_base,
+            text=text,
         ),
         provenance=_provenance(settings, card, model, command),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
-    """What a pass of a model left behind."""
+class Looked:
+    """What is known of a model's attention on a text."""
 
-    heard: tuple[Heard, ...]
-    outputs: Any
+    layers: tuple[Layer, ...]
+    numbers: tuple[int, ...]  # of all of them, also those that are not kept
+    eager: float | None  # how far the weights are from those of the model's own eager attention
+    heard: bool
+    soft_cap: float | None = None
+    positions: Positions = "none"  # by which queries and keys are turned, where that is known,
+    position_base: float = Settings.position_base  # and the base of their angles
 
 
-def _passed(
-    model: Loaded, tokens: Tokens, settings: Settings, layers: Collection[int] | None
-) -> Passed:
-    listener = Listener(layers=layers, off=heads_off(settings.without))
-    with listening(model.model, listener):
-        outputs = model.model(**_inputs(model, tokens.ids))
-    heard = [each for each in listener.heard if each.which == "self"]
-    if not heard:
+def _looked(
+    model: Loaded, reading: Reading, settings: Settings, layers: Collection[int] | None
+) -> Looked:
+    """Listened to, if that gives what the model itself computes; else as the model tells it."""
+    done = passed(model, reading, layers=layers, off=heads_off(settings.without))
+    eager = None if done is None else apart(model, reading, done)
+    if done is not None and agrees(eager, settings.dtype):
+        return _listened(model, done, eager)
+    if settings.without is not None:
         raise AttnvizError(
-            f"nothing was heard of the attention of the model '{model.name}'", "take another model"
+            f"--without switches heads off, and those of the model '{model.name}' "
+            f"({model.config.model_type}) cannot be reached: it only hands back its weights",
+            "leave --without out",
+            about="without",
         )
-    return Passed(tuple(heard), outputs)
+    found, count = given_layers(model, reading, layers)
+    return Looked(found, tuple(range(count)), None, heard=False)
 
 
-def _inputs(model: Loaded, ids: tuple[int, ...]) -> dict[str, Tensor]:
-    return {"input_ids": torch.tensor([ids], device=model.model.device)}
+def _listened(model: Loaded, done: Passed, eager: float | None) -> Looked:
+    """Layers of what was heard, with the matrices that made it."""
+    bases = bases_of(model.text_config.to_dict())
+    found = [recognise(heard, bases) for heard in done.heard]
+    positions, base = positions_of(found)
+    return Looked(
+        tuple(map(_layer, done.heard, found)),
+        done.numbers,
+        eager,
+        heard=True,
+        soft_cap=done.heard[0].soft_cap if done.heard else None,
+        positions=positions,
+        position_base=base,
+    )
 
 
-def _apart_from_eager(model: Loaded, tokens: Tokens) -> float:
-    """How far the weights are from those that the model's own eager attention returns."""
-    inputs = _inputs(model, tokens.ids[:PROBE])
-    listener = Listener()
-    with listening(model.model, listener):
-        model.model(**inputs)
-    theirs = model.model(**inputs, output_attentions=True).attentions
-    ours = [each.whole.weights for each in listener.heard]
-    pairs = zip(ours, theirs, strict=True)
-    return max(float((own - their[0]).abs().max()) for own, their in pairs)
+def _refuse_missing(looked: Looked, settings: Settings, layers: Collection[int] | None) -> None:
+    """Refuse layers and heads that there are not: a layer need not attend."""
+    numbers, asked = (
+        looked.numbers,
+        [*(layers or ()), *(at for at, _ in heads_off(settings.without))],
+    )
+    absent = [each for each in asked if each not in numbers]
+    if absent:
+        count = counted(len(numbers), "layer")
+        whole = numbers == tuple(range(len(numbers)))
+        which = f"0 to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
+        raise AttnvizError(
+            f"there is no layer {absent[0]}: the model has {count} of attention, {which}",
+            f"try --layer {numbers[-1]}",
+            about="layer",
+        )
+    refuse_missing_heads(settings.without, numbers[-1] + 1, looked.layers[0].heads)
 
 
-def _card(model: Loaded, heard: tuple[Heard, ...], eager: float) -> TrainedCard:
-    first = heard[0]
+def _card(model: Loaded, looked: Looked, which: Which) -> TrainedCard:
+    first = looked.layers[0]
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
         parameters=model.model.num_parameters(),
-        layers=model.text_config.num_hidden_layers,
+        layers=len(looked.numbers),
         heads=first.heads,
-        kv_heads=first.keys.shape[0],
-        head_dim=first.queries.shape[-1],
+        kv_heads=first.kv_heads,
+        head_dim=first.head_dim,
         stored_as=model.stored_as,
-        which=first.which,
-        eager=eager,
+        which=which,
+        eager=looked.eager,
+        fallback=not looked.heard,
     )
 
 
-def _variant(card: TrainedCard, heard: Heard) -> Variant:
+def _variant(card: TrainedCard, looked: Looked) -> Variant:
     """How the model attends, as far as one row can say it."""
-    queries, keys = heard.visible.shape[-2:]
-    after = torch.ones(queries, keys, dtype=torch.bool, device=heard.visible.device).triu(1)
+    layer = looked.layers[0]
+    queries, keys = layer.visible.shape[-2:]
+    after = torch.ones(queries, keys, dtype=torch.bool, device=layer.visible.device).triu(1)
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",
-        scaled=abs(heard.scale * card.head_dim**0.5 - 1) < 1e-6,
-        causal=queries > 1 and not bool((heard.visible & after).any()),
+        scaled=abs(layer.scale * card.head_dim**0.5 - 1) < 1e-6,
+        causal=card.which != "cross" and queries > 1 and not bool((layer.visible & after).any()),
         heads=card.heads,
         kv_heads=card.kv_heads,
         joined=True,
-        soft_cap=heard.soft_cap,
+        soft_cap=looked.soft_cap,
     )
 
 
-def _embeddings(model: Loaded, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    found: Tensor = model.model.get_input_embeddings()(
-        torch.tensor(tokens.ids, device=model.model.device)
-    )
+def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
+    """The vectors of the tokens that read, before anything tells them where they stand."""
+    decoder = reading.which != "self"
+    module = model.model.get_decoder() if decoder else model.model
+    ids = reading.written if decoder else reading.ids
+    found: Tensor = module.get_input_embeddings()(torch.tensor(ids, device=model.model.device))
     return found
 
 
