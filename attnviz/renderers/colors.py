@@ -142,18 +142,11 @@ def shade(
     """The colour of each value; what lies beyond either end has the colour of that end."""
     import numpy as np
 
-    place, at = share(values, low, high) * (len(anchors) - 1), np.arange(len(anchors))
+    shares = np.clip((values.astype(float) - low) / (high - low), 0, 1)
+    place, at = shares * (len(anchors) - 1), np.arange(len(anchors))
     channels = [np.interp(place, at, anchors[:, channel]) for channel in range(3)]
     colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
     return colors
-
-
-def share(values: Shaped[ndarray, "*shape"], low: float, high: float) -> Float[ndarray, "*shape"]:
-    """How far values are on the way from the one end to the other, which they do not leave."""
-    import numpy as np
-
-    shares: Float[ndarray, "*shape"] = np.clip((values.astype(float) - low) / (high - low), 0, 1)
-    return shares
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:

@@ -16,7 +16,7 @@ def find_query(tokens: Tokens, wanted: str, option: str = "--query") -> int:
     """The position, from 0, of the token that is meant.
 
     By its word, by its number from 1, or by both as tables show them (`2 the`), which is never
-    ambiguous.
+    ambiguous; `it#2` is the second that reads `it`.
     """
     names = [numbered(str(place), label) for place, label in enumerate(tokens.labels, start=1)]
     if wanted in names:
@@ -31,11 +31,27 @@ def find_query(tokens: Tokens, wanted: str, option: str = "--query") -> int:
             f"'{wanted}' is in the sentence {len(found)} times",
             f"say which by its number: {option} {' or '.join(choices[:CHOICES])}",
         )
+    word, mark, which = wanted.rpartition("#")
+    alike = tokens.find(word) if mark and which.isascii() and which.isdigit() else ()
+    if alike:
+        return _one_of(alike, word, which)
     number = wanted.lstrip("0")
     short = len(number) <= len(str(len(tokens)))  # thousands of digits would be no int
     if wanted.isascii() and number.isdigit() and short and int(number) <= len(tokens):
         return int(number) - 1
     raise AttnvizError(f"no token of the sentence is '{wanted}'", _tokens_listed(tokens, wanted))
+
+
+def _one_of(places: tuple[int, ...], word: str, which: str) -> int:
+    """The second of those that read alike, where the second is asked for."""
+    wanted = int(which[:9])
+    if 1 <= wanted <= len(places) and len(which) <= 9:
+        return places[wanted - 1]
+    times = "once" if len(places) == 1 else f"{len(places)} times"
+    raise AttnvizError(
+        f"'{word}' is in the sentence {times}, and number {which[:9]} of them is asked for",
+        f"try '{word}#{len(places)}'",
+    )
 
 
 def _tokens_listed(tokens: Tokens, wanted: str) -> str:

@@ -32,6 +32,8 @@ def headline(trace: Trace) -> str:
 
 
 def _kind(trace: Trace) -> str:
+    if trace.trained is not None:
+        return _trained(trace)
     if "scores" in trace.layers[0].given:
         return "attention of given scores"
     if trace.layers[0].w_score is not None:
@@ -40,6 +42,13 @@ def _kind(trace: Trace) -> str:
         return "attention by distance alone"
     variant = replace(trace.variant, causal=_causal(trace))
     return f"{_adjective(variant)} attention"
+
+
+def _trained(trace: Trace) -> str:
+    """Of a trained model what it reads: itself, as far as it may, or another sentence."""
+    if trace.trained is not None and trace.trained.which == "cross":
+        return "cross-attention"
+    return "causal attention" if trace.variant.causal else "attention"
 
 
 def _causal(trace: Trace) -> bool:

@@ -11,6 +11,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.origin import Drawn, Given, Origin, decided
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.trained_line import trained_parts
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted
 
@@ -20,17 +21,27 @@ NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no no
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """The parts that say something, but for those that are not wanted."""
     parts = {
-        "tokens": f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})",
+        "tokens": _tokens(trace),
         "model": _model(trace.model),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
-        **_shape(trace),
-        **_attention(trace),
-        **_origin(trace.origin),
+        **(_made(trace) if trace.trained is None else trained_parts(trace, trace.trained)),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item(trace),
         "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
+
+
+def _tokens(trace: Trace) -> str:
+    """How many, of which tokenizer, and how many of them a model wrote."""
+    told = f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})"
+    written = 0 if trace.prompt is None else len(trace.tokens) - trace.prompt
+    return f"{told}, {written} of them its own" if written else told
+
+
+def _made(trace: Trace) -> dict[str, str]:
+    """Of attention that is made here: its shape, what it does, and of what it is made."""
+    return {**_shape(trace), **_attention(trace), **_origin(trace.origin)}
 
 
 def _shape(trace: Trace) -> dict[str, str]:

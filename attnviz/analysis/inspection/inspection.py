@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from attnviz.analysis.inspection.hidden import hidden
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, Step, maps_of
+from attnviz.analysis.inspection.merged import merged, rolled_out
+from attnviz.analysis.inspection.patterns import Patterns, patterns_of
+from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
 
-STEPS: tuple[Step, ...] = ()  # weighed, hidden, in words, merged: in this order
+STEPS: tuple[Step, ...] = (hidden, in_words, merged)
+ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,12 +32,18 @@ class Inspection(Showable):
     @cached_property
     def maps(self) -> tuple[Map, ...]:
         """What is looked at: a map for each head that is asked for, or for several together."""
-        return maps_of(self.trace, self.looking, STEPS)
+        steps = ROLLOUT if self.looking.merge == "rollout" else STEPS
+        return maps_of(self.trace, self.looking, steps)
 
     @cached_property
     def plain(self) -> tuple[Map, ...]:
         """The heads that are asked for, as they are."""
         return maps_of(self.trace, self.looking)
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """What each of these heads does."""
+        return patterns_of(self.plain)
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:

@@ -75,11 +75,38 @@ class Looking:
                 "give --hide-special or --hide-first",
                 about="renormalise",
             )
+        self._refuse_odd_rollout()
+        if self.query is not None and self.source is not None:
+            raise AttnvizError(
+                "--query shows all that one token reads, and --from ranks heads by one weight",
+                "leave one of them out",
+                about="query",
+            )
         if self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
                 "give --weigh gradient",
                 about="toward",
+            )
+
+    def _refuse_odd_rollout(self) -> None:
+        """Rollout is about weights, and all of them."""
+        if self.merge != "rollout":
+            return
+        for name in ("layer", "head"):
+            if getattr(self, name) is not None:
+                raise AttnvizError(
+                    f"--merge rollout goes through all layers and heads, and {option(name)} "
+                    "picks some",
+                    f"leave {option(name)} out, or give --merge mean",
+                    about="merge",
+                )
+        if self.weigh != "weight":
+            raise AttnvizError(
+                "--merge rollout multiplies rows that sum to 1, and those of --weigh "
+                f"{self.weigh} do not",
+                "leave --weigh out, or give --merge mean",
+                about="merge",
             )
 
 

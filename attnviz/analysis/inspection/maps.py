@@ -25,9 +25,15 @@ class Side:
     tokens: Tokens
     groups: tuple[tuple[int, ...], ...]  # the tokens that each place stands for
     labels: tuple[str, ...]
+    numbers: tuple[int, ...]  # from 1, as in the sentence: what is left out changes none
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    @property
+    def spaced(self) -> tuple[bool, ...]:
+        """Of each place, whether white space stands before it."""
+        return tuple(self.tokens.spaced[group[0]] for group in self.groups)
 
     @property
     def special(self) -> tuple[bool, ...]:
@@ -45,7 +51,8 @@ class Map:
     cells: Cells
     rows: Side
     columns: Side
-    share: bool = True  # whether a row is divided up, and sums to 1
+    share: bool = True  # whether a row is divided up, and sums to 1 while nothing of it is left out
+    of: tuple[Map, ...] = ()  # what it is merged of
 
 
 Step = Callable[[tuple[Map, ...], Trace, Looking], tuple[Map, ...]]
@@ -53,7 +60,13 @@ Step = Callable[[tuple[Map, ...], Trace, Looking], tuple[Map, ...]]
 
 def side_of(tokens: Tokens) -> Side:
     """A place for each token."""
-    return Side(tokens, tuple((place,) for place in range(len(tokens))), tokens.labels)
+    places = range(len(tokens))
+    return Side(
+        tokens,
+        tuple((place,) for place in places),
+        tokens.labels,
+        tuple(place + 1 for place in places),
+    )
 
 
 def heads_of(trace: Trace, looking: Looking) -> tuple[Map, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Bar, Layout, Mark, Words
 from attnviz.renderers.picture.ticks import text_width
@@ -67,6 +69,7 @@ def bar_marks(bar: Bar) -> Iterator[Mark]:
 
 def _numbers(scale: Scale) -> list[str]:
     """What stands at the low end, in the middle and at the high end."""
-    numbers = [f"{scale.low + share * (scale.high - scale.low):g}" for share in PLACES]
+    digits = "g" if scale.bend == "straight" else ".2g"
+    numbers = [f"{number:{digits}}" for number in scale.at(np.array(PLACES)).tolist()]
     numbers[-1] = f"≥ {numbers[-1]}" if scale.beyond else numbers[-1]
     return [typeset(number) for number in numbers]

@@ -86,7 +86,7 @@ def _shaded(tint: Tint, look: Look) -> list[int]:
         return _rgb(theme(look.theme).hidden)
     scale = tint.scale
     anchors = gradient(look.palette, look.theme, scale.kind)
-    shaded: list[int] = shade(np.array(tint.value), scale.low, scale.high, anchors).tolist()
+    shaded: list[int] = shade(scale.shares(np.array(tint.value)), 0, 1, anchors).tolist()
     return shaded
 
 
@@ -136,7 +136,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     if scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
     values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
-    rgb = shade(values, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    rgb = shade(scale.shares(values), 0, 1, gradient(look.palette, look.theme, scale.kind))
     rgb[empty] = _rgb(colors.paper)
     rgb[grid.hidden] = _rgb(colors.hidden)
     return rgb
@@ -249,10 +249,10 @@ def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
 def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
     scale, colors = bar.scale, theme(look.theme)
     axes = _framed_axes(figure, layout, bar.box, colors)
-    steps = np.linspace(scale.high, scale.low, BAR_STEPS)[:, None]
+    steps = scale.at(np.linspace(1, 0, BAR_STEPS))[:, None]
     if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
         steps = steps[::-1].T
-    rgb = shade(steps, scale.low, scale.high, gradient(look.palette, look.theme, scale.kind))
+    rgb = shade(scale.shares(steps), 0, 1, gradient(look.palette, look.theme, scale.kind))
     axes.add_artist(CellImage(rgb))
 
 

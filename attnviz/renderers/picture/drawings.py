@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, course, equations, sentences
+from attnviz.renderers.picture import arcs, course, equations, ranked, sentences
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.view import Group
 
 
@@ -33,6 +34,9 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
         return _of_sentences(read, layer)
+    listed = [panel for panel in panels if isinstance(panel, Sentence | Ranked)]
+    if listed and len(listed) == len(panels):
+        return _of_rankings(listed)
     if any(group.kind == "course" for group in groups):
         return _of_course(groups)
     if any(group.kind == "product" for group in groups):
@@ -57,6 +61,17 @@ def _of_sentences(read: Sequence[Sentence], layer: int) -> Drawing:
         partial(sentences.place, read, layer),
         partial(sentences.legible, read, layer),
         partial(sentences.crowded, read, layer),
+    )
+
+
+def _of_rankings(drawn: Sequence[Sentence | Ranked]) -> Drawing:
+    """Sentences and rankings: what has no room is counted, so that no page is in need of others."""
+    return Drawing(
+        ranked.natural_width(drawn),
+        partial(ranked.natural_height, drawn),
+        partial(ranked.place, drawn),
+        partial(ranked.legible, drawn),
+        lambda room, letters: "",
     )
 
 

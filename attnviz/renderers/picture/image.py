@@ -24,6 +24,7 @@ from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import hides, notes
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.pooling import block_size, pool
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View
 
@@ -109,7 +110,7 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
     panels = [panel for group in groups for panel in group.all]
-    cells = [each for each in panels if not isinstance(each, (Arcs, Sentence))]
+    cells = [each for each in panels if not isinstance(each, Arcs | Sentence | Ranked)]
     grids = [each for each in opened(cells) if isinstance(each, Grid)]
     scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
     return [

@@ -41,13 +41,13 @@ class Ranking:
     @property
     def shown(self) -> list[int]:
         """The words that have a row: all, or one fewer than fit, for a line says how many more."""
-        every, most = self.sentence.most_read, self.rows * self.columns
+        every, most = self.sentence.bars, self.rows * self.columns
         return every if len(every) <= most else every[: max(most - 1, 0)]
 
     @property
     def left_out(self) -> str:
         """How many more there are, and how much is read of them, as far as there is room."""
-        rest = self.sentence.most_read[len(self.shown) :]
+        rest = self.sentence.bars[len(self.shown) :]
         if not rest:
             return ""
         together = cell_format(self.sentence.grid, 2)(
@@ -64,7 +64,7 @@ class Ranking:
 
 def ranking(sentence: Sentence, size: float, width: float, height: float) -> Ranking:
     """All words in as few columns as hold them, or as many as there is room for."""
-    count, unit = len(sentence.most_read), size * POINT
+    count, unit = len(sentence.bars), size * POINT
     rows = max(int(height / (LOWEST * unit) + 1e-6), 0)
     needed = _label_width(sentence, size) + _number_width(sentence, size)
     least = needed + (SHORTEST + 2 * BESIDE) * unit
@@ -129,12 +129,12 @@ def _number(sentence: Sentence, column: int) -> str:
 @lru_cache(maxsize=256)  # asked for again and again while a sentence finds its size
 def _label_width(sentence: Sentence, size: float) -> float:
     return max(
-        (text_width(_label(sentence, column), size) for column in sentence.most_read), default=0.0
+        (text_width(_label(sentence, column), size) for column in sentence.bars), default=0.0
     )
 
 
 @lru_cache(maxsize=256)
 def _number_width(sentence: Sentence, size: float) -> float:
     return max(
-        (text_width(_number(sentence, column), size) for column in sentence.most_read), default=0.0
+        (text_width(_number(sentence, column), size) for column in sentence.bars), default=0.0
     )

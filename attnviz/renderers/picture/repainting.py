@@ -105,7 +105,7 @@ def _colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
     grid, anchors = panel.grid, gradient(look.palette, look.theme, panel.grid.scale.kind)
     values = np.nan_to_num(grid.values)
     colors: Float[np.ndarray, "row column 3"] = shade(
-        values, grid.scale.low, grid.scale.high, anchors
+        grid.scale.shares(values), 0, 1, anchors
     ).astype(float)
     return colors
 

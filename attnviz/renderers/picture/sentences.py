@@ -92,7 +92,7 @@ def legible(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lett
 def crowded(drawn: Sequence[Sentence], in_a_layer: int, room: Box, letters: Lettering) -> str:
     """Whether few of the bars are shown, of which there would be more on a page for each head."""
     panels, _ = _best(tuple(drawn), in_a_layer, _above(drawn, room, letters), letters)
-    few = any(len(p.bars.shown) < min(FEW_BARS, len(p.sentence.most_read)) for p in panels)
+    few = any(len(p.bars.shown) < min(FEW_BARS, len(p.sentence.bars)) for p in panels)
     alone = legible(drawn[:1], 0, room, letters)
     return "all bars" if few and alone > legible(drawn, in_a_layer, room, letters) else ""
 
@@ -136,7 +136,7 @@ def _fitting(sentence: Sentence, width: float, height: float, letters: Lettering
     for wish, (bars, share) in enumerate(WISHES):
         for size in _sizes(sentence, width, letters, max(share * letters.text, letters.smallest)):
             panel = _in_letters(sentence, width, size, letters, height)
-            wanted = min(bars, len(sentence.most_read))
+            wanted = min(bars, len(sentence.bars))
             if panel.height <= height and len(panel.bars.shown) >= wanted:
                 return replace(panel, wish=wish)
     return replace(_in_letters(sentence, width, letters.smallest, letters), wish=len(WISHES))

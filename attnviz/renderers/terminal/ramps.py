@@ -12,7 +12,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import gradient, needs_dark_ink, shade, share
+from attnviz.renderers.colors import gradient, needs_dark_ink, shade
 from attnviz.renderers.terminal.few_colors import looks, ramp
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
 from attnviz.views.grids.grid import Grid
@@ -57,12 +57,12 @@ def painted(values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen) 
     filled = np.nan_to_num(values)
     if screen.colors in ("16", "256"):
         few = np.array(ramp(screen.colors, screen.palette, screen.theme, scale.kind))
-        steps = (share(filled, scale.low, scale.high) * len(few)).astype(int)
+        steps = (scale.shares(filled) * len(few)).astype(int)
         numbers = few[np.minimum(steps, len(few) - 1)]
         seen = looks(numbers)
         return Paint(seen, needs_dark_ink(seen), INKS[screen.colors], numbers)
     anchors = gradient(screen.palette, screen.theme, scale.kind)
-    seen = shade(filled, scale.low, scale.high, anchors)
+    seen = shade(scale.shares(filled), 0, 1, anchors)
     return Paint(seen, needs_dark_ink(seen), INKS["truecolor"])
 
 
@@ -71,10 +71,7 @@ def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -
 
     `colors` is what its colours were taken from, if it was another scale.
     """
-    scale = grids[0].scale
-    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
-    line.append_text(_ramp(scale, colors or scale, screen))
-    line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+    line = scale_line(grids[0].scale, screen, colors=colors)
     hides = any(grid.cells.hides for grid in grids)
     masked = Text(f"{HIDDEN} hidden", DIM, end="") if hides else Text(end="")
     if masked and line.cell_len + GAP + masked.cell_len > screen.room:
@@ -84,17 +81,31 @@ def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -
         yield line.append(" " * GAP).append_text(masked) if masked else line
 
 
-def _ramp(scale: Scale, colors: Scale, screen: Screen) -> Text:
+def scale_line(scale: Scale, screen: Screen, ramp: str = RAMP, colors: Scale | None = None) -> Text:
+    """A scale without more; where it is bent the number in its middle tells by how much."""
+    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
+    halves = _ramp(scale, colors or scale, screen, ramp)
+    if scale.bend == "straight":
+        line.append_text(halves)
+    else:
+        middle = len(halves) // 2
+        number = float(scale.at(np.array(0.5)))
+        line.append_text(halves[:middle]).append(f" {number:.2g} ", DIM)
+        line.append_text(halves[middle:])
+    return line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+
+
+def _ramp(scale: Scale, colors: Scale, screen: Screen, ramp: str) -> Text:
     if not screen.colored:
-        return Text(RAMP, end="")
+        return Text(ramp, end="")
     width = LEGEND if screen.room >= 40 else NARROW_LEGEND
-    paint = painted(np.linspace(scale.low, scale.high, width), colors, screen)
+    paint = painted(scale.at(np.linspace(0, 1, width)), colors, screen)
     return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")
 
 
 def glyphs(values: np.ndarray, scale: Scale) -> list[str]:
     """Without colour: the larger the value, the higher the block; none in an empty cell."""
-    shares = share(np.nan_to_num(values), scale.low, scale.high)
+    shares = scale.shares(np.nan_to_num(values))
     steps = np.minimum((shares * len(RAMP)).astype(int), len(RAMP) - 1)
     return [
         " " if empty else RAMP[step] for step, empty in zip(steps, np.isnan(values), strict=True)

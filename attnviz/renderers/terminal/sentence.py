@@ -10,7 +10,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import share
 from attnviz.renderers.terminal.ramps import glyphs, legend, painted
 from attnviz.renderers.terminal.row_names import row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
@@ -27,7 +26,7 @@ LIFTED = 1 / 3  # of a scale, by which 0 is further from the colour of paper
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
+def reading(grid: Grid, screen: Screen, *, listed: bool = True) -> Iterator[Text]:
     """The sentence coloured by what one token reads, and a sorted list of bars, for each head."""
     yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD)
     yield from wrapped(_note(grid), screen)
@@ -35,12 +34,14 @@ def reading(grid: Grid, screen: Screen) -> Iterator[Text]:
         yield Text()
         if len(grid.rows) > 1:
             yield Text(name, BOLD)
-        sentence = [] if screen.width is None else [*_sentence(grid, row, screen), Text()]
+        sentence = [] if screen.width is None else [*_sentence(grid, row, screen)]
         yield from sentence
-        yield from _bars(grid, row, screen, _at_once(grid, screen, len(sentence)))
-    yield Text()
+        if listed or not sentence:
+            yield from [Text()] * bool(sentence)
+            yield from _bars(grid, row, screen, _at_once(grid, screen, len(sentence) + 1))
+    yield from [Text()] * listed
     if screen.width is not None:
-        yield from legend([grid], screen, _on_paper(grid.scale))
+        yield from legend([grid], screen, on_paper(grid.scale))
 
 
 def _note(grid: Grid) -> str:
@@ -78,7 +79,7 @@ def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text
     values = grid.values[row, column : column + 1]
     if not screen.colored:
         return Text(label + glyphs(values, grid.scale)[0])
-    return Text(label, painted(values, _on_paper(grid.scale), screen).behind(0))
+    return Text(label, painted(values, on_paper(grid.scale), screen).behind(0))
 
 
 def _bars(grid: Grid, row: int, screen: Screen, at_once: int) -> Iterator[Text]:
@@ -106,24 +107,28 @@ def _listed(grid: Grid, row: int, places: list[int], screen: Screen) -> Iterator
     before = max(map(cell_len, starts), default=0) + 1
     room = 0 if screen.width is None else min(screen.room - before, LONGEST_BAR)
     for place, start in zip(places, starts, strict=True):
-        bar = _bar(grid, row, place, room, screen)
+        bar = bar_of(grid, (row, place), room, grid.scale.high, screen)
         yield Text(sized(start, before), end="").append_text(bar) if bar else Text(start)
     if room and places:
         end = f"{grid.scale.high:g}"
         yield Text(" " * before + "0" + end.rjust(room - 1, "─"), DIM)
 
 
-def _bar(grid: Grid, row: int, place: int, room: int, screen: Screen) -> Text:
+def bar_of(grid: Grid, place: tuple[int, int], room: int, reach: float, screen: Screen) -> Text:
     """From 0, as long as the value, in its colour."""
-    value = grid.values[row, place : place + 1]
-    length = round(float(share(value, 0, grid.scale.high)[0]) * room * 8)
+    value = grid.values[place[0], place[1] : place[1] + 1]
+    length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # however colours are bent
     bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
-    style = Style(color=painted(value, _on_paper(grid.scale), screen).color(0))
+    style = Style(color=painted(value, on_paper(grid.scale), screen).color(0))
     return Text(bar, style)
 
 
-def _on_paper(scale: Scale) -> Scale:
+def on_paper(scale: Scale) -> Scale:
     """Colours among words and on bars, of which the faintest must be told apart from paper."""
+    if scale.kind == "diverging":
+        return scale
+    if scale.bend == "log":
+        return replace(scale, low=scale.low * (scale.low / scale.high) ** LIFTED)
     return replace(scale, low=-LIFTED * scale.high)

@@ -23,12 +23,18 @@ class Sentence:
 
     grid: Grid  # of one row
     query: int | None  # where the token that reads stands among the columns; None: elsewhere
+    listed: bool = True  # whether there is a list of bars below it
 
     @property
     def most_read(self) -> list[int]:
         """Every column that is not hidden, the most read first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()
         return [place for place in order if not self.grid.hidden[0, place]]
+
+    @property
+    def bars(self) -> list[int]:
+        """The columns that have a bar."""
+        return self.most_read if self.listed else []
 
     @property
     def reads_others(self) -> bool:

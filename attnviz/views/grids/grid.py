@@ -69,7 +69,7 @@ class Grid:
 
     def worded(self, row: int, column: int, number: str) -> str:
         """What stands in a cell: its number, and before it its word, if it has one."""
-        return f"{self.words[row][column]} {number}" if self.words and number else number
+        return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
     def with_values(self, values: Values) -> Grid:
         """The same with other numbers in its cells."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from attnviz.cells import Cells
 
@@ -19,6 +20,7 @@ ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a 
 TINIEST = 1e-300  # below, powers of ten are none any more
 
 Kind = Literal["sequential", "diverging", "none"]
+Bend = Literal["straight", "root", "log"]  # even steps of colour: of numbers, roots, logarithms
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Scale:
     """What the colours of a grid stand for, from `low` to `high`.
 
     `kind` is "sequential", "diverging" (centred on 0) or "none" (nothing to colour); `beyond`
-    says that some values lie above `high` and are drawn as if they were there.
+    says that some values lie above `high` and are drawn as if they were there. Where small numbers
+    matter beside large ones colours are bent; a scale of logarithms begins above 0.
     """
 
     label: str
@@ -34,6 +37,35 @@ class Scale:
     high: float
     kind: Kind = "sequential"
     beyond: bool = False
+    bend: Bend = "straight"
+
+    def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """How far values are on the way from the low end to the high one, which they do not leave.
+
+        >>> Scale("weight", 0, 1, bend="root").shares(np.array([0.0, 0.25, 4.0])).tolist()
+        [0.0, 0.5, 1.0]
+        """
+        low, high = (self._bent(np.array(end)) for end in (self.low, self.high))
+        within = np.clip(values.astype(float), self.low, self.high)
+        shares: Float[np.ndarray, "*shape"] = (self._bent(within) - low) / (high - low)
+        return shares
+
+    def at(self, shares: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """The values that are so far along: what stands at a colour bar.
+
+        >>> Scale("weight", 0.01, 1, bend="log").at(np.array([0.0, 0.5, 1.0])).round(9).tolist()
+        [0.01, 0.1, 1.0]
+        """
+        low, high = (self._bent(np.array(end)) for end in (self.low, self.high))
+        bent = low + shares * (high - low)
+        if self.bend == "root":
+            return np.asarray(np.sign(bent) * bent**2)
+        return np.asarray(np.exp(bent) if self.bend == "log" else bent)
+
+    def _bent(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        if self.bend == "root":
+            return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
+        return np.asarray(np.log(values) if self.bend == "log" else values)
 
 
 def colorless(label: str) -> Scale:

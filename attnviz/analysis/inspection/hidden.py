@@ -1,0 +1,74 @@
+"""Tokens that are left out of maps: what a tokenizer added; and the first, often a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.maps import Map, Side
+from attnviz.analysis.inspection.regrouped import Divided, Regrouped
+from attnviz.analysis.inspection.words import kept
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.trace import Trace
+
+
+def hidden(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
+    """Maps without the tokens that are left out, as readers and as what is read."""
+    if not (looking.hide_special or looking.hide_first):
+        return maps
+    return tuple(_without(each, looking) for each in maps)
+
+
+def _without(found: Map, looking: Looking) -> Map:
+    rows, columns = (_left(side, looking) for side in (found.rows, found.columns))
+    places = (_where(found.rows, rows), _where(found.columns, columns))
+    cells = Regrouped(found.cells, *places)
+    return replace(
+        found,
+        cells=Divided(cells) if looking.renormalise else cells,
+        rows=rows,
+        columns=columns,
+    )
+
+
+def _left(side: Side, looking: Looking) -> Side:
+    out = left_out(side.tokens, looking)
+    if len(out) == len(side.tokens):
+        raise AttnvizError(
+            "nothing is left of the text when these tokens are hidden",
+            "give a longer text, or leave --hide-special and --hide-first out",
+        )
+    return kept(side, set(range(len(side.tokens))) - out)
+
+
+def _where(before: Side, after: Side) -> tuple[tuple[int, ...], ...]:
+    at = {group: place for place, group in enumerate(before.groups)}
+    return tuple((at[group],) for group in after.groups)
+
+
+def left_out(tokens: Tokens, looking: Looking) -> frozenset[int]:
+    """The tokens that are hidden."""
+    special = tokens.special if looking.hide_special else frozenset()
+    first = frozenset((0,)) if looking.hide_first else frozenset()
+    return special | first
+
+
+def taken(plain: Sequence[Map], looking: Looking, row: int | None = None) -> list[float]:
+    """Of each head, how much of what is read goes to tokens that are left out.
+
+    By the tokens that are not, in the mean; or by one of them.
+    """
+    return [_taken(each, looking, row) for each in plain]
+
+
+def _taken(found: Map, looking: Looking, row: int | None) -> float:
+    out = sorted(left_out(found.columns.tokens, looking))
+    if row is not None:
+        return float(found.cells.row(row).values[:, out].sum())
+    sums = [band.values[:, out].sum(axis=1) for band in found.cells.bands()]
+    reading = sorted(set(range(len(found.rows))) - left_out(found.rows.tokens, looking))
+    return float(np.concatenate(sums)[reading].mean())

@@ -1,0 +1,154 @@
+"""What the heads of a model do: a table of the strongest of each kind, and what it comes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.patterns import BROADLY, KINDS, STANDS_OUT, Kind, Patterns
+from attnviz.cells import unmasked
+from attnviz.traces.document import Contents
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Flag
+from attnviz.views.grids.scales import Scale
+from attnviz.views.view import Data, Lines, Words
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import counted, listed, sentence
+
+RANKS = ("1st", "2nd", "3rd", "4th", "5th")
+SHARE = Scale("share", 0.0, 1.0)
+FEW = 5  # tokens: a mean over fewer is said to be one
+NOTE = (
+    "each head with its share of what a token reads, averaged over the tokens that can show it · "
+    "even = what a head would have that reads all alike"
+)
+OF_BROAD = "broad = entropy, as a share of the largest"
+
+
+def heads_table(inspection: Inspection) -> Grid | None:
+    """The strongest heads of each kind, and what even attention would give; of a word nothing."""
+    found = inspection.patterns
+    kinds = [each for each in KINDS if found.strongest(each)]
+    best = [found.strongest(each)[: len(RANKS)] for each in kinds]
+    ranks = RANKS[: len(found.names)]
+    if not kinds:
+        return None
+    values = [
+        [*(found.score(head, kind) for head in heads), _even(found, kind)]
+        for kind, heads in zip(kinds, best, strict=True)
+    ]
+    return Grid(
+        "what heads do",
+        plain_axis("kind", [each.name for each in kinds]),
+        plain_axis("rank", [*ranks, "even"]),
+        unmasked(np.array(values)),
+        SHARE,
+        note=_note(found),
+        decimals=2,
+        words=tuple((*(found.names[head] for head in heads), "") for heads in best),
+    )
+
+
+def _even(found: Patterns, kind: Kind) -> float:
+    """What even attention would give; the mean, where masks of heads differ."""
+    return float(np.nanmean(found.even[:, KINDS.index(kind)]))
+
+
+def _note(found: Patterns) -> str:
+    parts = [NOTE, OF_BROAD] if found.strongest(BROADLY) else [NOTE]
+    parts += [f"{each.short}: {each.absent}" for each in KINDS if not found.strongest(each)]
+    parts += [
+        f"{each.short}: only {counted(rows, 'token')} of {found.asked:,} can show it"
+        for each, rows in zip(KINDS, found.showing.tolist(), strict=True)
+        if 0 < rows < min(FEW, found.asked - 1)
+    ]
+    if found.asked < found.tokens:
+        parts.append(f"{found.asked:,} of the {found.tokens:,} tokens were asked")
+    return " · ".join(parts)
+
+
+def sentences_on(inspection: Inspection) -> tuple[str, ...]:
+    """Which head does what the most, and what stands out in how many; nothing if nothing does."""
+    found = inspection.patterns
+    best = [(each, heads[0]) for each in KINDS if (heads := found.of_kind(each))]
+    if not best:
+        return ()
+    parts = [_one(found, kind, head, first=not place) for place, (kind, head) in enumerate(best)]
+    return (sentence(listed(parts)), *_how_many(found))
+
+
+def flags_of(inspection: Inspection) -> tuple[Flag, ...]:
+    """The head that does most of each kind, to be marked among all heads."""
+    found = inspection.patterns
+    best = [(each, heads[0]) for each in KINDS if (heads := found.of_kind(each))]
+    return tuple(Flag(head, kind.name, share_text(found.score(head, kind))) for kind, head in best)
+
+
+def _one(found: Patterns, kind: Kind, head: int, *, first: bool) -> str:
+    """`L0H2 reads the token before with 1.0`; of those that follow not the verb again."""
+    name, score = found.names[head], share_text(found.score(head, kind))
+    if kind is BROADLY:
+        return f"{name} reads broadly, with {score} of the largest entropy"
+    return f"{name} {'reads ' * first}{kind.read} with {score}"
+
+
+def _how_many(found: Patterns) -> tuple[str, ...]:
+    """What stands out in most heads, where there are several."""
+    heads = len(found.names)
+    most = max(KINDS, key=lambda each: len(found.of_kind(each)))
+    count = len(found.of_kind(most))
+    if heads == 1 or count == 1:
+        return ()
+    which = f"all {heads} heads" if count == heads else f"{count} of the {heads} heads"
+    if most is BROADLY:
+        return (f"In {which} nothing stands out: they read broadly.",)
+    return (f"In {which} {most.read} stand{'s' * most.one} out most.",)
+
+
+def data_of_heads(inspection: Inspection) -> Data:
+    """What every head does, of every kind."""
+    header = ("head", "kind", *(each.name for each in KINDS))
+    return Data(
+        partial(document_of_heads, inspection), header, partial(_lines, inspection.patterns)
+    )
+
+
+def document_of_heads(inspection: Inspection) -> Contents:
+    found = inspection.patterns
+    return {
+        "kinds": [
+            {"kind": each.name, "about": each.about, "tokens": rows}
+            for each, rows in zip(KINDS, found.showing.tolist(), strict=True)
+        ],
+        "stands out from": STANDS_OUT,
+        "heads": [_head(found, head) for head in range(len(found.names))],
+    }
+
+
+def _head(found: Patterns, head: int) -> Contents:
+    kind = found.kinds[head]
+    return {
+        "head": found.names[head],
+        "kind": None if kind is None else kind.name,
+        "scores": _named(found.scores[head]),
+        "even": _named(found.even[head]),
+    }
+
+
+def _named(numbers: np.ndarray) -> dict[str, float | None]:
+    pairs = zip(KINDS, numbers.tolist(), strict=True)
+    return {each.name: None if math.isnan(number) else number for each, number in pairs}
+
+
+def _lines(found: Patterns) -> Iterator[Lines]:
+    kinds = tuple("" if each is None else each.name for each in found.kinds)
+    columns = [
+        [None if math.isnan(number) else number for number in column]
+        for column in found.scores.T.tolist()
+    ]
+    yield Lines((), Words((found.names, kinds)), tuple(columns))

@@ -1,0 +1,90 @@
+"""What the numbers of maps are called, and what their colours stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attnviz.analysis.inspection.looking import Looking, Weigh
+from attnviz.analysis.inspection.maps import Map
+from attnviz.cells import Cells
+from attnviz.errors import AttnvizError
+from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
+from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
+
+CALLED: dict[Weigh, str] = {
+    "weight": "weight",
+    "norm": "weight × length",
+    "gradient": "weight × gradient",
+}
+LARGE = 0.5  # a weight for which the whole scale is shown
+DECADES = 3  # that a scale of logarithms shows at least,
+BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
+
+
+def called(looking: Looking) -> str:
+    """What one of its numbers is."""
+    return CALLED[looking.weigh]
+
+
+def scale_of(cells: Cells, looking: Looking) -> Scale:
+    """What the colours of cells stand for."""
+    if looking.weigh == "weight":
+        return bent(weight_scale(cells), cells.shape[1], looking)
+    if cells.extent[0] < 0:
+        return bent(centred(called(looking), cells), cells.shape[1], looking)
+    scale = Scale(called(looking), 0.0, rounded_up(float(cells.extent[1])))
+    return bent(scale, cells.shape[1], looking)
+
+
+def bent(scale: Scale, keys: int, looking: Looking) -> Scale:
+    """The same, or with --log even steps of colour for each factor of ten."""
+    if not looking.log:
+        return scale
+    if scale.kind == "diverging":
+        raise AttnvizError(
+            f"--log colours by the logarithm, and --weigh {looking.weigh} has numbers below 0",
+            "leave --log out",
+            about="log",
+        )
+    decades = max(DECADES, math.ceil(math.log10(BELOW_EVEN * max(keys, 1))))
+    return replace(scale, low=scale.high / 10**decades, bend="log")
+
+
+def of_row(numbers: np.ndarray, looking: Looking) -> Scale:
+    """From 0 to what a row of numbers reaches, or from as far below it."""
+    high = reach_of(float(np.abs(numbers).max(initial=0)), looking)
+    if (numbers < 0).any():
+        return bent(Scale(called(looking), -high, high, "diverging"), len(numbers), looking)
+    return bent(Scale(called(looking), 0.0, high), len(numbers), looking)
+
+
+def reach_of(largest: float, looking: Looking) -> float:
+    """1 where a weight is large, else the next round number."""
+    full = looking.weigh == "weight" and LARGE <= largest <= 1.001
+    return 1.0 if full else rounded_up(largest)
+
+
+def told(value: float, looking: Looking) -> str:
+    """
+    >>> told(0.647, Looking()), told(0.0012, Looking()), told(1.25, Looking(weigh="norm"))
+    ('.65', '1.2e-03', '1.25')
+    """
+    if value and abs(value) < smallest(2):
+        return power_text(value, 1)
+    return share_text(value) if looking.weigh == "weight" else fixed_text(value, 2)
+
+
+def head_name(found: Map) -> str:
+    """`L4H7`; and where heads share keys and values, those of which one: `L4H7 (kv 1)`."""
+    layer = found.layer
+    if layer is None or found.head is None or layer.kv_heads == layer.heads:
+        return found.name
+    return f"{found.name} (kv {found.head * layer.kv_heads // layer.heads})"
+
+
+def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
+    return tuple(head_name(each) for each in maps)

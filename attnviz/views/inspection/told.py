@@ -1,0 +1,109 @@
+"""What an Inspection comes to, in sentences: which head links two tokens, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attnviz.analysis.inspection.asked import Link
+from attnviz.analysis.inspection.hidden import left_out, taken
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.looking import Looking, Merge
+from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.reads import Reading
+from attnviz.analysis.inspection.words import whole_side
+from attnviz.tokens.tokens import Tokens
+from attnviz.views.inspection.numbers import head_name, told
+from attnviz.views.inspection.reading import named
+from attnviz.wording.words import counted, listed
+
+MOST_NAMED = 4  # heads, or tokens, in a sentence
+MERGED: dict[Merge, str] = {
+    "mean": "a mean hides what single heads do",
+    "max": "each cell is that of another head, perhaps, and rows do not sum to 1",
+    "rollout": (
+        "rollout = A of the last layer · … · A of the first, A = ½ mean of the heads + ½ what "
+        "passes by (Abnar & Zuidema 2020): what could have come from where, whatever the values "
+        "and the feed-forward between made of it"
+    ),
+}
+
+
+def on_link(link: Link) -> str:
+    """The head that links two tokens: `L5H11 reads "animal" (3) from "it" (11) with .65, …`"""
+    looking, first = link.asked.looking, link.first
+    found = link.asked.readings[0].map
+    reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
+    much = told(first[0].of(link.column), looking)
+    names = _heads(first)
+    if len(link.asked.readings) == 1:
+        return f"{names} reads {read} from {reader} with {much}"
+    alone = "s" if len(first) == 1 else ""
+    return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
+
+
+def _of(link: Link) -> str:
+    """How many heads there are, of which some may not see it."""
+    every, seeing = len(link.asked.readings), len(link.seeing)
+    return counted(every, "head") if every == seeing else f"the {seeing} heads that see it"
+
+
+def on_others(link: Link) -> str:
+    """Which head follows, and the mean: nothing where there is one head."""
+    looking, first = link.asked.looking, len(link.first)
+    following = [
+        f"{head_name(each.map)} follows with {told(each.of(link.column), looking)}"
+        for each in link.seeing[first : first + 1]
+    ]
+    mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
+    return "".join(f"; {each}" for each in [*following, *mean])
+
+
+def _heads(readings: list[Reading]) -> str:
+    """`L5H11`; of very many only how many there are."""
+    names = [head_name(each.map) for each in readings]
+    return listed(names) if len(names) <= MOST_NAMED else counted(len(names), "head")
+
+
+def on_little(link: Link) -> Iterator[str]:
+    """That nobody reads more of it than where all is read alike; nothing where somebody does."""
+    looking, most = link.asked.looking, link.first[0].of(link.column)
+    if looking.weigh == "weight" and looking.merge is None and most <= link.even:
+        read = named(link.asked.readings[0].map.columns, link.column)
+        yield (
+            f"no head links them: where all that can be seen is read alike, {read} gets "
+            f"{told(link.even, looking)}"
+        )
+
+
+def on_what_is_left_out(inspection: Inspection, row: int | None = None) -> Iterator[str]:
+    """Which tokens are hidden, and how much of what is read they take."""
+    looking, plain = inspection.looking, inspection.plain
+    tokens = plain[0].columns.tokens
+    out = sorted(left_out(tokens, looking))
+    if not out:
+        return
+    shares = taken(plain, looking, row)
+    one, names = len(out) == 1, _tokens_named(tokens, looking, out)
+    start = f"left out {'is' if one else 'are'} {names}, which take{'s' * one} {_mean(shares)}"
+    rest = "what is left is divided by its sum" if looking.renormalise else "the rest is as it was"
+    yield f"{start} of what is read{_most(plain, shares)}; {rest}"
+
+
+def _mean(shares: list[float]) -> str:
+    return told(sum(shares) / len(shares), Looking())
+
+
+def _most(plain: Sequence[Map], shares: list[float]) -> str:
+    """That it is a mean, and where most is left out; nothing of one head."""
+    if len(plain) == 1:
+        return ""
+    head = head_name(plain[shares.index(max(shares))])
+    return f" in the mean of {len(plain)} heads, most in {head}: {told(max(shares), Looking())}"
+
+
+def _tokens_named(tokens: Tokens, looking: Looking, out: Sequence[int]) -> str:
+    """By the numbers that they have on the sides of maps."""
+    whole = whole_side(tokens, looking)
+    places = [place for place, group in enumerate(whole.groups) if set(group) & {*out}]
+    names = [named(whole, place) for place in places]
+    return listed(names) if len(names) <= MOST_NAMED else counted(len(out), "token")

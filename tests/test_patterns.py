@@ -1,0 +1,232 @@
+"""What heads do: the score of each kind against numbers from paper, and which kind a head has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from attnviz.analysis.inspection import patterns
+from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.maps import Map, Side, side_of
+from attnviz.analysis.inspection.patterns import BROADLY, KINDS, Patterns, patterns_of
+from attnviz.analysis.inspection.places import places_of
+from attnviz.cells import Cells, Whole, unmasked
+from attnviz.tokens.tokens import Tokens, named
+from attnviz.views.inspection.heads import heads_table, sentences_on
+
+WORDS = ("the", "cat", "saw", "the", "cat", ".")
+
+
+def a_map(
+    weights: Sequence[Sequence[float]] | np.ndarray,
+    words: Sequence[str] = WORDS,
+    *,
+    keys: Tokens | None = None,
+    special: Sequence[int] = (),
+    hidden: np.ndarray | None = None,
+) -> Map:
+    values = np.array(weights, dtype=np.float32)
+    tokens = Tokens(
+        " ".join(words),
+        tuple(word.encode() for word in words),
+        named(words).ids,
+        (True,) * len(words),
+        tuple(words),
+        frozenset(special),
+    )
+    cells: Cells = unmasked(values) if hidden is None else Whole(values, hidden)
+    return Map("L0H0", None, 0, cells, side_of(tokens), side_of(keys or tokens))
+
+
+def score(found: Patterns, short: str, head: int = 0) -> float:
+    kind = next(each for each in KINDS if each.short == short)
+    return found.score(head, kind)
+
+
+def even(found: Patterns, short: str) -> float:
+    place = next(place for place, each in enumerate(KINDS) if each.short == short)
+    return float(found.even[0, place])
+
+
+def shifted(count: int, by: int) -> np.ndarray:
+    """Each row reads the token so many places on; a row that cannot reads all alike."""
+    made = np.eye(count, k=by)
+    made[made.sum(1) == 0] = 1 / count
+    return made
+
+
+@pytest.mark.parametrize(
+    ("short", "weights"),
+    [
+        ("previous", shifted(6, -1)),
+        ("next", shifted(6, 1)),
+        ("itself", np.eye(6)),
+        ("first", np.eye(6)[[0] * 6]),
+        ("separators", np.eye(6)[[5] * 6]),
+        ("same", np.eye(6)[[3, 4, 2, 0, 1, 5]]),
+        ("induction", np.eye(6)[[0, 0, 0, 1, 2, 0]]),
+        ("broad", np.full((6, 6), 1 / 6)),
+    ],
+)
+def test_a_head_that_does_nothing_else_has_all_of_it(short: str, weights: np.ndarray) -> None:
+    found = patterns_of([a_map(weights)])
+    assert score(found, short) == pytest.approx(1)
+    if short not in ("same", "induction"):  # which four of the six words can show, and two
+        assert [each.short for each in found.kinds if each] == [short]
+
+
+def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
+    """On paper: `a b a`, from whose tokens the one before is read with .2 and .5."""
+    weights = [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.4, 0.5, 0.1]]
+    found = patterns_of([a_map(weights, ["a", "b", "a"])])
+
+    assert score(found, "previous") == pytest.approx((0.2 + 0.5) / 2)
+    assert score(found, "next") == pytest.approx((0.3 + 0.6) / 2)
+    assert score(found, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
+    assert score(found, "first") == pytest.approx((0.2 + 0.4) / 2)  # its own row is not asked
+    assert score(found, "same") == pytest.approx((0.1 + 0.4) / 2)
+    assert found.showing.tolist() == [2, 2, 2, 3, 0, 2, 0, 3]
+    bits = [-sum(each * math.log(each) for each in row) / math.log(3) for row in weights]
+    assert score(found, "broad") == pytest.approx(sum(bits) / 3)
+
+
+def test_even_attention_gives_what_is_said_of_it_and_no_kind_but_broad() -> None:
+    found = patterns_of([a_map(np.full((6, 6), 1 / 6))])
+    there = ~np.isnan(found.scores)
+    assert np.allclose(found.scores[there], found.even[there])
+    assert found.kinds == (BROADLY,)
+    assert np.allclose(found.beyond[:, :-1][there[:, :-1]], 0, atol=1e-6)
+
+
+def test_under_a_mask_only_what_is_seen_counts_and_the_first_token_has_no_choice() -> None:
+    """Causal and even: row t reads each of t + 1 tokens with 1/(t + 1)."""
+    seen = np.tril(np.ones((6, 6)))
+    found = patterns_of([a_map(seen / seen.sum(1, keepdims=True), hidden=seen == 0)])
+
+    one_of = np.mean([1 / (row + 1) for row in range(1, 6)])
+    assert math.isnan(score(found, "next"))
+    for short in ("previous", "first", "itself"):
+        assert score(found, short) == pytest.approx(one_of) == pytest.approx(even(found, short))
+    assert score(found, "broad") == pytest.approx(1)
+    assert found.showing[-1] == 5
+
+
+def test_what_a_text_cannot_show_has_no_number() -> None:
+    found = patterns_of([a_map(np.full((3, 3), 1 / 3), ["a", "b", "c"])])
+    assert [each.short for each in KINDS if not found.strongest(each)] == [
+        "separators",
+        "same",
+        "induction",
+    ]
+    alone = patterns_of([a_map([[1.0]], ["a"])])
+    assert np.isnan(alone.scores).all()
+    assert alone.kinds == (None,)
+
+
+def test_two_tokens_must_be_repeated_for_induction() -> None:
+    """`the` is there twice, and something else comes after it."""
+    words = ["the", "cat", "saw", "the", "dog"]
+    found = patterns_of([a_map(np.full((5, 5), 1 / 5), words)])
+    assert score(found, "same") == pytest.approx(0.2)
+    assert math.isnan(score(found, "induction"))
+
+
+def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside_a_word() -> None:
+    pieces = (b"[CLS]", b"did", b"n", b"'", b"t", b",", b" no", b"\n", b"!", b"[SEP]")
+    spaced = (True, True, False, False, False, False, True, True, True, True)
+    tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
+    side = Side(tokens, tuple((place,) for place in range(10)), tokens.labels)
+    found = places_of(Map("L0H0", None, 0, unmasked(np.eye(10)), side, side))
+    assert np.flatnonzero(found.separates).tolist() == [0, 5, 7, 8, 9]
+
+
+def test_what_a_tokenizer_added_twice_is_no_token_that_is_there_twice() -> None:
+    words = ["[SEP]", "a", "[SEP]"]
+    found = patterns_of([a_map(np.full((3, 3), 1 / 3), words, special=(0, 2))])
+    assert math.isnan(score(found, "same"))
+    assert score(found, "separators") == pytest.approx(1 / 3)  # the first is the first token
+
+
+def test_of_a_second_text_nothing_is_before_or_after_but_the_same_token_counts() -> None:
+    keys = replace(named(["cat", "a", "b"]), ids=(WORDS.index("cat"), 7, 8))
+    found = patterns_of([a_map(np.full((6, 3), 1 / 3), keys=keys)])
+    assert [each.short for each in KINDS if found.strongest(each)] == ["first", "same", "broad"]
+    assert found.showing.tolist() == [0, 0, 6, 0, 0, 2, 0, 6]
+
+
+@given(arrays(np.float32, (3, 7, 7), elements=st.floats(0.015625, 1, width=32)))
+def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
+    words = ["a", "b", ",", "a", "b", "c", "."]
+    shares = weights / weights.sum(-1, keepdims=True)
+    found = patterns_of([a_map(each, words) for each in shares])
+    assert ((found.scores >= 0) & (found.scores <= 1 + 1e-6)).all()
+    assert (found.even <= 1 + 1e-6).all()
+
+
+def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:
+    heads = [np.full((6, 6), 1 / 6), np.eye(6), np.eye(6)]
+    found = patterns_of([a_map(each) for each in heads])
+    itself = next(each for each in KINDS if each.short == "itself")
+    assert found.strongest(itself) == [1, 2, 0]
+    assert found.of_kind(itself) == [1, 2]
+
+
+def test_bands_of_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(30), 30)
+    words = [f"w{number % 11}" for number in range(30)]
+    whole = patterns_of([a_map(weights, words)])
+    monkeypatch.setattr(patterns, "CELLS_AT_ONCE", 1)
+    assert np.allclose(patterns_of([a_map(weights, words)]).scores, whole.scores, equal_nan=True)
+
+
+def test_of_a_long_text_every_so_many_tokens_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "MOST_QUERIES", 10)
+    found = patterns_of([a_map(shifted(35, -1), [f"w{number}" for number in range(35)])])
+    assert (found.asked, found.tokens) == (9, 35)
+    assert score(found, "previous") == pytest.approx(1)
+    assert found.showing[0] == 8
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Inspection:
+    return inspect("The animal didn't cross the street because it was too tired")
+
+
+def test_minilm_has_a_head_for_the_token_before_one_for_the_token_after_and_many_sinks(
+    minilm: Inspection,
+) -> None:
+    assert sentences_on(minilm) == (
+        "L0H2 reads the token before with 1.0, L1H8 the token after with .55, L4H5 the first "
+        "token with .90 and L0H0 reads broadly, with .91 of the largest entropy.",
+        "In 57 of the 72 heads the first token stands out most.",
+    )
+
+
+def test_the_table_names_the_strongest_and_says_what_few_tokens_show(minilm: Inspection) -> None:
+    table = heads_table(minilm)
+    assert table is not None
+    assert table.rows.labels[0] == "previous token"
+    assert table.words[0][:3] == ("L0H2", "L2H11", "L1H9")
+    assert table.values[0, 0] == pytest.approx(0.9998, abs=1e-4)
+    assert "induction: no two tokens are repeated" in table.note
+    assert "same: only 2 tokens of 15 can show it" in table.note
+
+
+def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
+    """Worked out again with loops, from the matrices of the Trace."""
+    layer, head = minilm.trace.layers[3], 11
+    weights = layer.attended.weights[head].tolist()
+    found, place = minilm.patterns, 3 * 12 + head
+    count = len(weights)
+    before = [weights[row][row - 1] for row in range(1, count)]
+    # The apostrophe stands inside a word; what is left is [SEP], for all but itself.
+    separators = [weights[row][count - 1] for row in range(count - 1)]
+    assert score(found, "previous", place) == pytest.approx(sum(before) / len(before))
+    assert score(found, "separators", place) == pytest.approx(sum(separators) / len(separators))
