@@ -6,10 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from attnviz.renderers import Look
+from attnviz.renderers.terminal.overview import overview
+from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text, sign_of_hidden
-from attnviz.views.grids.section import Section, table_of
+from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import View
 
 HIDDEN = "·"
@@ -27,11 +31,21 @@ def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
     parts = [title, escaped(view.conclusion), escaped(view.screen.caption)]
-    grids = [table_of(each) for each in view.screen.panels if not isinstance(each, Section)]
+    apart = Section | Overview
+    grids = [table_of(each) for each in view.screen.panels if not isinstance(each, apart)]
     for each in view.screen.panels:
-        parts += _section(each) if isinstance(each, Section) else _plain(table_of(each), grids)
+        parts += _part(each, grids)
     parts += [escaped(each) for each in view.closing if each != view.conclusion]
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
+
+
+def _part(each: Drawable, beside: Sequence[Grid]) -> Iterator[str]:
+    """What is drawn, in the way of its kind."""
+    if isinstance(each, Section):
+        return _section(each)
+    if isinstance(each, Overview):
+        return _overview(each)
+    return _ranking(each) if isinstance(each, Ranked) else _plain(table_of(each), beside)
 
 
 def escaped(text: str) -> str:
@@ -64,6 +78,25 @@ def _plain(grid: Grid, beside: Sequence[Grid]) -> Iterator[str]:
     yield f"## {escaped(grid.title)}"
     yield _table(grid, beside)
     yield _note(grid)
+
+
+def _ranking(ranked: Ranked) -> Iterator[str]:
+    """A row for each, with what there is to say of it in the last column."""
+    grid, write = ranked.grid, cell_format(ranked.grid, 2)
+    rows = zip(grid.rows.names, range(len(grid.rows)), ranked.remarks, strict=True)
+    yield f"## {escaped(grid.title)}"
+    yield "\n".join([
+        _line(["", *map(escaped, grid.columns.names), ""]),
+        _line([":--", *["--:"] * len(grid.columns), ":--"]),
+        *(_line([escaped(n), *_cells(grid, row, write), escaped(said)]) for n, row, said in rows),
+    ])  # fmt: skip
+    yield _note(grid)
+
+
+def _overview(drawn: Overview) -> Iterator[str]:
+    """Its maps in letters of shade, as a text has them."""
+    yield f"## {escaped(drawn.title)}"
+    yield _fenced([line.plain.rstrip() for line in overview(drawn, Screen(None))])
 
 
 def _note(grid: Grid) -> str:

@@ -37,7 +37,7 @@ def rolled_out(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[M
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
         raise AttnvizError(
-            "--merge rollout follows a sentence through layers, and here it is another that is read",
+            "--merge rollout follows a sentence through layers, and here another is read",
             "try --merge mean",
             about="merge",
         )

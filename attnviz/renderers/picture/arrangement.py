@@ -9,6 +9,7 @@ from itertools import chain
 
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Section, table_of
 from attnviz.views.view import Group
 
@@ -133,10 +134,10 @@ def _rows(group: Group, columns: int) -> Iterator[Sequence[Shown]]:
 
 
 def _panels(groups: Sequence[Group]) -> list[Shown]:
-    """Those that have a panel of their own, as sections have not."""
+    """Those that have a panel of their own, as sections and overviews have not."""
     panels = (panel for group in groups for panel in group.panels)
     return [
         panel if isinstance(panel, Curves) else table_of(panel)
         for panel in panels
-        if not isinstance(panel, Section)
+        if not isinstance(panel, (Section, Overview))
     ]

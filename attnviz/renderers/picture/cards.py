@@ -28,6 +28,7 @@ from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.picture.typesetting import typeset
 from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, table_of
 
@@ -77,6 +78,7 @@ class Head:
 
 def card_of(each: Drawable) -> Card:
     """A table that is alone on its card needs no title beside the card's."""
+    assert not isinstance(each, Overview), "a page with one is no page of cards"
     if not isinstance(each, Section):
         shown = each if isinstance(each, Curves) else table_of(each)
         return Card(shown.title, "", "", "", (replace(shown, title=""),))

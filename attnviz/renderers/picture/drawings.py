@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, course, equations, sentences
+from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, thumbnails
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.view import Group
 
 
@@ -27,17 +29,33 @@ class Drawing:
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     """The way of its own that all of these are drawn in, if there is one."""
     panels, layer = [panel for group in groups for panel in group.panels], in_a_layer(groups)
+    overviews = [panel for panel in panels if isinstance(panel, Overview)]
+    if overviews and len(overviews) == len(panels):
+        return _of_overview(overviews[0])
     lines = [panel for panel in panels if isinstance(panel, Arcs)]
     if lines and len(lines) == len(panels):
         return _of_arcs(lines, layer)
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
         return _of_sentences(read, layer)
+    listed = [panel for panel in panels if isinstance(panel, Sentence | Ranked)]
+    if listed and len(listed) == len(panels):
+        return _of_rankings(listed)
     if any(group.kind == "course" for group in groups):
         return _of_course(groups)
     if any(group.kind == "product" for group in groups):
         return _of_products([group for group in groups if group.panels])
     return None
+
+
+def _of_overview(drawn: Overview) -> Drawing:
+    return Drawing(
+        SLIDE[0],
+        lambda letters, width: thumbnails.natural_height(drawn, letters, width),
+        partial(thumbnails.place, drawn),
+        partial(thumbnails.legible, drawn),
+        lambda room, letters: "",
+    )
 
 
 def _of_arcs(lines: Sequence[Arcs], layer: int) -> Drawing:
@@ -57,6 +75,17 @@ def _of_sentences(read: Sequence[Sentence], layer: int) -> Drawing:
         partial(sentences.place, read, layer),
         partial(sentences.legible, read, layer),
         partial(sentences.crowded, read, layer),
+    )
+
+
+def _of_rankings(drawn: Sequence[Sentence | Ranked]) -> Drawing:
+    """Sentences and rankings: what has no room is counted, so that no page is in need of others."""
+    return Drawing(
+        ranked.natural_width(drawn),
+        partial(ranked.natural_height, drawn),
+        partial(ranked.place, drawn),
+        partial(ranked.legible, drawn),
+        lambda room, letters: "",
     )
 
 

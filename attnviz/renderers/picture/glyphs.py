@@ -17,7 +17,9 @@ from attnviz.renderers.picture.typesetting import typeset, with_names
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.plane import Plane
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
@@ -70,6 +72,11 @@ def with_glyphs(each: Drawable) -> Drawable:
         return _section_with_glyphs(each)
     if isinstance(each, (Arcs, Sentence)):
         return replace(each, grid=_grid_with_glyphs(each.grid))
+    if isinstance(each, Ranked):
+        remarks = tuple(map(_set, each.remarks))
+        return replace(each, grid=_grid_with_glyphs(each.grid), remarks=remarks)
+    if isinstance(each, Overview):
+        return _overview_with_glyphs(each)
     return _grid_with_glyphs(each) if isinstance(each, Grid) else _curves_with_glyphs(each)
 
 
@@ -77,6 +84,11 @@ def _grid_with_glyphs(grid: Grid) -> Grid:
     rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
     words = tuple(tuple(map(fonts.drawable, each)) for each in grid.words)
     return replace(grid, title=_named(grid.title), rows=rows, columns=columns, words=words)
+
+
+def _overview_with_glyphs(overview: Overview) -> Overview:
+    reads, read = _axis_with_glyphs(overview.reads), _axis_with_glyphs(overview.read)
+    return replace(overview, title=_set(overview.title), reads=reads, read=read)
 
 
 def _curves_with_glyphs(curves: Curves) -> Curves:
@@ -135,6 +147,10 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))
+        elif isinstance(each, Ranked):
+            yield from (*_texts_of_table(each.grid), *each.remarks)
+        elif isinstance(each, Overview):
+            yield from (each.title, *each.reads.labels, *each.read.labels)
         else:
             yield from _texts_of_table(table_of(each))
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.renderers import Look
+from attnviz.renderers.terminal.overview import ENDLESS, overview
 from attnviz.renderers.terminal.ranked import FEWEST, ranked
 from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, ending, wrapped
 from attnviz.renderers.terminal.sentence import reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
 from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import READINGS, View
@@ -36,14 +38,15 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
         others = [each for group in view.screen.groups if group.name != READINGS
                   for each in group.all]  # fmt: skip
         read = [list(reading(each, screen)) for each in view.sentences]
-        return list(apart([*read, list(lines(others, screen))] if others else read))
+        around = above + below + sum(map(len, read))
+        return list(apart([*read, list(lines(others, screen, around))] if others else read))
     if view.excerpt is None or screen.height is None or screen.full:
         return list(lines(view.screen.panels, screen, above + below))
     less = replace(screen, height=screen.height - below)
-    body = list(lines(view.screen.panels, less))
+    body = list(lines(view.screen.panels, less, above))
     if above + len(body) <= less.rows:
         return body
-    return list(ending(list(lines(view.excerpt.panels, less)), view.excerpt.rest, screen))
+    return list(ending(list(lines(view.excerpt.panels, less, above)), view.excerpt.rest, screen))
 
 
 def txt(view: View, look: Look) -> list[bytes]:
@@ -60,37 +63,43 @@ def txt(view: View, look: Look) -> list[bytes]:
 def lines(drawn: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
     """Grids one below the other, or side by side while they are alike and fit; curves as tables.
 
-    A section has its heading above its grids, and its sums below them. Rankings are as long as
-    all else, and so many lines around it, leave room for.
+    A section has its heading above its grids, and its sums below them. An overview, and rankings,
+    have what room all others leave, and the lines around them.
     """
-    panels = list(drawn)
-    others = [each for each in panels if not isinstance(each, Ranked)]
-    rankings = [each for each in panels if isinstance(each, Ranked)]
-    blocks = _blocks(others, screen)
-    if not rankings:
-        yield from apart(blocks)
-        return
-    taken = around + sum(len(block) + 1 for block in blocks)
-    most = max(FEWEST, (screen.rows - taken) // len(rankings) - AROUND_A_RANKING)
-    listed = [list(ranked(each, screen, most)) for each in rankings]
-    yield from apart([*blocks, *listed])
+    blocks = list(_blocks(drawn, screen))
+    elastic = [each for each in blocks if not isinstance(each, list)]
+    taken = around + sum(len(each) + 1 for each in blocks if isinstance(each, list))
+    room = (screen.rows - taken) // max(len(elastic), 1)
+    yield from apart([
+        each if isinstance(each, list) else list(_in_room(each, screen, room)) for each in blocks
+    ])  # fmt: skip
 
 
-def _blocks(drawn: Iterable[Drawable], screen: Screen) -> list[list[Text]]:
-    """What has a way of its own to be written, one by one; and tables together."""
-    blocks: list[list[Text]] = []
-    for kind, run in groupby(drawn, lambda each: type(each) in (Section, Sentence)):
-        together = list(run)
-        blocks += [_of_its_own(each, screen) for each in together if kind]
-        grids = [table_of(each) for each in together if not isinstance(each, Section)]
-        blocks += [list(tables(grids, screen))] if grids and not kind else []
-    return blocks
+def _blocks(drawn: Iterable[Drawable], screen: Screen) -> Iterator[list[Text] | Overview | Ranked]:
+    """What stands apart from each other; some is yet to find its room."""
+    tabular: list[Grid] = []
+    for each in drawn:
+        if not isinstance(each, Section | Sentence | Overview | Ranked):
+            tabular.append(table_of(each))
+            continue
+        if tabular:
+            yield list(tables(tabular, screen))
+            tabular = []
+        yield each if isinstance(each, Overview | Ranked) else list(_of_its_own(each, screen))
+    if tabular:
+        yield list(tables(tabular, screen))
 
 
-def _of_its_own(each: Drawable, screen: Screen) -> list[Text]:
+def _in_room(each: Overview | Ranked, screen: Screen, room: int) -> Iterator[Text]:
+    if isinstance(each, Ranked):
+        return ranked(each, screen, max(FEWEST, room - AROUND_A_RANKING))
+    return overview(each, screen, ENDLESS if screen.full else room)
+
+
+def _of_its_own(each: Section | Sentence, screen: Screen) -> Iterator[Text]:
     if isinstance(each, Sentence):
-        return list(reading(each.grid, screen, listed=each.listed))
-    return list(_section(each, screen)) if isinstance(each, Section) else []
+        return reading(each.grid, screen, listed=each.listed)
+    return _section(each, screen)
 
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:

@@ -226,10 +226,10 @@ def _half(
         return HIDDEN, DIM
     colors = [paint.color((row, column)) for row in seen]
     if len(seen) == 2:
-        return UPPER, _ink(colors[0], colors[1])
-    return (UPPER if seen[0] == pair[0] else LOWER), _ink(colors[0], None)
+        return UPPER, ink(colors[0], colors[1])
+    return (UPPER if seen[0] == pair[0] else LOWER), ink(colors[0], None)
 
 
 @lru_cache(maxsize=4096)
-def _ink(color: Color, behind: Color | None) -> Style:
+def ink(color: Color, behind: Color | None) -> Style:
     return Style(color=color, bgcolor=behind)

@@ -71,10 +71,7 @@ def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -
 
     `colors` is what its colours were taken from, if it was another scale.
     """
-    scale = grids[0].scale
-    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
-    line.append_text(_ramp(scale, colors or scale, screen))
-    line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+    line = scale_line(grids[0].scale, screen, colors=colors)
     hides = any(grid.cells.hides for grid in grids)
     masked = Text(f"{HIDDEN} hidden", DIM, end="") if hides else Text(end="")
     if masked and line.cell_len + GAP + masked.cell_len > screen.room:
@@ -84,9 +81,23 @@ def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -
         yield line.append(" " * GAP).append_text(masked) if masked else line
 
 
-def _ramp(scale: Scale, colors: Scale, screen: Screen) -> Text:
+def scale_line(scale: Scale, screen: Screen, ramp: str = RAMP, colors: Scale | None = None) -> Text:
+    """A scale without more; where it is bent the number in its middle tells by how much."""
+    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
+    halves = _ramp(scale, colors or scale, screen, ramp)
+    if scale.bend == "straight":
+        line.append_text(halves)
+    else:
+        middle = len(halves) // 2
+        number = float(scale.at(np.array(0.5)))
+        line.append_text(halves[:middle]).append(f" {number:.2g} ", DIM)
+        line.append_text(halves[middle:])
+    return line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+
+
+def _ramp(scale: Scale, colors: Scale, screen: Screen, ramp: str) -> Text:
     if not screen.colored:
-        return Text(RAMP, end="")
+        return Text(ramp, end="")
     width = LEGEND if screen.room >= 40 else NARROW_LEGEND
     paint = painted(scale.at(np.linspace(0, 1, width)), colors, screen)
     return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")

@@ -42,7 +42,11 @@ def _rows(each: Ranked, shown: int, screen: Screen) -> Iterator[Text]:
     room = _room_for_bars(each, shown, wide + digits + 1, screen)
     for row in range(shown):
         line = Text(f"{sized(names[row], wide)}{numbers[row]:>{digits}} ", end="")
-        bar = bar_of(grid, row, 0, room, screen) if room and not hidden[row] else Text(end="")
+        bar = (
+            bar_of(grid, (row, 0), room, each.reach, screen)
+            if room and not hidden[row]
+            else Text(end="")
+        )
         line.append_text(bar).append(" " * (room - bar.cell_len))
         yield line.append(_remark(each.remarks[row], room, screen.room - line.cell_len), DIM)
 

@@ -107,18 +107,17 @@ def _listed(grid: Grid, row: int, places: list[int], screen: Screen) -> Iterator
     before = max(map(cell_len, starts), default=0) + 1
     room = 0 if screen.width is None else min(screen.room - before, LONGEST_BAR)
     for place, start in zip(places, starts, strict=True):
-        bar = bar_of(grid, row, place, room, screen)
+        bar = bar_of(grid, (row, place), room, grid.scale.high, screen)
         yield Text(sized(start, before), end="").append_text(bar) if bar else Text(start)
     if room and places:
         end = f"{grid.scale.high:g}"
         yield Text(" " * before + "0" + end.rjust(room - 1, "─"), DIM)
 
 
-def bar_of(grid: Grid, row: int, place: int, room: int, screen: Screen) -> Text:
+def bar_of(grid: Grid, place: tuple[int, int], room: int, reach: float, screen: Screen) -> Text:
     """From 0, as long as the value, in its colour."""
-    value = grid.values[row, place : place + 1]
-    even = replace(grid.scale, low=0.0, bend="straight")  # however colours are bent
-    length = round(float(even.shares(np.abs(value))[0]) * room * 8)
+    value = grid.values[place[0], place[1] : place[1] + 1]
+    length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # however colours are bent
     bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)

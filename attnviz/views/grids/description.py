@@ -11,6 +11,7 @@ from attnviz.cells import Patch
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.axes import SUMS
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, opened, table_of
 from attnviz.wording.numbers import fixed_text, power_text, smallest
@@ -38,7 +39,13 @@ def notes(drawn: Sequence[Drawable]) -> list[str]:
 
 def hides(drawn: Iterable[Drawable]) -> bool:
     """Whether anything is hidden: each renderer says in its own words how that looks."""
-    return any(isinstance(each, Grid) and each.cells.hides for each in opened(drawn))
+    return any(_hides(each) for each in opened(drawn))
+
+
+def _hides(each: Grid | Curves | Overview) -> bool:
+    if isinstance(each, Overview):
+        return each.hides
+    return isinstance(each, Grid) and each.cells.hides
 
 
 def describe(drawn: Iterable[Drawable]) -> str:
@@ -54,7 +61,18 @@ def _described(each: Drawable) -> str:
         return _sentence_described(each)
     if isinstance(each, Ranked):
         return _ranking_described(each)
+    if isinstance(each, Overview):
+        return _overview_described(each)
     return _curves_described(each) if isinstance(each, Curves) else _grid_described(table_of(each))
+
+
+def _overview_described(overview: Overview) -> str:
+    """How many heads there are, and which does most of what."""
+    high, wide = len(overview.reads), len(overview.read)
+    size = f"{counted(len(overview.names), 'small map')} of {high:,} × {wide:,} tokens"
+    start = f"{overview.title}: {size} ({overview.reads.title} × {overview.read.title})."
+    most = [f"{flag.kind} {overview.names[flag.map]} ({flag.number})" for flag in overview.flags]
+    return f"{start} The most of each kind: {', '.join(most)}." if most else start
 
 
 def _sentence_described(sentence: Sentence) -> str:

@@ -13,6 +13,7 @@ class Ranked:
 
     grid: Grid  # a row for each name, in the order of the ranking
     remarks: tuple[str, ...]  # beside each bar, or empty
+    reach: float  # the number of a bar that is as long as can be
 
     @property
     def counts(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid, common_scales
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
@@ -75,11 +76,11 @@ def on_one_scale(sections: Sequence[Section]) -> list[Section]:
     return [each.scaled(scales) for each in sections]
 
 
-Drawable = Grid | Curves | Arcs | Sentence | Ranked | Section
+Drawable = Grid | Curves | Arcs | Sentence | Ranked | Section | Overview
 
 
-def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves]:
-    """Every table and chart there is, those of sections as well."""
+def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview]:
+    """Every table, chart and overview there is, those of sections as well."""
     for each in drawn:
         if isinstance(each, Section):
             yield from each.grids

@@ -14,6 +14,7 @@ from attnviz.cells import unmasked
 from attnviz.traces.document import Contents
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import Data, Lines, Words
 from attnviz.wording.numbers import share_text
@@ -79,6 +80,13 @@ def sentences_on(inspection: Inspection) -> tuple[str, ...]:
         return ()
     parts = [_one(found, kind, head, first=not place) for place, (kind, head) in enumerate(best)]
     return (sentence(listed(parts)), *_how_many(found))
+
+
+def flags_of(inspection: Inspection) -> tuple[Flag, ...]:
+    """The head that does most of each kind, to be marked among all heads."""
+    found = inspection.patterns
+    best = [(each, heads[0]) for each in KINDS if (heads := found.of_kind(each))]
+    return tuple(Flag(head, kind.name, share_text(found.score(head, kind))) for kind, head in best)
 
 
 def _one(found: Patterns, kind: Kind, head: int, *, first: bool) -> str:

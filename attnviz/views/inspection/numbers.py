@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import Cells
@@ -18,6 +20,7 @@ CALLED: dict[Weigh, str] = {
     "norm": "weight × length",
     "gradient": "weight × gradient",
 }
+LARGE = 0.5  # a weight for which the whole scale is shown
 DECADES = 3  # that a scale of logarithms shows at least,
 BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
 
@@ -51,12 +54,18 @@ def bent(scale: Scale, keys: int, looking: Looking) -> Scale:
     return replace(scale, low=scale.high / 10**decades, bend="log")
 
 
-def of_bars(largest: float, looking: Looking, *, below: bool = False) -> Scale:
-    """From 0 to 1 where a weight is large, else to the next round number; never bent."""
-    full = looking.weigh == "weight" and 0.5 < largest <= 1.001
-    high = 1.0 if full else rounded_up(largest)
-    label = called(looking)
-    return Scale(label, -high, high, "diverging") if below else Scale(label, 0.0, high)
+def of_row(numbers: np.ndarray, looking: Looking) -> Scale:
+    """From 0 to what a row of numbers reaches, or from as far below it."""
+    high = reach_of(float(np.abs(numbers).max(initial=0)), looking)
+    if (numbers < 0).any():
+        return bent(Scale(called(looking), -high, high, "diverging"), len(numbers), looking)
+    return bent(Scale(called(looking), 0.0, high), len(numbers), looking)
+
+
+def reach_of(largest: float, looking: Looking) -> float:
+    """1 where a weight is large, else the next round number."""
+    full = looking.weigh == "weight" and LARGE <= largest <= 1.001
+    return 1.0 if full else rounded_up(largest)
 
 
 def told(value: float, looking: Looking) -> str:

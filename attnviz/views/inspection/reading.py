@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.axes import ROW_SUMS, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.scales import bar_scale
+from attnviz.views.grids.scales import Scale
 from attnviz.views.inspection.heatmap import axis_of
-from attnviz.views.inspection.numbers import bent, called, head_name, of_bars, scale_of, told
+from attnviz.views.inspection.numbers import called, head_name, of_row, reach_of, told
 from attnviz.wording.words import isolated
 
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
@@ -28,32 +29,35 @@ def parts_of(asked: Asked) -> tuple[Sentence | Ranked, ...]:
     """Of one map the sentence; of several that of their mean, and what is read most in which."""
     if len(asked.readings) == 1:
         return (sentence_of(asked, asked.mean, listed=True),)
-    return (sentence_of(asked, asked.mean), tokens_ranked(asked), heads_ranked(asked))
+    read = sentence_of(asked, asked.mean)
+    scale = replace(read.grid.scale, beyond=abs(asked.by_peak[0].peak) > read.grid.scale.high)
+    read = replace(read, grid=replace(read.grid, scale=scale))
+    return (read, tokens_ranked(asked, scale), heads_ranked(asked, scale))
 
 
 def parts_of_link(link: Link) -> tuple[Sentence | Ranked, ...]:
     """The sentence in the map that links the two most, and all maps ranked."""
-    return (sentence_of(link.asked, link.ranked[0]), link_ranked(link))
+    read = sentence_of(link.asked, link.ranked[0])
+    return (read, link_ranked(link, read.grid.scale))
 
 
 def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sentence:
     """The words, each in the colour of how much is read of it."""
     found, looking = reading.map, asked.looking
     cells = Whole(reading.patch.values, reading.patch.hidden)
-    scale = bar_scale(cells) if looking.weigh == "weight" else scale_of(cells, looking)
     grid = Grid(
         f"what {named(found.rows, asked.row)} reads in {_which(reading)}",
         plain_axis("head", [head_name(found)]),
         axis_of("key (is read)", found.columns),
         cells,
-        bent(scale, len(found.columns), looking),
+        of_row(reading.patch.values[0], looking),
         note=ROW_SUMS if listed and found.share and sums_to_one(cells) else "",
         share=looking.weigh == "weight",
     )
     return Sentence(grid, asked.own_place, listed)
 
 
-def tokens_ranked(asked: Asked) -> Ranked:
+def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
     """What is read most in the mean of all maps, and in which of them most."""
     columns, mean = asked.readings[0].map.columns, asked.mean
     values = mean.patch.values[0]
@@ -71,10 +75,11 @@ def tokens_ranked(asked: Asked) -> Ranked:
         for place, each in zip(seen, most, strict=True)
     ]
     title = f"what it reads, in {_which(mean)}"
-    return _ranked(title, names, [float(values[place]) for place in seen], remarks, asked.looking)
+    numbers = [float(values[place]) for place in seen]
+    return _ranked(title, names, numbers, remarks, asked.looking, scale)
 
 
-def heads_ranked(asked: Asked) -> Ranked:
+def heads_ranked(asked: Asked, scale: Scale) -> Ranked:
     """The maps by how much they read of one token."""
     columns = asked.readings[0].map.columns
     remarks = [f"of {named(columns, each.most)}" for each in asked.by_peak]
@@ -84,10 +89,11 @@ def heads_ranked(asked: Asked) -> Ranked:
         [each.peak for each in asked.by_peak],
         remarks,
         asked.looking,
+        scale,
     )
 
 
-def link_ranked(link: Link) -> Ranked:
+def link_ranked(link: Link, scale: Scale) -> Ranked:
     """The maps by how much one token reads of another there."""
     found, looking = link.asked.readings[0].map, link.asked.looking
     reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
@@ -97,6 +103,7 @@ def link_ranked(link: Link) -> Ranked:
         [each.of(link.column) for each in link.ranked],
         [_rank_told(each, link.column, looking) for each in link.ranked],
         looking,
+        scale,
         hidden=[not each.sees(link.column) for each in link.ranked],
     )
 
@@ -127,11 +134,11 @@ def _ranked(
     numbers: Sequence[float],
     remarks: Sequence[str],
     looking: Looking,
+    scale: Scale,
     hidden: Sequence[bool] | None = None,
 ) -> Ranked:
     values = np.array(numbers, dtype=float)[:, None]
     unseen = np.zeros(len(values), bool) if hidden is None else np.array(hidden)
-    scale = of_bars(float(np.abs(values).max(initial=0)), looking, below=bool((values < 0).any()))
     grid = Grid(
         title,
         rows,
@@ -140,7 +147,7 @@ def _ranked(
         scale,
         share=looking.weigh == "weight",
     )
-    return Ranked(grid, tuple(remarks))
+    return Ranked(grid, tuple(remarks), reach_of(float(np.abs(values).max(initial=0)), looking))
 
 
 def _heads(readings: Sequence[Reading]) -> Axis:

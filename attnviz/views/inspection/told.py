@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attnviz.analysis.inspection.asked import Link
 from attnviz.analysis.inspection.hidden import left_out, taken
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking, Merge
+from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
+from attnviz.analysis.inspection.words import whole_side
+from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.numbers import head_name, told
 from attnviz.views.inspection.reading import named
-from attnviz.wording.words import counted, isolated, listed
+from attnviz.wording.words import counted, listed
 
 MOST_NAMED = 4  # heads, or tokens, in a sentence
 MERGED: dict[Merge, str] = {
@@ -34,9 +37,8 @@ def on_link(link: Link) -> str:
     names = _heads(first)
     if len(link.asked.readings) == 1:
         return f"{names} reads {read} from {reader} with {much}"
-    alike = "s" if len(first) == 1 else ""
-    more = _next(link, len(first))
-    return f"{names} read{alike} {read} from {reader} with {much}, the most of {_of(link)}{more}"
+    alone = "s" if len(first) == 1 else ""
+    return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
 
 
 def _of(link: Link) -> str:
@@ -45,15 +47,15 @@ def _of(link: Link) -> str:
     return counted(every, "head") if every == seeing else f"the {seeing} heads that see it"
 
 
-def _next(link: Link, first: int) -> str:
-    """Which follows, and by how much; and the mean."""
-    looking = link.asked.looking
-    following = link.seeing[first : first + 1]
-    told_of = [
+def on_others(link: Link) -> str:
+    """Which head follows, and the mean: nothing where there is one head."""
+    looking, first = link.asked.looking, len(link.first)
+    following = [
         f"{head_name(each.map)} follows with {told(each.of(link.column), looking)}"
-        for each in following
+        for each in link.seeing[first : first + 1]
     ]
-    return "".join(f"; {each}" for each in [*told_of, f"the mean is {told(link.mean, looking)}"])
+    mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
+    return "".join(f"; {each}" for each in [*following, *mean])
 
 
 def _heads(readings: list[Reading]) -> str:
@@ -81,18 +83,27 @@ def on_what_is_left_out(inspection: Inspection, row: int | None = None) -> Itera
     if not out:
         return
     shares = taken(plain, looking, row)
-    mean, most = sum(shares) / len(shares), max(shares)
-    head = head_name(plain[shares.index(most)])
-    in_all = f" in the mean of {len(plain)} heads" if len(plain) > 1 else ""
-    where = f", most in {head}: {told(most, Looking())}" if len(plain) > 1 else ""
-    names = _tokens_named([f'"{isolated(tokens.labels[each])}" ({each + 1})' for each in out])
-    takes = "takes" if len(out) == 1 else "take"
+    one, names = len(out) == 1, _tokens_named(tokens, looking, out)
+    start = f"left out {'is' if one else 'are'} {names}, which take{'s' * one} {_mean(shares)}"
     rest = "what is left is divided by its sum" if looking.renormalise else "the rest is as it was"
-    yield (
-        f"left out are {names}, which {takes} {told(mean, Looking())} of what is read{in_all}{where}; "
-        f"{rest}"
-    )
+    yield f"{start} of what is read{_most(plain, shares)}; {rest}"
 
 
-def _tokens_named(names: list[str]) -> str:
-    return listed(names) if len(names) <= MOST_NAMED else counted(len(names), "token")
+def _mean(shares: list[float]) -> str:
+    return told(sum(shares) / len(shares), Looking())
+
+
+def _most(plain: Sequence[Map], shares: list[float]) -> str:
+    """That it is a mean, and where most is left out; nothing of one head."""
+    if len(plain) == 1:
+        return ""
+    head = head_name(plain[shares.index(max(shares))])
+    return f" in the mean of {len(plain)} heads, most in {head}: {told(max(shares), Looking())}"
+
+
+def _tokens_named(tokens: Tokens, looking: Looking, out: Sequence[int]) -> str:
+    """By the numbers that they have on the sides of maps."""
+    whole = whole_side(tokens, looking)
+    places = [place for place, group in enumerate(whole.groups) if set(group) & {*out}]
+    names = [named(whole, place) for place in places]
+    return listed(names) if len(names) <= MOST_NAMED else counted(len(out), "token")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.views.data import data_of
+from attnviz.views.grids.arcs import Sentence
 from attnviz.views.headline import headline
+from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
+from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
-from attnviz.views.inspection.told import MERGED, on_link, on_little, on_what_is_left_out
+from attnviz.views.inspection.told import (
+    MERGED,
+    on_link,
+    on_little,
+    on_others,
+    on_what_is_left_out,
+)
+from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.words import sentence
 
@@ -25,6 +35,7 @@ class Shown:
     groups: tuple[Group, ...]
     headline: str = ""
     told: tuple[str, ...] = ()
+    excerpt: Excerpt | None = None
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
@@ -33,21 +44,36 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     line = settings_line(trace)
     shown = _shown(inspection)
     title = headline(trace)
-    of_several = (MERGED[looking.merge],) if looking.merge else ()
-    page = page_of(shown.groups, line)
+    of_several = (sentence(MERGED[looking.merge]),) if looking.merge else ()
+    picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
     return View(
         title=title,
-        headline=sentence(shown.headline)
-        if shown.headline in shown.told
-        else shown.headline or title,
+        headline=shown.headline or title,
         settings=line,
-        screen=page,
-        picture=page,
-        closing=tuple(map(sentence, (*shown.told, *of_several, *note_on_heads(trace)))),
+        screen=page_of(shown.groups, line),
+        picture=picture,
+        excerpt=shown.excerpt,
+        closing=(
+            *shown.told,
+            *map(sentence, on_weighing(inspection)),
+            *of_several,
+            *map(sentence, note_on_heads(trace)),
+        ),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command,
     )
+
+
+def _untitled(group: Group, headline: str) -> Group:
+    """In a picture a sentence need not repeat what stands over all."""
+    panels = [
+        replace(each, grid=replace(each.grid, title=""))
+        if isinstance(each, Sentence) and each.grid.title == headline
+        else each
+        for each in group.panels
+    ]
+    return replace(group, panels=tuple(panels))
 
 
 def _shown(inspection: Inspection) -> Shown:
@@ -56,19 +82,36 @@ def _shown(inspection: Inspection) -> Shown:
         return _link(inspection)
     if looking.query is not None:
         return _query(inspection, looking.query)
-    told = tuple(on_what_is_left_out(inspection))
+    if len(inspection.maps) > 1:
+        return _heads(inspection)
+    told = _left_out(inspection)
     return Shown((Group("weights", tuple(heatmaps(inspection))),), told=told)
+
+
+def _heads(inspection: Inspection) -> Shown:
+    """All heads, small, and which of them do what."""
+    table, said = heads_table(inspection), sentences_on(inspection)
+    small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
+    told = (*said[1:], *_left_out(inspection))  # the first says what the overview does
+    if table is None:
+        return Shown((small,), told=told)
+    every = (small, Group("what heads do", (table,)))
+    return Shown(every, said[-1], told, Excerpt((small,), "--full shows which others do what"))
 
 
 def _link(inspection: Inspection) -> Shown:
     link = link_of(inspection)
     said = on_link(link)
-    told = (said, *on_little(link), *on_what_is_left_out(inspection))
-    return Shown((Group("link", parts_of_link(link)),), said, told)
+    told = (f"{said}{on_others(link)}", *on_little(link))
+    sentences = (*map(sentence, told), *_left_out(inspection))
+    return Shown((Group("link", parts_of_link(link)),), said, sentences)
 
 
 def _query(inspection: Inspection, wanted: str) -> Shown:
     asked = asked_of(inspection, wanted)
     parts = parts_of(asked)
-    told = tuple(on_what_is_left_out(inspection))
-    return Shown((Group("reading", parts),), parts[0].grid.title, told)
+    return Shown((Group("reading", parts),), parts[0].grid.title, _left_out(inspection))
+
+
+def _left_out(inspection: Inspection) -> tuple[str, ...]:
+    return tuple(map(sentence, on_what_is_left_out(inspection)))

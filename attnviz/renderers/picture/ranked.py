@@ -1,0 +1,190 @@
+"""Rankings as bars, side by side, below sentences where there are some; all lengths are inches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from attnviz.renderers.picture import sentences
+from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.panes import panes
+from attnviz.renderers.picture.placed import Block, Box, Layout, Tint, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.ticks import shortened, text_width
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.ranked import Ranked
+from attnviz.wording.words import counted
+
+ROW, HIGHEST_ROW = 1.45, 2.3  # in sizes of its letters
+TITLE = 1.9  # the height of a title, in sizes of its letters
+GAP = 0.6  # between two rankings,
+ABOVE = 0.3  # and between them and what stands above
+BESIDE = 0.5  # a bar, on either side, in sizes of the letters
+BAR_HEIGHT = 0.66  # of its row
+SHORTEST_BAR = 4.0  # in sizes of the letters
+REMARK = 0.85  # of the letters of a row
+NATURAL_ROWS, FEW_ROWS = 10, 5
+SMALLER = 0.93  # from one size that is tried to the next
+SENTENCES_SHARE = 0.6  # of a page, that they have at most
+
+
+@dataclass(frozen=True, eq=False)
+class List:
+    """Some rows of a ranking, in letters of one size."""
+
+    ranked: Ranked
+    size: float  # points
+    rows: int
+
+    @property
+    def unit(self) -> float:
+        return self.size * POINT
+
+    @property
+    def shown(self) -> int:
+        """All, or one fewer than there is room for: a line says how many more there are."""
+        count = len(self.ranked.grid.rows)
+        return count if count <= self.rows else max(self.rows - 1, 0)
+
+    def label(self, row: int) -> str:
+        return shortened(self.ranked.grid.rows.names[row])
+
+    def number(self, row: int) -> str:
+        write = cell_format(self.ranked.grid, 2)
+        return "" if self.ranked.grid.hidden[row, 0] else write(float(self._value(row)))
+
+    def tint(self, row: int) -> Tint:
+        return Tint(self.ranked.grid.scale, float(self._value(row)))
+
+    def widest(self, words: Sequence[str], share: float = 1.0) -> float:
+        return max((text_width(each, self.size * share) for each in words), default=0.0)
+
+    def _value(self, row: int) -> float:
+        return float(self.ranked.grid.values[row, 0])
+
+
+Drawn = Sequence[Sentence | Ranked]
+
+
+def natural_width(drawn: Drawn) -> float:
+    return SLIDE[0]
+
+
+def natural_height(drawn: Drawn, letters: Lettering, width: float) -> float:
+    """Room for the sentences, and for a good many rows."""
+    read, rankings = _kinds(drawn)
+    above = sentences.natural_height(read, 0, letters, width) + ABOVE if read else 0.0
+    most = max((len(each.grid.rows) for each in rankings), default=0)
+    rows = min(most, NATURAL_ROWS) * ROW * HIGHEST_ROW / 2 * letters.label * POINT
+    return above + (TITLE * letters.title * POINT + rows if rankings else 0.0)
+
+
+def place(drawn: Drawn, room: Box, letters: Lettering) -> Layout:
+    """Sentences above, rankings beside each other below."""
+    read, rankings = _kinds(drawn)
+    left, bottom, width, height = room
+    above = 0.0
+    if read:
+        wanted = sentences.natural_height(read, 0, letters, width) + ABOVE
+        above = min(wanted, SENTENCES_SHARE * height) if rankings else height
+    upper = (left, bottom + height - above + ABOVE, width, max(above - ABOVE, 0.1))
+    layouts = [sentences.place(read, 0, upper, letters)] if read else []
+    if rankings:
+        boxes = panes(len(rankings), len(rankings), (left, bottom, width, height - above), GAP)
+        size = min(_size(*pair, letters) for pair in zip(rankings, boxes, strict=True))
+        layouts += [_list(*pair, size, letters) for pair in zip(rankings, boxes, strict=True)]
+    return joined(layouts)
+
+
+def legible(drawn: Drawn, room: Box, letters: Lettering) -> int:
+    """How many rows can be read."""
+    _, rankings = _kinds(drawn)
+    return len(rankings)
+
+
+def _kinds(drawn: Drawn) -> tuple[list[Sentence], list[Ranked]]:
+    return (
+        [each for each in drawn if isinstance(each, Sentence)],
+        [each for each in drawn if isinstance(each, Ranked)],
+    )
+
+
+def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
+    """The largest letters in which a few rows have room, and a bar has length."""
+    size = letters.label
+    while size * SMALLER > letters.smallest and not _fits(ranked, box, size, letters):
+        size *= SMALLER
+    return max(size, letters.smallest)
+
+
+def _fits(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:
+    made = _with_rows(ranked, box, size, letters)
+    enough = made.rows >= min(FEW_ROWS, len(ranked.grid.rows))
+    return enough and _bar_width(made, box[2]) >= SHORTEST_BAR * made.unit
+
+
+def _with_rows(ranked: Ranked, box: Box, size: float, letters: Lettering) -> List:
+    left = box[3] - _title_height(ranked, letters)
+    return List(ranked, size, max(int(left / (ROW * size * POINT) + 1e-6), 0))
+
+
+def _title_height(ranked: Ranked, letters: Lettering) -> float:
+    return TITLE * letters.title * POINT if ranked.grid.title else 0.0
+
+
+def _bar_width(made: List, width: float) -> float:
+    """What names, numbers and remarks leave."""
+    rows = range(made.shown)
+    names = made.widest([made.label(row) for row in rows])
+    numbers = made.widest([made.number(row) for row in rows])
+    remarks = made.widest([made.ranked.remarks[row] for row in rows], REMARK)
+    return width - names - numbers - remarks - 3 * BESIDE * made.unit
+
+
+def _list(ranked: Ranked, box: Box, size: float, letters: Lettering) -> Layout:
+    """A title, and the rows below it."""
+    left, bottom, width, height = box
+    made, top = _with_rows(ranked, box, size, letters), bottom + height
+    title, points = fitted(ranked.grid.title, letters.title, letters.smallest, width)
+    heading = [Words(title, left, top - letters.title * POINT, points)] if title else []
+    top -= _title_height(ranked, letters)
+    lines = made.shown + (made.shown < len(ranked.grid.rows))
+    high = min(max((top - bottom) / max(lines, 1), ROW * made.unit), HIGHEST_ROW * made.unit)
+    boxes = [(left, top - (row + 1) * high, width, high) for row in range(lines)]
+    rows = [_row(made, row, boxes[row]) for row in range(made.shown)]
+    rest = list(_rest(made, boxes[-1])) if lines > made.shown else []
+    return joined([replace(empty_layout(), words=(*heading, *rest)), *rows])
+
+
+def _rest(made: List, box: Box) -> Iterator[Words]:
+    more = counted(len(made.ranked.grid.rows) - made.shown, made.ranked.counts)
+    yield Words(f"and {more} more", box[0], _foot(made, box), made.size, faint=True)
+
+
+def _row(made: List, row: int, box: Box) -> Layout:
+    left, bottom, width, high = box
+    rows, unit = range(made.shown), made.unit
+    names = made.widest([made.label(each) for each in rows])
+    numbers = made.widest([made.number(each) for each in rows])
+    start = left + names + numbers + 2 * BESIDE * unit
+    long = max(_bar_width(made, width), SHORTEST_BAR * unit)
+    foot, said = _foot(made, box), made.ranked.remarks[row]
+    text, points = fitted(said, made.size * REMARK, made.size * REMARK, left + width - start - long)
+    words = (
+        Words(made.label(row), left, foot, made.size),
+        Words(made.number(row), start - BESIDE * unit, foot, made.size, across="right"),
+        Words(text, start + long + BESIDE * unit, foot, points, faint=True),
+    )
+    bar = (start, bottom + high * (1 - BAR_HEIGHT) / 2, long * _share(made, row), high * BAR_HEIGHT)
+    return replace(empty_layout(), words=words, blocks=(Block(bar, made.tint(row)),))
+
+
+def _share(made: List, row: int) -> float:
+    """How long a bar is, from 0, whichever sign its number has."""
+    return min(abs(float(made.ranked.grid.values[row, 0])) / made.ranked.reach, 1.0)
+
+
+def _foot(made: List, box: Box) -> float:
+    return box[1] + box[3] / 2 - MIDDLE * made.unit
