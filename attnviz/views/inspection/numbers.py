@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.analysis.inspection.looking import Looking, Weigh
+from attnviz.analysis.inspection.looking import Looking, Merge, Weigh
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
@@ -20,6 +20,14 @@ CALLED: dict[Weigh, str] = {
     "norm": "weight × length",
     "gradient": "weight × gradient",
 }
+MERGED: dict[Merge, str] = {
+    "mean": "mean = the sum of the heads, over how many they are: it hides what single heads do",
+    "max": "max = the largest of any head, cell by cell: rows do not sum to 1, and neighbours may "
+    "be of different heads",
+    "rollout": "rollout = A of the last layer × … × A of the first, A = ½ mean of the heads + ½ "
+    "what passes by (Abnar & Zuidema 2020): what could have come from where, whatever values and "
+    "feed-forward made of it",
+}
 LARGE = 0.5  # a weight for which the whole scale is shown
 DECADES = 3  # that a scale of logarithms shows at least,
 BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
@@ -28,6 +36,11 @@ BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all
 def called(looking: Looking) -> str:
     """What one of its numbers is."""
     return CALLED[looking.weigh]
+
+
+def caption_of(looking: Looking) -> str:
+    """What several heads together are, and what that does not show."""
+    return "" if looking.merge is None else MERGED[looking.merge]
 
 
 def scale_of(cells: Cells, looking: Looking) -> Scale:

@@ -6,23 +6,29 @@ from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.views.data import data_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.headline import headline
+from attnviz.views.inspection.data import (
+    data_of_all,
+    data_of_link,
+    data_of_maps,
+    data_of_reading,
+)
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
+from attnviz.views.inspection.numbers import called
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
 from attnviz.views.inspection.told import (
-    MERGED,
     on_link,
     on_little,
     on_others,
+    on_sinks,
     on_what_is_left_out,
 )
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import Excerpt, Group, View, page_of
+from attnviz.views.view import Data, Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.words import sentence
 
@@ -32,6 +38,7 @@ class Shown:
     """What is shown, and what there is to say of it."""
 
     groups: tuple[Group, ...]
+    data: Data
     headline: str = ""
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
@@ -39,11 +46,10 @@ class Shown:
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
     """What was asked for: an overview and what the heads do, or the maps of some."""
-    trace, looking = inspection.trace, inspection.looking
+    trace = inspection.trace
     line = settings_line(trace)
     shown = _shown(inspection)
     title = headline(trace)
-    of_several = (sentence(MERGED[looking.merge]),) if looking.merge else ()
     picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
     return View(
         title=title,
@@ -52,8 +58,8 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         screen=page_of(shown.groups, line),
         picture=picture,
         excerpt=shown.excerpt,
-        closing=(*shown.told, *of_several, *map(sentence, note_on_heads(trace))),
-        data=data_of(trace),
+        closing=(*shown.told, *map(sentence, note_on_heads(trace))),
+        data=shown.data,
         provenance=trace.provenance,
         command=command,
     )
@@ -76,10 +82,26 @@ def _shown(inspection: Inspection) -> Shown:
         return _link(inspection)
     if looking.query is not None:
         return _query(inspection, looking.query)
-    if len(inspection.maps) > 1:
+    if looking.layer is None and looking.head is None and len(inspection.maps) > 1:
         return _heads(inspection)
-    told = _left_out(inspection)
-    return Shown((Group("weights", tuple(heatmaps(inspection))),), told=told)
+    return _maps(inspection)
+
+
+def _maps(inspection: Inspection) -> Shown:
+    """The heads of a layer, or a head in all layers, in full; or a single map."""
+    weights, data = Group("weights", tuple(heatmaps(inspection))), data_of_maps(inspection)
+    if inspection.looking.merge is not None:
+        name = inspection.maps[0].name
+        return Shown(
+            (weights,), data, f"{called(inspection.looking)}s: {name}", _left_out(inspection)
+        )
+    said = sentences_on(inspection)
+    told = (*said, *_left_out(inspection))
+    if len(inspection.maps) == 1:
+        return Shown((weights,), data, said[-1] if said else "", told)
+    small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
+    rest = Excerpt((small,), "--full shows every weight")
+    return Shown((weights,), data, said[-1] if said else "", told, rest)
 
 
 def _heads(inspection: Inspection) -> Shown:
@@ -88,9 +110,10 @@ def _heads(inspection: Inspection) -> Shown:
     small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
     told = (*said[1:], *_left_out(inspection))  # the first says what the overview does
     if table is None:
-        return Shown((small,), told=told)
+        return Shown((small,), data_of_all(inspection), told=told)
     every = (small, Group("what heads do", (table,)))
-    return Shown(every, said[-1], told, Excerpt((small,), "--full shows which others do what"))
+    rest = Excerpt((small,), "--full shows which others do what")
+    return Shown(every, data_of_all(inspection), said[-1], told, rest)
 
 
 def _link(inspection: Inspection) -> Shown:
@@ -98,13 +121,16 @@ def _link(inspection: Inspection) -> Shown:
     said = on_link(link)
     told = (f"{said}{on_others(link)}", *on_little(link))
     sentences = (*map(sentence, told), *_left_out(inspection))
-    return Shown((Group("link", parts_of_link(link)),), said, sentences)
+    data = data_of_link(inspection, link)
+    return Shown((Group("link", parts_of_link(link)),), data, said, sentences)
 
 
 def _query(inspection: Inspection, wanted: str) -> Shown:
     asked = asked_of(inspection, wanted)
     parts = parts_of(asked)
-    return Shown((Group("reading", parts),), parts[0].grid.title, _left_out(inspection))
+    data = data_of_reading(inspection, asked)
+    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection))
+    return Shown((Group("reading", parts),), data, parts[0].grid.title, told)
 
 
 def _left_out(inspection: Inspection) -> tuple[str, ...]:
