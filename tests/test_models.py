@@ -378,7 +378,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a list": (content(CONFIG, b"[]"), "holds no names"),
     "no UTF-8": (content(VOCABULARY, b"\xff"), "is not UTF-8"),
     "nested": (content(CONFIG, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (content(CONFIG, b'{"model_type": "bert"}'), "is no config of a model"),
+    "of somebody else": (content(CONFIG, b'{"model_type": "bert"}'), "of the model's weights"),
     "another format": (config(format=2), "is no config of a model"),
     "a number for a name": (config(name=3), "is not as attnviz wrote it"),
     "no settings": (config(settings=[]), "is not as attnviz wrote it"),

@@ -14,7 +14,15 @@ from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.models.stored import arrays_of, facts_of
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin, model_behind
+from attnviz.traces.origin import (
+    Drawn,
+    FromExample,
+    FromModel,
+    Given,
+    Origin,
+    model_behind,
+    table_behind,
+)
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
@@ -136,9 +144,17 @@ def _facts(trace: Trace) -> Contents:
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
         "predicts": None if trace.prediction is None else trace.prediction.predicts,
+        **_facts_of_answers(trace.prediction),
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
+
+
+def _facts_of_answers(prediction: Prediction | None) -> Contents:
+    """Of how many answers the likeliest are kept, if not all are."""
+    if prediction is None or prediction.of is None:
+        return {}
+    return {"answers": prediction.of, "asks": list(prediction.asks)}
 
 
 def _facts_of_tokens(tokens: Tokens) -> Contents:
@@ -166,6 +182,9 @@ def _facts_of_origin(origin: Origin) -> Contents:
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }
+    table = table_behind(origin)
+    if table is not None:
+        named["table"] = asdict(table)
     if isinstance(origin, FromExample):
         named |= {"name": origin.name, "mistake": origin.mistake}
     return named

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -16,7 +15,7 @@ from attnviz.attention.choices import Instead
 from attnviz.cells import EVERYTHING
 from attnviz.traces.settings import Which
 
-CELLS_AT_ONCE = 2**21  # of all heads together: there are several tensors of this size at a time
+CELLS_AT_ONCE = 2**20  # of all heads together: there are several tensors of this size at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,6 +24,7 @@ class Heard:
 
     which: Which
     layer: int
+    module: nn.Module | None = None  # the attention itself
     inputs: Float[Tensor, "query dim"]  # what queries were made of,
     memory: Float[Tensor, "key dim"] | None  # and keys and values, if not of the same
     queries: Float[Tensor, "head query width"]
@@ -73,9 +73,16 @@ class Heard:
         return Attended(**{**vars(found), "contexts": off})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """What each head makes, a few million cells at a time."""
-        parts = [self.attended(rows).contexts for rows in self.bands()]
-        return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+        """What each head makes, some queries at a time.
+
+        There is one place for all of it: small pieces that are kept would lie between the large
+        ones that are not, and those would then find no place that is free.
+        """
+        shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
+        found = self.values.new_empty(shape)
+        for rows in self.bands():
+            found[:, rows] = self.attended(rows).contexts
+        return arithmetic.switched_off(found, self.off)
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""
