@@ -180,7 +180,7 @@ def test_tokens_are_left_out_of_a_rollout_when_it_is_made() -> None:
 @given(st.data())
 def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
     found = made(special=(0,))
-    wanted = data.draw(
+    wanted: dict[str, Any] = data.draw(
         st.sampled_from([
             {"words": True, "hide_special": True},
             {"merge": "mean", "words": True},
