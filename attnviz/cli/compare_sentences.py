@@ -79,7 +79,7 @@ def _held(
             command=command,
         )
     by, values = str(chosen.by), _values(chosen)
-    words = first if isinstance(first, str) else first.tokens.text
+    words = first if isinstance(first, str) else first.text
     ways = [ASPECTS[by].choose(settings, each) for each in values]
     both = [trace(words, each, command=command) for each in ways]
     return sentences.held(both[0], both[1], (values[0], values[1]), looking)

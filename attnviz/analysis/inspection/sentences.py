@@ -93,7 +93,7 @@ def compare_sentences(
 
     `changes` replace fields of the settings, of which `model` is one.
     """
-    texts = [each.tokens.text if isinstance(each, Trace) else each for each in (first, second)]
+    texts = [each.text if isinstance(each, Trace) else each for each in (first, second)]
     if texts[0] == texts[1]:
         raise AttnvizError("both sentences are the same", "give another one")
     chosen = replace(settings or Settings(model="minilm"), **changes)

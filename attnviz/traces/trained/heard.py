@@ -35,9 +35,7 @@ class Heard:
     bias: Float[Tensor, "*#head query key"] | None  # and what positions do
     scale: float
     soft_cap: float | None
-    sink: Float[Tensor, "head"] | None = (
-        None  # what takes a share of each row, and hands on nothing
-    )
+    sink: Float[Tensor, "head"] | None = None  # which takes a share of rows
     off: Mapping[int, Instead] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
     b_out: Float[Tensor, "dim"] | None = None

@@ -8,25 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.analysis.inspection.looking import Looking, Merge, Weigh
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.looking import Looking, Weigh
+from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
 from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
+from attnviz.wording.words import isolated
 
 CALLED: dict[Weigh, str] = {
     "weight": "weight",
     "norm": "weight × length",
     "gradient": "weight × gradient",
-}
-MERGED: dict[Merge, str] = {
-    "mean": "mean = the sum of the heads, over how many they are: it hides what single heads do",
-    "max": "max = the largest of any head, cell by cell: rows do not sum to 1, and neighbours may "
-    "be of different heads",
-    "rollout": "rollout = A of the last layer × … × A of the first, A = ½ mean of the heads + ½ "
-    "what passes by (Abnar & Zuidema 2020): what could have come from where, whatever values and "
-    "feed-forward made of it",
 }
 LARGE = 0.5  # a weight for which the whole scale is shown
 DECADES = 3  # that a scale of logarithms shows at least,
@@ -36,11 +29,6 @@ BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all
 def called(looking: Looking) -> str:
     """What one of its numbers is."""
     return CALLED[looking.weigh]
-
-
-def caption_of(looking: Looking) -> str:
-    """What several heads together are, and what that does not show."""
-    return "" if looking.merge is None else MERGED[looking.merge]
 
 
 def scale_of(cells: Cells, looking: Looking) -> Scale:
@@ -101,3 +89,8 @@ def head_name(found: Map) -> str:
 
 def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
     return tuple(head_name(each) for each in maps)
+
+
+def named(side: Side, place: int) -> str:
+    """`"it" (11)`"""
+    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'

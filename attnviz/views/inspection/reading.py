@@ -9,7 +9,6 @@ import numpy as np
 
 from attnviz.analysis.inspection.asked import Asked, Link
 from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Side
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.cells import Whole
 from attnviz.views.facts import sums_to_one
@@ -18,9 +17,9 @@ from attnviz.views.grids.axes import ROW_SUMS, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
-from attnviz.views.inspection.numbers import called, caption_of, head_name, of_row, reach_of, told
-from attnviz.wording.words import isolated
+from attnviz.views.inspection.numbers import called, head_name, named, of_row, reach_of, told
 
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
@@ -54,7 +53,7 @@ def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sent
         axis_of("key (is read)", found.columns),
         cells,
         of_row(reading.patch.values[0], looking),
-        note=" · ".join(filter(None, (whole, caption_of(looking)))),
+        note=" · ".join(filter(None, (whole, *captions_of(looking)))),
         share=looking.weigh == "weight",
     )
     return Sentence(grid, asked.own_place, listed)
@@ -162,8 +161,3 @@ def which(reading: Reading) -> str:
     """`L5H11`, `the mean of 72 heads`."""
     name = head_name(reading.map)
     return f"the {name}" if reading.map.of else name
-
-
-def named(side: Side, place: int) -> str:
-    """`"it" (11)`"""
-    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'

@@ -120,7 +120,9 @@ def _maps(sentences: Sentences) -> Group:
 
 def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
     """A head on one sentence; of one token alone its row."""
-    grid = replace(grid_of(found), title=f"{found.name} · {sentences.names[place]}")
+    grid = replace(
+        grid_of(found, sentences.looking), title=f"{found.name} · {sentences.names[place]}"
+    )
     if sentences.query is None:
         return grid
     row = (sentences.rows.first, sentences.rows.second)[place][sentences.query]

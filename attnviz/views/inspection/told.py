@@ -12,8 +12,8 @@ from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.numbers import head_name, told
-from attnviz.views.inspection.reading import named, rank_told, which
+from attnviz.views.inspection.numbers import head_name, named, told
+from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
 MOST_NAMED = 4  # heads, or tokens, in a sentence

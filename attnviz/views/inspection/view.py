@@ -26,6 +26,7 @@ from attnviz.views.inspection.told import (
     on_sinks,
     on_what_is_left_out,
 )
+from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Data, Excerpt, Group, View, page_of
@@ -58,7 +59,11 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         screen=page_of(shown.groups, line),
         picture=picture,
         excerpt=shown.excerpt,
-        closing=(*shown.told, *map(sentence, note_on_heads(trace))),
+        closing=(
+            *shown.told,
+            *map(sentence, on_weighing(inspection)),
+            *map(sentence, note_on_heads(trace)),
+        ),
         data=shown.data,
         provenance=trace.provenance,
         command=command,

@@ -128,15 +128,27 @@ def softmax(here: Scene) -> Iterator[Section]:
         title="softmax",
         about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
-        formula="" if mistake else "weight = exp(score) / sum of exp(scores in its row)",
-        tex="" if mistake else r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
+        formula="" if mistake else f"weight = exp(score) / {_over(here)}",
+        tex="" if mistake else _softmax_in_tex(here),
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
         sums=sums.softmax(here, here.layer),
     )
 
 
+def _over(here: Scene) -> str:
+    sink = " and of the sink" if here.layer.attended.sink is not None else ""
+    return f"sum of exp(scores in its row{sink})"
+
+
+def _softmax_in_tex(here: Scene) -> str:
+    sink = r" + e^{s_h}" if here.layer.attended.sink is not None else ""
+    return rf"w_{{ij}} = \frac{{e^{{S_{{ij}}}}}}{{\sum_k e^{{S_{{ik}}}}{sink}}}"
+
+
 def _about_shares(here: Scene) -> str:
     layer = here.layer
+    if layer.attended.sink is not None:
+        return trained.WITH_A_SINK
     without = _told(here, layer.hidden_rows, "has nothing to share out: its row is 0.")
     if not without:
         return f"{SHARES} A row sums to 1."

@@ -258,6 +258,9 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
             cells.window(EVERYTHING, EVERYTHING).values.ravel(),
             row * cells.shape[1] + key,
         )
+    sink = layer.attended.sink
+    if sink is not None:
+        found = np.append(found, sink[head].item())
     shared = np.isfinite(found)
     return found[shared].tolist(), int(shared[:place].sum())
 

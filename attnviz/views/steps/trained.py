@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.grid import Grid
@@ -27,7 +28,24 @@ from attnviz.wording.words import counted, in_brackets, isolated, listed
 ONE_DISTANCE = 1e-5  # how far what is added may vary among equal distances, of the largest of it
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 IN_ITS_OWN_WAY = "the model makes in a way of its own: they are shown as it made them."
+NOT_KEPT = "The model's matrices make queries, keys and values; no file of a trace has them."
+WITH_A_SINK = (
+    "Each row of scores becomes shares: exp of each over the sum of all in the row, and of a "
+    "number that the model learned for each head, its sink. What the sink takes is lost: a row "
+    "sums to less than 1."
+)
 AFTERWARDS = "what the model makes of these vectors next is not shown"
+
+
+def refuse_weights_alone(trace: Trace) -> None:
+    """There is no way to weights that a model handed back as they are."""
+    if trace.trained is not None and trace.trained.fallback:
+        raise AttnvizError(
+            f"the model '{trace.trained.name}' ({trace.trained.kind}) hands back weights "
+            "alone: there are no steps on the way to them",
+            "attnviz inspect shows the weights",
+            about="model",
+        )
 
 
 def about_tokens(trace: Trace) -> str:
@@ -99,7 +117,9 @@ def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
 
 
 def unknown_origin(layer: Layer, names: Sequence[str]) -> str:
-    """Of which vectors no matrix was recognised: `Queries and keys the model makes …`"""
+    """Of which vectors no matrix was recognised, or none is kept."""
+    if layer.projections is None and not {*names} <= layer.given:
+        return NOT_KEPT
     unknown = [name for name in names if name in layer.given]
     return f"{listed(unknown).capitalize()} {IN_ITS_OWN_WAY}" if unknown else ""
 

@@ -27,6 +27,7 @@ from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
+from attnviz.views.steps.trained import refuse_weights_alone
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 
@@ -103,6 +104,7 @@ def steps(
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
     refuse_steps(sum(map(cells_of, trace.layers[0].attentions)))
+    refuse_weights_alone(trace)
     here = scene(trace, asked or StepSettings())
     if here.asked.key is not None:
         refuse_pair(trace, here.layer, here.asked.query)
