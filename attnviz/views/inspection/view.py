@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
 from attnviz.views.inspection.data import (
     data_of_all,
@@ -16,7 +19,6 @@ from attnviz.views.inspection.data import (
 )
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
-from attnviz.views.inspection.numbers import called
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
 from attnviz.views.inspection.told import (
@@ -43,6 +45,12 @@ class Shown:
     headline: str = ""
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
+    picture: tuple[Group, ...] = ()  # if it is a choice of them
+
+    @property
+    def drawn(self) -> list[Group]:
+        """What a picture shows, in which no panel repeats what stands over all."""
+        return [_untitled(each, self.headline) for each in self.picture or self.groups]
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
@@ -51,13 +59,12 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     line = settings_line(trace)
     shown = _shown(inspection)
     title = headline(trace)
-    picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
     return View(
         title=title,
         headline=shown.headline or title,
         settings=line,
         screen=page_of(shown.groups, line),
-        picture=picture,
+        picture=page_of(shown.drawn, line),
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
@@ -71,14 +78,13 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _untitled(group: Group, headline: str) -> Group:
-    """In a picture a sentence need not repeat what stands over all."""
-    panels = [
-        replace(each, grid=replace(each.grid, title=""))
-        if isinstance(each, Sentence) and each.grid.title == headline
-        else each
-        for each in group.panels
-    ]
-    return replace(group, panels=tuple(panels))
+    return replace(group, panels=tuple(_without_title(each, headline) for each in group.panels))
+
+
+def _without_title(panel: Drawable, title: str) -> Drawable:
+    if isinstance(panel, Sentence) and panel.grid.title == title:
+        return replace(panel, grid=replace(panel.grid, title=""))
+    return replace(panel, title="") if isinstance(panel, Grid) and panel.title == title else panel
 
 
 def _shown(inspection: Inspection) -> Shown:
@@ -96,29 +102,34 @@ def _maps(inspection: Inspection) -> Shown:
     """The heads of a layer, or a head in all layers, in full; or a single map."""
     weights, data = Group("weights", tuple(heatmaps(inspection))), data_of_maps(inspection)
     if inspection.looking.merge is not None:
-        name = inspection.maps[0].name
-        return Shown(
-            (weights,), data, f"{called(inspection.looking)}s: {name}", _left_out(inspection)
-        )
+        return Shown((weights,), data, inspection.maps[0].name, _left_out(inspection))
     said = sentences_on(inspection)
     told = (*said, *_left_out(inspection))
     if len(inspection.maps) == 1:
-        return Shown((weights,), data, said[-1] if said else "", told)
-    small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
-    rest = Excerpt((small,), "--full shows every weight")
-    return Shown((weights,), data, said[-1] if said else "", told, rest)
+        return Shown((weights,), data, _over(said), told)
+    rest = Excerpt((_overview(inspection),), "--full shows every weight")
+    return Shown((weights,), data, _over(said), told, rest)
+
+
+def _over(said: Sequence[str]) -> str:
+    """The last of some sentences, to stand over a picture."""
+    return said[-1].removesuffix(".") if said else ""
+
+
+def _overview(inspection: Inspection) -> Group:
+    return Group("all heads", (overview_of(inspection, flags_of(inspection)),))
 
 
 def _heads(inspection: Inspection) -> Shown:
     """All heads, small, and which of them do what."""
     table, said = heads_table(inspection), sentences_on(inspection)
-    small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
+    small, data = _overview(inspection), data_of_all(inspection)
     told = (*said[1:], *_left_out(inspection))  # the first says what the overview does
     if table is None:
-        return Shown((small,), data_of_all(inspection), told=told)
+        return Shown((small,), data, told=told)
     every = (small, Group("what heads do", (table,)))
     rest = Excerpt((small,), "--full shows which others do what")
-    return Shown(every, data_of_all(inspection), said[-1], told, rest)
+    return Shown(every, data, _over(said), told, rest, (small,))
 
 
 def _link(inspection: Inspection) -> Shown:

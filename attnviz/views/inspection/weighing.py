@@ -15,8 +15,8 @@ from attnviz.wording.numbers import share_text
 ABOUT: dict[Weigh, str] = {
     "norm": (
         "weight × length = how long the vector is that a head hands on of a key: weight · value · "
-        "W_o (Kobayashi et al. 2020); not where it points: long vectors may cancel, and what "
-        "passes the head by is longer, perhaps"
+        "W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may cancel, "
+        "and what passes the head by is longer, perhaps"
     ),
 }
 
