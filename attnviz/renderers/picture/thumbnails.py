@@ -148,8 +148,15 @@ def sheet(drawn: Overview, room: Box, letters: Lettering) -> Sheet:
     named = _with_tokens(best)
     high, wide = drawn.shape
     size = best.size if named is None else named.size
-    cells = max(math.ceil(size[1] / FINEST), 1), max(math.ceil(size[0] / FINEST), 1)
-    return replace(named or best, drawn=drawn.grained(min(high, cells[0]), min(wide, cells[1])))
+    found = named or best
+    finest = (_fitting(high, size[1]), _fitting(wide, size[0]))
+    return replace(found, drawn=drawn.grained(*finest))
+
+
+def _fitting(count: int, length: float) -> int:
+    """As many cells as can be told apart; all, where that makes half of them or more."""
+    most = max(math.ceil(length / FINEST), 1)
+    return count if count < 2 * most else most
 
 
 def _area(each: Sheet) -> float:

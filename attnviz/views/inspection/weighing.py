@@ -9,25 +9,22 @@ import numpy as np
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Weigh
 from attnviz.analysis.inspection.maps import Map
-from attnviz.views.inspection.reading import named
+from attnviz.views.inspection.numbers import named
 from attnviz.wording.numbers import share_text
 
 ABOUT: dict[Weigh, str] = {
     "norm": (
         "weight × length = how long the vector is that a head hands on of a key: weight · value · "
-        "W_o (Kobayashi et al. 2020); not where it points: long vectors may cancel, and what "
-        "passes the head by is longer, perhaps"
+        "W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may cancel, "
+        "and what passes the head by is longer, perhaps"
     ),
 }
 
 
 def on_weighing(inspection: Inspection) -> Iterator[str]:
-    """What the numbers are; and of lengths, how much is left of a sink."""
-    weigh = inspection.looking.weigh
-    if weigh == "norm":
+    """Of lengths, how much is left of a sink; what they are stands in the caption."""
+    if inspection.looking.weigh == "norm":
         yield from _on_the_first(inspection)
-    if weigh in ABOUT:
-        yield ABOUT[weigh]
 
 
 def _on_the_first(inspection: Inspection) -> Iterator[str]:
