@@ -10,9 +10,9 @@ from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.moved import changes_of
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.ablating import Ablated
@@ -32,7 +32,7 @@ class Effect:
     place: Place
     amounts: Float[Tensor, "token"]  # bits, by which answers change; or shares of vectors
     cosines: Float[Tensor, "token"] | None = None  # of vectors with it and without it
-    likely: float | None = None  # how likely the answer is without it that is given with it,
+    likely: float = 0.0  # how likely the answer is without it that is given with it,
     instead: str = ""  # and what is answered in its place, if anything is
 
     @property
@@ -43,6 +43,10 @@ class Effect:
     def mean(self) -> float:
         return float(self.amounts.mean())
 
+    @property
+    def cosine(self) -> float | None:
+        return None if self.cosines is None else float(self.cosines.mean())
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
@@ -52,8 +56,9 @@ class Effects:
     tokens: tuple[int, ...]  # that count, by their places
     heads: tuple[Effect, ...]
     answer: str = ""  # with all heads, at the place that is spoken of,
-    at: int | None = None  # which is this one,
-    likely: float | None = None  # and how likely it is
+    at: int = 0  # which is this one,
+    next: bool = False  # as what comes after it,
+    likely: float = 0.0  # and how likely it is
 
 
 def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effects:
@@ -79,19 +84,10 @@ def _ranked(found: Iterable[Effect]) -> tuple[Effect, ...]:
 
 def _on_vectors(place: Place, whole: Ending, other: Ending) -> Effect:
     """How far the last vectors move, as shares of their lengths; and how far they turn."""
+    assert whole.vectors is not None
+    assert other.vectors is not None
     changes, cosines = changes_of(whole.vectors, other.vectors)
     return Effect(place=place, amounts=changes, cosines=cosines)
-
-
-def changes_of(
-    before: Float[Tensor, "token dim"] | None, after: Float[Tensor, "token dim"] | None
-) -> tuple[Float[Tensor, "token"], Float[Tensor, "token"]]:
-    """The length of each difference over that of the vector; and the cosine of both."""
-    assert before is not None
-    assert after is not None
-    one, other = before.double(), after.double()
-    lengths: Tensor = (other - one).norm(dim=-1) / one.norm(dim=-1)
-    return lengths, cosine_similarity(one, other, dim=-1)
 
 
 def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, Ending]]) -> Effects:
@@ -110,6 +106,7 @@ def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, En
         heads=_ranked(found),
         answer=model.label(answer),
         at=asked.places[spoken],
+        next=asked.next,
         likely=float(before[spoken, answer].exp()),
     )
 

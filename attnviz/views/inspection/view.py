@@ -9,6 +9,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.views.data import data_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.headline import headline
+from attnviz.views.inspection.effects import effects_ranked, on_effects
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
@@ -21,6 +22,8 @@ from attnviz.views.inspection.told import (
     on_what_is_left_out,
 )
 from attnviz.views.inspection.weighing import on_weighing
+from attnviz.views.moved import moved, moved_table
+from attnviz.views.prediction import answered, best_answers
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Excerpt, Group, View, page_of
@@ -42,7 +45,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     """What was asked for: an overview and what the heads do, or the maps of some."""
     trace, looking = inspection.trace, inspection.looking
     line = settings_line(trace)
-    shown = _shown(inspection)
+    shown = _with_ends(_shown(inspection), inspection)
     title = headline(trace)
     of_several = (sentence(MERGED[looking.merge]),) if looking.merge else ()
     picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
@@ -57,7 +60,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
             *shown.told,
             *map(sentence, on_weighing(inspection)),
             *of_several,
-            *map(sentence, note_on_heads(trace)),
+            *map(sentence, (*note_on_heads(trace), *_what_comes_of_it(inspection))),
         ),
         data=data_of(trace),
         provenance=trace.provenance,
@@ -78,6 +81,8 @@ def _untitled(group: Group, headline: str) -> Group:
 
 def _shown(inspection: Inspection) -> Shown:
     looking = inspection.looking
+    if looking.by == "effect":
+        return _by_effect(inspection)
     if looking.source is not None:
         return _link(inspection)
     if looking.query is not None:
@@ -97,6 +102,34 @@ def _heads(inspection: Inspection) -> Shown:
         return Shown((small,), told=told)
     every = (small, Group("what heads do", (table,)))
     return Shown(every, said[-1], told, Excerpt((small,), "--full shows which others do what"))
+
+
+def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
+    """With what is answered, if that is asked for; and what becomes of vectors without heads."""
+    trace = inspection.trace
+    answers = (best_answers(trace),) if inspection.looking.predict else ()
+    table = moved_table(trace) if trace.prediction is None else None
+    found = [
+        Group(name, panels)
+        for name, panels in (("prediction", answers), ("moved", (table,) if table else ()))
+        if panels
+    ]
+    return replace(shown, groups=(*shown.groups, *found))
+
+
+def _what_comes_of_it(inspection: Inspection) -> tuple[str, ...]:
+    """What is answered, where that is asked for, or changes; or what becomes of vectors."""
+    trace = inspection.trace
+    changed = any(layer.off for layer in trace.layers)
+    said = answered(trace) if inspection.looking.predict or changed else ()
+    return (*said, *moved(trace))
+
+
+def _by_effect(inspection: Inspection) -> Shown:
+    """All heads, the one first without which most changes."""
+    first, *rest = map(sentence, on_effects(inspection))
+    told = (first, *rest)
+    return Shown((Group("effects", (effects_ranked(inspection),)),), first, told)
 
 
 def _link(inspection: Inspection) -> Shown:
