@@ -28,7 +28,7 @@ from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.models.stored import read_again
 from attnviz.traces.models.vocabulary import PREDICTS
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer, Given, Origin
 from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
@@ -39,12 +39,19 @@ from attnviz.traces.parts import (
     SAVED,
 )
 from attnviz.traces.settings import Positions, Settings
-from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
+from attnviz.traces.trained import stored as trained
+from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
-SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
+SAID = {
+    "tokenizer": str,
+    "vocabulary": int | None,
+    "positions": Positions,
+    "prompt": int | None,
+}
 OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
 MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
     "inputs",  # or a transformer, which has a way of its own from vectors to answers
@@ -159,6 +166,7 @@ class _Reader:
             embeddings=self._tensor(self.contents["embeddings"]),
             layers=tuple(self._layer(*each) for each in layers),
             prediction=self._prediction(),
+            outputs=self._outputs(),
             origin=self._origin(),
             provenance=self.provenance,
         )
@@ -166,10 +174,11 @@ class _Reader:
         return trace
 
     def _said(self) -> dict[str, Any]:
-        odd = [name for name, hint in SAID.items() if not fits(self.facts[name], hint)]
+        said = {name: self.facts.get(name) for name in SAID}
+        odd = [name for name, hint in SAID.items() if not fits(said[name], hint)]
         if odd:
             raise TypeError(odd)
-        return {name: self.facts[name] for name in SAID}
+        return said
 
     def _tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]
@@ -179,6 +188,7 @@ class _Reader:
             "ids": tuple(np.asarray(stored["ids"], dtype=np.int64).tolist()),
             "spaced": tuple(facts["spaced"]),
             "words": tuple(facts["words"]),
+            "special": frozenset(facts.get("special", ())),
         }
         return of_their_types(Tokens, named)
 
@@ -202,6 +212,7 @@ class _Reader:
         found = {name: self._tensor(stored[name]) for name in SIDES if stored.get(name) is not None}
         refuse_misfits(found, SIDES, {}, self.source)
         before = "queries_before_rotary" in found
+        asked = self._on_demand(found, stored, facts) if "weights" not in found else None
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
@@ -216,7 +227,8 @@ class _Reader:
             keys=found.get("keys"),
             values=found["values"],
             visible=found["visible"].bool(),
-            attended=_attended(found, facts),
+            attended=_attended(found, facts) if asked is None else asked.remade,
+            asked=asked,
             context=found["context"],
             memory=found.get("memory"),
             given=frozenset(facts["given"]),
@@ -224,6 +236,16 @@ class _Reader:
             off={int(head): _one_of(INSTEAD, how) for head, how in facts.get("off", ())},
             **rest,
         )
+
+    def _on_demand(
+        self, found: Mapping[str, Tensor], stored: Contents, facts: Contents
+    ) -> OnDemand:
+        """Of a trained model that had very many weights."""
+        origin = self._origin()
+        if not isinstance(origin, FromTransformer):
+            raise TypeError(origin)
+        number, scale = int(stored["layer"]), float(stored["scale"])
+        return trained.on_demand(found, number, scale, origin, facts.get("soft_cap"))
 
     def _block(self, stored: Contents) -> Block:
         return Block(
@@ -279,9 +301,19 @@ class _Reader:
             of=self.facts.get("answers"),
         )
 
+    def _outputs(self) -> Outputs | None:
+        stored = self.contents.get("outputs")
+        if not stored:
+            return None
+        found = {name: self._tensor(each) for name, each in stored.items()}
+        refuse_misfits(found, dict.fromkeys(found, "token dim"), {}, self.source)
+        return Outputs(found["vectors"], found.get("vectors_with_all_heads"))
+
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
         settings = of_their_types(Settings, facts["settings"])
+        if facts["kind"] == "transformer":
+            return trained.read_again(settings, facts)
         if facts.get("model") is not None:
             return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")

@@ -9,6 +9,8 @@ from math import sqrt
 import numpy as np
 from torch import Tensor
 
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.looking import Looking
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError
@@ -29,6 +31,7 @@ from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
+from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
 from attnviz.views.prediction import all_answers, answered, best_answers
@@ -71,6 +74,8 @@ def view(
     reads. `as_` is the way in which weights are drawn: "heatmap", "arcs", "sentence" or
     "terminal". To `predict` is to show what a model answers, place by place.
     """
+    if trace.trained is not None and show is None and as_ is None:
+        return _inspected(trace, query, predict=predict)
     parts = None if show is None else parts_to_show(show)
     refuse_odd_way(
         as_ or usual(query, parts), parts if as_ else None, query, predict=predict and bool(as_)
@@ -95,6 +100,14 @@ def view(
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
+
+
+def _inspected(trace: Trace, query: str | None, *, predict: bool) -> View:
+    """Of a trained model, which has dozens of heads, what `attnviz inspect` shows of them."""
+    looking = Looking(query=query, predict=predict)
+    options = {"query": query, "predict": predict or None}
+    command = command_of("run", source_of(trace), **options)
+    return inspected(Inspection(trace=trace, looking=looking), command=command)
 
 
 def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -25,6 +25,7 @@ class Heard:
 
     which: Which
     layer: int
+    module: nn.Module | None = None  # the attention itself
     inputs: Float[Tensor, "query dim"]  # what queries were made of,
     memory: Float[Tensor, "key dim"] | None  # and keys and values, if not of the same
     queries: Float[Tensor, "head query width"]

@@ -69,6 +69,7 @@ class Listener:
         heard = Heard(
             which=which,
             layer=number,
+            module=module,
             inputs=_joined(query) if inputs is None else inputs,
             memory=memory,
             queries=query[0],

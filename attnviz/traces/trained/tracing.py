@@ -15,15 +15,15 @@ from attnviz.attention.arithmetic import join_heads, project
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.origin import FromTransformer
-from attnviz.traces.settings import Settings, Which
-from attnviz.traces.trace import Layer, Projections, Provenance, Trace
+from attnviz.traces.settings import Positions, Settings, Which
+from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.trained.again import OnDemand, Remade
 from attnviz.traces.trained.agreeing import agrees, apart
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.fallback import given_layers
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.loading import Loaded, loaded
-from attnviz.traces.trained.passing import Reading, passed
+from attnviz.traces.trained.passing import Passed, Reading, passed
 from attnviz.traces.trained.prediction import (
     Ending,
     asked_of,
@@ -33,11 +33,10 @@ from attnviz.traces.trained.prediction import (
 )
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import read
+from attnviz.traces.trained.recognised import Recognised, bases_of, positions_of, recognise
 from attnviz.traces.without import heads_off, refuse_missing_heads
 from attnviz.version import __version__
 from attnviz.wording.words import counted
-
-MADE = frozenset(("queries", "keys", "values"))  # by the model, in ways of its own
 
 
 def trace_trained(
@@ -65,12 +64,19 @@ def trace_trained(
         tokenizer=f"{model.name}'s",
         vocabulary=model.model.get_input_embeddings().num_embeddings,
         variant=_variant(card, looked),
+        positions=looked.positions,
         embeddings=embeddings,
         layers=looked.layers,
         prediction=predicted(model, what.tokens, made, whole),
         prompt=what.prompt,
         outputs=outputs_of(made, whole),
-        origin=FromTransformer(settings=settings, card=card, text=text),
+        origin=FromTransformer(
+            settings=settings,
+            card=card,
+            positions=looked.positions,
+            position_base=looked.position_base,
+            text=text,
+        ),
         provenance=_provenance(settings, card, model, command),
     )
 
@@ -84,6 +90,8 @@ class Looked:
     eager: float | None  # how far the weights are from those of the model's own eager attention
     heard: bool
     soft_cap: float | None = None
+    positions: Positions = "none"  # by which queries and keys are turned, where that is known,
+    position_base: float = Settings.position_base  # and the base of their angles
 
 
 def _looked(
@@ -98,8 +106,7 @@ def _looked(
     done = passed(model, reading, layers=layers, off=off, through=made.run)
     eager = None if done is None else apart(model, reading, done)
     if done is not None and agrees(eager, settings.dtype):
-        cap = done.heard[0].soft_cap if done.heard else None
-        return Looked(tuple(map(_layer, done.heard)), done.numbers, eager, heard=True, soft_cap=cap)
+        return _listened(model, done, eager)
     if settings.without is not None:
         raise AttnvizError(
             f"--without switches heads off, and those of the model '{model.name}' "
@@ -110,6 +117,22 @@ def _looked(
     made.run(model, reading)
     found, count = given_layers(model, reading, layers)
     return Looked(found, tuple(range(count)), None, heard=False)
+
+
+def _listened(model: Loaded, done: Passed, eager: float | None) -> Looked:
+    """Layers of what was heard, with the matrices that made it."""
+    bases = bases_of(model.text_config.to_dict())
+    found = [recognise(heard, bases) for heard in done.heard]
+    positions, base = positions_of(found)
+    return Looked(
+        tuple(map(_layer, done.heard, found)),
+        done.numbers,
+        eager,
+        heard=True,
+        soft_cap=done.heard[0].soft_cap if done.heard else None,
+        positions=positions,
+        position_base=base,
+    )
 
 
 def _refuse_missing(looked: Looked, settings: Settings, layers: Collection[int] | None) -> None:
@@ -174,7 +197,7 @@ def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
     return found
 
 
-def _layer(heard: Heard) -> Layer:
+def _layer(heard: Heard, made: Recognised) -> Layer:
     remade = Remade(heard)
     joined = join_heads(heard.contexts())
     context = joined if heard.w_out is None else project(joined, heard.w_out, heard.b_out)
@@ -184,16 +207,15 @@ def _layer(heard: Heard) -> Layer:
         head_dim=heard.queries.shape[-1],
         inputs=heard.inputs,
         key_inputs=heard.memory,
-        projections=None
-        if heard.w_out is None
-        else Projections(w_out=heard.w_out, b_out=heard.b_out),
+        projections=made.projections,
+        before_rotary=made.before_rotary,
         queries=heard.queries,
         keys=heard.keys,
         values=heard.values,
         visible=heard.visible,
         attended=remade,
         context=context,
-        given=MADE,
+        given=made.given,
         off=heard.off,
         asked=OnDemand(heard, remade),
     )
