@@ -15,12 +15,13 @@ from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.moved import changes_of
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.ablating import Ablated
 from attnviz.traces.trained.prediction import Ending
+from attnviz.traces.trained.rereading import Rereading, reread
 from attnviz.traces.without import Place, name_of
 
 Measured = Literal["answers", "vectors"]  # what is compared, with a head and without it
 Track = Callable[[Sequence[Place]], Iterable[Place]]
+TOLD = "--by effect switches off the heads"
 LONGEST = 600  # seconds, that somebody may wait
 MINUTE = 60
 
@@ -66,7 +67,7 @@ def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effect
     places = [
         (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
     ]
-    start, model = time.perf_counter(), Ablated(trace)
+    start, model = time.perf_counter(), reread(trace, TOLD, "by")
     whole = model.ending()
     _refuse_long((time.perf_counter() - start) * len(places), places)
     without = zip(places, map(model.ending, track(places)), strict=True)
@@ -90,7 +91,9 @@ def _on_vectors(place: Place, whole: Ending, other: Ending) -> Effect:
     return Effect(place=place, amounts=changes, cosines=cosines)
 
 
-def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, Ending]]) -> Effects:
+def _on_answers(
+    model: Rereading, whole: Ending, without: Iterable[tuple[Place, Ending]]
+) -> Effects:
     asked = model.asked
     assert asked is not None
     rows = [asked.scored.index(place) for place in asked.places]
@@ -112,7 +115,7 @@ def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, En
 
 
 def _effect(
-    model: Ablated,
+    model: Rereading,
     place: Place,
     before: Float[Tensor, "place answer"],
     after: Float[Tensor, "place answer"],

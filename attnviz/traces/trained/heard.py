@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -73,8 +74,19 @@ class Heard:
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
         """What each head makes, a few million cells at a time."""
-        parts = [self.attended(rows).contexts for rows in self.bands()]
+        parts = [self._contexts(rows) for rows in self.bands()]
         return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+
+    def _contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
+        """Of some queries; for a gradient they are worked out again, and no weights are kept."""
+        if not (torch.is_grad_enabled() and self.values.requires_grad):
+            return self.attended(rows).contexts
+
+        def made() -> Tensor:
+            return self.attended(rows).contexts
+
+        found: Tensor = checkpoint(made, use_reentrant=False)
+        return found
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""

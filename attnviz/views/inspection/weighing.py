@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Weigh
 from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.weighed import answer_of
 from attnviz.views.inspection.reading import named
 from attnviz.wording.numbers import share_text
+from attnviz.wording.words import isolated
 
-ABOUT: dict[Weigh, str] = {
-    "norm": (
-        "weight × length = how long the vector is that a head hands on of a key: weight · value · "
-        "W_o (Kobayashi et al. 2020); not where it points: long vectors may cancel, and what "
-        "passes the head by is longer, perhaps"
-    ),
-}
+OF_LENGTHS = (
+    "weight × length = how long the vector is that a head hands on of a key: weight · value · W_o "
+    "(Kobayashi et al. 2020); not where it points: long vectors may cancel, and what passes the "
+    "head by may be longer"
+)
 
 
 def on_weighing(inspection: Inspection) -> Iterator[str]:
@@ -26,8 +25,21 @@ def on_weighing(inspection: Inspection) -> Iterator[str]:
     weigh = inspection.looking.weigh
     if weigh == "norm":
         yield from _on_the_first(inspection)
-    if weigh in ABOUT:
-        yield ABOUT[weigh]
+        yield OF_LENGTHS
+    if weigh == "gradient":
+        yield _of_gradients(inspection)
+
+
+def _of_gradients(inspection: Inspection) -> str:
+    """Of which answer; and what it is that the numbers say of it."""
+    found = answer_of(inspection.trace, inspection.looking)
+    where = f'"{isolated(inspection.trace.tokens.labels[found.place])}" ({found.place + 1})'
+    asked = f"after {where}" if found.next else f"at {where}"
+    return (
+        f"weight × gradient = to first order, how much of the score of {isolated(found.answer)} "
+        f"{asked} hangs on a weight, through all that follows; not what becomes of the answer "
+        "when the weight is really gone, and others take its place"
+    )
 
 
 def _on_the_first(inspection: Inspection) -> Iterator[str]:
