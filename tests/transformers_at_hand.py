@@ -20,10 +20,10 @@ SIZES = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 24,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": 96,
 }
 GROUPED = SIZES | {"num_key_value_heads": 2}
-OF_GPT = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64}
+OF_GPT = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 96}
 OF_T5 = {"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4}
 OF_BART = {
     "d_model": 16,
@@ -33,7 +33,7 @@ OF_BART = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 24,
     "decoder_ffn_dim": 24,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": 96,
 }
 
 

@@ -24,6 +24,7 @@ from attnviz.traces.origin import (
     Given,
     Origin,
     model_behind,
+    table_behind,
 )
 from attnviz.traces.part import Part
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
@@ -210,6 +211,9 @@ def _facts_of_origin(origin: Origin) -> Contents:
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }
+    table = table_behind(origin)
+    if table is not None:
+        named["table"] = asdict(table)
     if isinstance(origin, FromExample):
         named |= {"name": origin.name, "mistake": origin.mistake}
     return named

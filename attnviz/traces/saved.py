@@ -44,6 +44,7 @@ from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
+from attnviz.vectors.table import FromTable
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -318,11 +319,13 @@ class _Reader:
             return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
+        told = facts.get("table")
+        table = None if told is None else of_their_types(FromTable, told)
         if facts["kind"] == "drawn":
-            return Drawn(settings=settings, vectors=loaded)
+            return Drawn(settings=settings, vectors=loaded, table=table)
         matrices = self._matrices(facts["matrices"])
         if facts["kind"] == "given":
-            return Given(settings=settings, matrices=matrices, vectors=loaded)
+            return Given(settings=settings, matrices=matrices, vectors=loaded, table=table)
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )

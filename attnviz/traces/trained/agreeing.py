@@ -26,9 +26,9 @@ def apart(model: Loaded, reading: Reading, done: Passed) -> float | None:
     """
     probe = reading.probe
     ours = done if probe == reading and not done.off else passed(model, probe)
-    theirs = run(model, probe, output_attentions=True)
+    made, theirs = run(model, probe, output_attentions=True)
     weights = own_weights(theirs, reading.which)
-    if ours is None or not _same(vectors_of(ours.outputs), vectors_of(theirs), model):
+    if ours is None or not _same(ours.ending.vectors, made.vectors):
         return None
     if len(weights) != len(ours.numbers):
         return None
@@ -53,14 +53,10 @@ def own_weights(outputs: Any, which: Which) -> Sequence[Tensor]:
     return [each for each in found if each is not None]
 
 
-def vectors_of(outputs: Any) -> Tensor:
-    """What comes out of the last layer."""
-    found: Tensor = outputs[0]
-    return found
-
-
-def _same(one: Tensor, other: Tensor, model: Loaded) -> bool:
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
     """Whether two results differ by no more than rounding, which many layers add up."""
+    if one is None or other is None:
+        return one is other
     dtype = str(one.dtype).removeprefix("torch.")
     largest = max(1.0, float(other.abs().max()))
     return float((one - other).abs().max()) <= 10 * TOLERANCE[dtype] * largest

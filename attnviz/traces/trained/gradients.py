@@ -16,10 +16,10 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.cutting import spelling_of
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.prediction import Ending
+from attnviz.traces.trained.passing import run
+from attnviz.traces.trained.pieces import spelling_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.rereading import Rereading, reread
 from attnviz.wording.words import listed
@@ -57,10 +57,9 @@ def gradients_of(trace: Trace, toward: str | None) -> Gradients:
     asked = found.asked
     if asked is None or not asked.places:
         raise _nothing_asked(found)
-    made = Ending(asked)
     probing = Probing(which=found.reading.which, layers=(), off=found.off)
     with quietly(), torch.enable_grad(), listening(found.model.model, probing):
-        made.run(found.model, found.reading)
+        made, _ = run(found.model, found.reading, asked)
     assert made.logits is not None
     place = asked.places[-1] if asked.next else asked.places[0]
     scores = made.logits[asked.scored.index(place)].float()

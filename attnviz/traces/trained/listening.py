@@ -215,5 +215,6 @@ def _visible(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, 
     if of_one.dtype == torch.bool:
         return of_one, None
     visible = of_one > torch.finfo(of_one.dtype).min / 2
-    added = of_one.masked_fill(~visible, 0)
-    return visible, added if bool(added.any()) else None
+    if torch.equal(of_one == 0, visible):  # without a second mask of numbers: they are large
+        return visible, None
+    return visible, of_one.masked_fill(~visible, 0)

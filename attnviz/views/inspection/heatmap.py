@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
 
@@ -17,7 +18,8 @@ def heatmaps(inspection: Inspection) -> list[Grid]:
     """A grid for each map, all on one scale."""
     grids = [grid_of(each, inspection.looking) for each in inspection.maps]
     whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
-    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if whole else AXES_NOTE
+    notes = (AXES_NOTE, SUM_TO_ONE if whole else "", *captions_of(inspection.looking))
+    note = " · ".join(filter(None, notes))
     return same_scale([replace(each, note=note) for each in grids])
 
 

@@ -15,7 +15,9 @@ from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import FINEST, Flag, Overview
 from attnviz.views.grids.scales import Bend
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
+from attnviz.views.inspection.numbers import called
 
 NOTE = "a map for each head: its rows read, its columns are read"
 
@@ -42,9 +44,10 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         read=axis_of("key (is read)", first.columns),
         tall=_counts(high),
         wide=_counts(wide),
+        measure=called(inspection.looking),
         share=all(each.share for each in maps),
         bend=bend,
-        note=NOTE,
+        note=" · ".join((NOTE, *captions_of(inspection.looking))),
         flags=tuple(flags),
     )
 
