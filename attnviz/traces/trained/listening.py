@@ -170,6 +170,7 @@ def listening(model: Any, listener: Listener) -> Iterator[Listener]:
         model.set_attn_implementation("eager")
         for each in hooks:
             each.remove()
+        listener.given.clear()
         _listener.reset(told)
 
 
