@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.heads import rank as rank
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
+    from attnviz.analysis.inspection.sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
@@ -51,6 +52,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "compare": "attnviz.analysis.comparison:compare",
     "compare_learning": "attnviz.analysis.learning:compare_learning",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
+    "compare_sentences": "attnviz.analysis.inspection.sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.shipped:example",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",

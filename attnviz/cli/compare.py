@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +37,7 @@ from attnviz.cli.options import (
     refuse_others,
     settings_of,
 )
+from attnviz.cli.progress import with_bar
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions
 from attnviz.errors import AttnvizError
@@ -50,7 +50,6 @@ from attnviz.wording.commands import option
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
-    from attnviz.analysis.seeds import Step
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
@@ -152,6 +151,16 @@ class ComparisonOptions:
             example="0",
         ),
     ] = None
+    head: Annotated[
+        int | None,
+        in_section(
+            PANEL,
+            "--head",
+            metavar="N",
+            help="Of a trained model one head alone, from 0.  [default: all]",
+            example="0",
+        ),
+    ] = None
     mean: Annotated[
         bool,
         in_section(PANEL, "--mean", help="Show the mean of the heads, not each of them."),
@@ -170,9 +179,15 @@ class ComparisonOptions:
     def refuse_odd(self, settings: Settings) -> None:
         """What can be refused before anything is computed."""
         by = self.aspect
+        if self.head is not None:
+            raise AttnvizError(
+                "--head is about the heads of a trained model, and there is none",
+                "leave --head out, or give --model minilm and a second sentence",
+                about="head",
+            )
         if by == TEXT or (by == "device" and self.values is None):
             return  # only tokens, or torch, tell more
-        if settings.model is not None and not is_trained(settings.model):
+        if settings.model is not None:
             card = card_of(settings.model)
             refuse_of_a_model(by, card)
             foreseen.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
@@ -241,11 +256,19 @@ def compare(
     refuse_both(saved.trace, typed.of(text, model, trained, matrices))
     refuse_others(model.model, typed.of(text, attention, matrices))
     settings = settings_of(text, model, trained, attention, matrices)
+    base = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
+    if is_trained(settings.model) or (base is not None and base.trained is not None):
+        from attnviz.cli.compare_sentences import compare_sentences
+
+        known = settings if base is None else base.origin.settings
+        compare_sentences(text, base, known, chosen, wanted, pictures, typed)
+        return
     chosen.refuse_odd(settings)
-    if saved.trace is None:
+    if base is None:
         comparison = _of_texts(text, settings, chosen, wanted, pictures)
     else:
-        comparison = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
+        command = base.provenance.command or ""
+        comparison = compared(base, base.origin.settings, chosen, command)
     view = viewed(comparison, chosen, wanted)
     output.deliver(view, wanted, pictures)
     quiet = wanted.quiet or saved.trace is not None
@@ -280,17 +303,19 @@ def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:
 
 
 def _of_a_file(
-    file: str,
+    file: str | None,
     chosen: ComparisonOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
     settings: dict[str, object],
-) -> Comparison:
-    """A trace that was written before, attended anew."""
+) -> Trace | None:
+    """A trace that was written before, to be attended anew; None where a text is given."""
+    if file is None:
+        return None
+
     from attnviz.cli.saved import read_again
 
-    trace = read_again("compare", file, chosen, wanted, pictures, **settings)
-    return compared(trace, trace.origin.settings, chosen, trace.provenance.command or "")
+    return read_again("compare", file, chosen, wanted, pictures, **settings)
 
 
 def compared(
@@ -314,16 +339,6 @@ def compared(
 
 def viewed(comparison: Comparison, chosen: ComparisonOptions, wanted: OutputOptions) -> View:
     """What is to be shown of it."""
-    track = partial(_tracked, quiet=wanted.quiet)
+    track = partial(with_bar, told="drawing seeds", quiet=wanted.quiet)
     what = {each: getattr(chosen, each) for each in ("curves", "repeats", "mean")}
     return comparison.view(query=wanted.query, full=wanted.full, track=track, **what)
-
-
-def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:
-    """A progress bar on standard error, when somebody is there to see it."""
-    if quiet or not sys.stderr.isatty():
-        return steps
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(steps, "drawing seeds", console=Console(stderr=True), transient=True)

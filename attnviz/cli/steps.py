@@ -25,6 +25,7 @@ from attnviz.errors import AttnvizError
 from attnviz.renderers import PAGE, STEP, Look, suffixes
 from attnviz.traces import foreseen
 from attnviz.traces.settings import Settings, chosen_variant
+from attnviz.traces.trained.place import is_trained
 from attnviz.views.steps import choosing
 
 PANEL = "Steps"
@@ -179,7 +180,7 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
 
 def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
-    if saved.trace is None and settings.given is None:
+    if saved.trace is None and settings.given is None and not is_trained(settings.model):
         decided = foreseen.decided(settings)
         foreseen.refuse_missing_layer(walking.layer, decided.layers or 1)
         choosing.refuse_missing_head(walking.head, chosen_variant(decided).heads)

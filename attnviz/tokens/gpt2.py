@@ -132,7 +132,7 @@ def _rank(piece: bytes) -> int | None:
 
     No piece holds a space as it is spelled there, so that `, "am": ` is found nowhere else.
     """
-    written = json.dumps("".join(map(_spelled().__getitem__, piece))).encode()
+    written = json.dumps("".join(map(spelled().__getitem__, piece))).encode()
     content = _entries()
     start = content.find(b", " + written + b": ")
     if start < 0:
@@ -147,7 +147,7 @@ def _entries() -> bytes:
 
 
 @cache
-def _spelled() -> dict[int, str]:
+def spelled() -> dict[int, str]:
     """Every byte as GPT-2 spells it."""
     unseen = {ord(byte): character for character, byte in _spelling().items()}
     return {byte: unseen.get(byte, chr(byte)) for byte in range(256)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.attention.block import Block
+from attnviz.errors import Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.matrices import WORDS, Matrices
@@ -18,14 +20,17 @@ from attnviz.traces.origin import (
     Drawn,
     FromExample,
     FromModel,
+    FromTransformer,
     Given,
     Origin,
     model_behind,
     table_behind,
 )
+from attnviz.traces.part import Part
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Outputs, Trace
+from attnviz.traces.trained import stored
 from attnviz.traces.weights import array
 from attnviz.wording.commands import PATHS, place_told, without_folders
 
@@ -37,6 +42,7 @@ KINDS: dict[type, str] = {
     Given: "given",
     FromExample: "example",
     FromModel: "model",
+    FromTransformer: "transformer",
 }
 
 
@@ -49,12 +55,16 @@ def contents(trace: Trace) -> Contents:
         "embeddings": array(trace.embeddings),
         "layers": [_layer(trace, layer) for layer in trace.layers],
     }
+    if stored.too_many(trace):
+        warnings.warn(stored.told(trace), Note, stacklevel=2)
     if trace.keys is not trace.tokens:
         named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
     if trace.memory is not None:
         named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
     if trace.prediction is not None:
         named["prediction"] = _prediction(trace, trace.prediction)
+    if trace.outputs is not None:
+        named["outputs"] = _outputs(trace.outputs)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
 
 
@@ -63,6 +73,12 @@ def _prediction(trace: Trace, prediction: Prediction) -> Contents:
     found = {part.data: part.find(trace, trace.layers[-1]) for part in OF_PREDICTION}
     asked = [place + 1 for place in prediction.asked]
     return {"answers": list(prediction.answers), "asked": asked, **_arrays(found)}
+
+
+def _outputs(outputs: Outputs) -> Contents:
+    """What a trained model makes of each token in the end, and what it would with all heads."""
+    found = {"vectors": outputs.vectors, "vectors_with_all_heads": outputs.with_all_heads}
+    return _arrays(found)
 
 
 def _tokens(tokens: Tokens) -> Contents:
@@ -83,7 +99,8 @@ def _layer(trace: Trace, layer: Layer) -> Contents:
 
 
 def _attention(trace: Trace, layer: Layer) -> Contents:
-    found = {part.data: part.find(trace, layer) for part in OF_ATTENTION if part.data}
+    kept = [part for part in OF_ATTENTION if part.data and _is_kept(trace, part)]
+    found = {part.data: part.find(trace, layer) for part in kept}
     return {
         "layer": layer.layer,
         "scale": layer.scale,
@@ -91,6 +108,13 @@ def _attention(trace: Trace, layer: Layer) -> Contents:
         "head_dim": layer.head_dim,
         **{name: None if tensor is None else array(tensor) for name, tensor in found.items()},
     }
+
+
+def _is_kept(trace: Trace, part: Part) -> bool:
+    """No matrix of a trained model is; and of very many weights only what they are made of."""
+    if part.learned:
+        return trace.trained is None
+    return part.data not in stored.MADE_AGAIN or not stored.too_many(trace)
 
 
 def _block(trace: Trace, layer: Layer, block: Block) -> Contents:
@@ -139,18 +163,28 @@ def _facts(trace: Trace) -> Contents:
         "tokenizer": trace.tokenizer,
         "vocabulary": trace.vocabulary,
         "positions": trace.positions,
+        "prompt": trace.prompt,
         "variant": asdict(trace.variant),
         "tokens": _facts_of_tokens(trace.tokens),
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
         "predicts": None if trace.prediction is None else trace.prediction.predicts,
+        **_facts_of_answers(trace.prediction),
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
 
 
+def _facts_of_answers(prediction: Prediction | None) -> Contents:
+    """Of how many answers the likeliest are kept, if not all are."""
+    if prediction is None or prediction.of is None:
+        return {}
+    return {"answers": prediction.of, "asks": list(prediction.asks)}
+
+
 def _facts_of_tokens(tokens: Tokens) -> Contents:
-    return {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
+    named = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
+    return named | ({"special": sorted(tokens.special)} if tokens.special else {})
 
 
 def _facts_of_layer(layer: Layer) -> Contents:
@@ -159,6 +193,7 @@ def _facts_of_layer(layer: Layer) -> Contents:
         "mistake": layer.mistake,
         "off": [[head, instead] for head, instead in layer.off.items()],
         "mixed_by": layer.attended.mixed_by,
+        "soft_cap": stored.soft_cap_of(layer),
         "cross": None if layer.cross is None else _facts_of_layer(layer.cross),
     }
 
@@ -166,7 +201,9 @@ def _facts_of_layer(layer: Layer) -> Contents:
 def _facts_of_origin(origin: Origin) -> Contents:
     named: Contents = {"kind": KINDS[type(origin)], "settings": _facts_of_settings(origin.settings)}
     model = model_behind(origin)
-    if model is not None:
+    if isinstance(origin, FromTransformer):
+        named |= stored.facts_of(origin)
+    elif model is not None:
         named["model"] = facts_of(model)
     elif not isinstance(origin, Drawn):
         given = origin.matrices

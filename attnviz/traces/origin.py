@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.vectors.table import FromTable
 
@@ -60,6 +61,9 @@ class FromTransformer:
 
     settings: Settings
     card: TrainedCard
+    text: str | None = None  # which it read, whatever its decoder read beside it
+    positions: Positions = "none"  # by which queries and keys are turned, where that is known,
+    position_base: float = Settings.position_base  # and the base of their angles
     matrices: Matrices = field(default_factory=Matrices)
     vectors: None = None
 
@@ -69,6 +73,9 @@ Origin = Drawn | Given | FromExample | FromModel | FromTransformer
 
 def decided(origin: Origin) -> Settings:
     """The settings of a run, also those that a model decided."""
+    if isinstance(origin, FromTransformer):
+        own: dict[str, Any] = {"positions": origin.positions, "position_base": origin.position_base}
+        return replace(origin.settings, **own)
     model = model_behind(origin)
     return origin.settings if model is None else model.chosen(origin.settings)
 

@@ -25,10 +25,10 @@ from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import WORDS, Matrices
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.models.stored import read_again
 from attnviz.traces.models.vocabulary import PREDICTS
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin
+from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer, Given, Origin
 from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
@@ -39,15 +39,25 @@ from attnviz.traces.parts import (
     SAVED,
 )
 from attnviz.traces.settings import Positions, Settings
-from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
+from attnviz.traces.trained import stored as trained
+from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
 from attnviz.vectors.table import FromTable
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
-SAID = {"tokenizer": str, "vocabulary": int | None, "positions": Positions}
+SAID = {
+    "tokenizer": str,
+    "vocabulary": int | None,
+    "positions": Positions,
+    "prompt": int | None,
+}
 OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
-MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads
+MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
+    "inputs",  # or a transformer, which has a way of its own from vectors to answers
+    "vectors",
+    "w_answers",
     "gain",
     "shift",
     "last_gain",
@@ -157,6 +167,7 @@ class _Reader:
             embeddings=self._tensor(self.contents["embeddings"]),
             layers=tuple(self._layer(*each) for each in layers),
             prediction=self._prediction(),
+            outputs=self._outputs(),
             origin=self._origin(),
             provenance=self.provenance,
         )
@@ -164,10 +175,11 @@ class _Reader:
         return trace
 
     def _said(self) -> dict[str, Any]:
-        odd = [name for name, hint in SAID.items() if not fits(self.facts[name], hint)]
+        said = {name: self.facts.get(name) for name in SAID}
+        odd = [name for name, hint in SAID.items() if not fits(said[name], hint)]
         if odd:
             raise TypeError(odd)
-        return {name: self.facts[name] for name in SAID}
+        return said
 
     def _tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]
@@ -177,6 +189,7 @@ class _Reader:
             "ids": tuple(np.asarray(stored["ids"], dtype=np.int64).tolist()),
             "spaced": tuple(facts["spaced"]),
             "words": tuple(facts["words"]),
+            "special": frozenset(facts.get("special", ())),
         }
         return of_their_types(Tokens, named)
 
@@ -200,6 +213,7 @@ class _Reader:
         found = {name: self._tensor(stored[name]) for name in SIDES if stored.get(name) is not None}
         refuse_misfits(found, SIDES, {}, self.source)
         before = "queries_before_rotary" in found
+        asked = self._on_demand(found, stored, facts) if "weights" not in found else None
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
@@ -214,7 +228,8 @@ class _Reader:
             keys=found.get("keys"),
             values=found["values"],
             visible=found["visible"].bool(),
-            attended=_attended(found, facts),
+            attended=_attended(found, facts) if asked is None else asked.remade,
+            asked=asked,
             context=found["context"],
             memory=found.get("memory"),
             given=frozenset(facts["given"]),
@@ -222,6 +237,16 @@ class _Reader:
             off={int(head): _one_of(INSTEAD, how) for head, how in facts.get("off", ())},
             **rest,
         )
+
+    def _on_demand(
+        self, found: Mapping[str, Tensor], stored: Contents, facts: Contents
+    ) -> OnDemand:
+        """Of a trained model that had very many weights."""
+        origin = self._origin()
+        if not isinstance(origin, FromTransformer):
+            raise TypeError(origin)
+        number, scale = int(stored["layer"]), float(stored["scale"])
+        return trained.on_demand(found, number, scale, origin, facts.get("soft_cap"))
 
     def _block(self, stored: Contents) -> Block:
         return Block(
@@ -265,21 +290,31 @@ class _Reader:
         if not stored:
             return None
         found = self._fitting(OF_PREDICTION, stored)
-        norm = Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None
-        arrays = ("inputs", "vectors", "w_answers", "logits", "probabilities")
         return Prediction(
             answers=tuple(map(str, stored["answers"])),
             predicts=_one_of(PREDICTS, self.facts["predicts"]),
-            norm=norm,
-            **{name: found[name] for name in arrays},
-            b_answers=found.get("b_answers"),
+            scoring=_scoring(found),
+            logits=found["logits"],
+            probabilities=found["probabilities"],
             asked=tuple(int(place) - 1 for place in stored["asked"]),
             with_all_heads=found.get("probabilities_with_all_heads"),
+            asks=tuple(map(str, self.facts.get("asks", ()))),
+            of=self.facts.get("answers"),
         )
+
+    def _outputs(self) -> Outputs | None:
+        stored = self.contents.get("outputs")
+        if not stored:
+            return None
+        found = {name: self._tensor(each) for name, each in stored.items()}
+        refuse_misfits(found, dict.fromkeys(found, "token dim"), {}, self.source)
+        return Outputs(found["vectors"], found.get("vectors_with_all_heads"))
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
         settings = of_their_types(Settings, facts["settings"])
+        if facts["kind"] == "transformer":
+            return trained.read_again(settings, facts)
         if facts.get("model") is not None:
             return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")
@@ -336,6 +371,19 @@ def _refuse_uneven(trace: Trace) -> None:
 
 def _one_of(known: tuple[Anything, ...], value: object) -> Anything:
     return known[[str(each) for each in known].index(str(value))]
+
+
+def _scoring(found: Mapping[str, Tensor]) -> Scoring | None:
+    """How answers got their scores; None of a transformer, which has a way of its own."""
+    if "w_answers" not in found:
+        return None
+    return Scoring(
+        norm=Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None,
+        inputs=found["inputs"],
+        vectors=found["vectors"],
+        w_answers=found["w_answers"],
+        b_answers=found.get("b_answers"),
+    )
 
 
 def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:

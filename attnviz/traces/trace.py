@@ -18,7 +18,7 @@ from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, Origin, model_behind, trained_behind
+from attnviz.traces.origin import Drawn, FromTransformer, Origin, model_behind, trained_behind
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.card import TrainedCard
@@ -172,6 +172,14 @@ class Provenance:
     versions: Mapping[str, str]
 
 
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a trained model makes of each token in the end."""
+
+    vectors: Float[Tensor, "token dim"]
+    with_all_heads: Float[Tensor, "token dim"] | None = None  # the same, where some are off
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trace(Showable):
     """Everything that happened to one sentence; `keys` are the tokens that are read.
@@ -191,12 +199,15 @@ class Trace(Showable):
     layers: tuple[Layer, ...]
     prediction: Prediction | None = None  # of a model that answers
     prompt: int | None = None  # how many tokens were given, where the model wrote the others
+    outputs: Outputs | None = None  # of a trained model
     origin: Origin
     provenance: Provenance
 
     @property
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
+        if isinstance(self.origin, FromTransformer):
+            return self.origin.text
         return None if self.tokenizer == GIVEN else self.tokens.text
 
     @property

@@ -26,6 +26,7 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
     "Ranking": "attnviz.views.heads:view",
+    "Sentences": "attnviz.views.inspection.sentences:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
 }

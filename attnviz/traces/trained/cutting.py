@@ -2,69 +2,108 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-from attnviz.errors import AttnvizError
-from attnviz.tokens.labels import phrase
+from attnviz.errors import AttnvizError, Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.loading import Loaded
+from attnviz.traces.trained.pieces import Piece, spelling_of
+from attnviz.traces.trained.quiet import quietly
 from attnviz.wording.words import counted
 
-Span = tuple[int, int]
+Ids = tuple[int, ...]
 
 
-def cut(loaded: Loaded, text: str, *, truncate: bool = False) -> Tokens:
-    """The tokens of a text, with those that the model's tokenizer adds around it."""
-    longest = positions_of(loaded)
-    found = loaded.tokenizer(
+def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> Tokens:
+    """The tokens of a text, with those that the model's tokenizer adds around it.
+
+    There has to be `room` for so many that the model will add to them.
+    """
+    with quietly():
+        found = _cut(model.tokenizer, text)
+    positions = positions_of(model)
+    longest = None if positions is None else positions - room
+    if longest is not None and len(found["input_ids"]) > longest:
+        if not truncate or longest < 1:
+            raise _too_long(model, len(found["input_ids"]), room)
+        lost = len(found["input_ids"]) - longest
+        with quietly():
+            found = _cut(model.tokenizer, text, truncation=True, max_length=longest)
+        warnings.warn(Note(f"left out {counted(lost, 'token')} at the end"), stacklevel=2)
+    return _tokens(text, spelling_of(model.tokenizer).read(text, found))
+
+
+def tokens_of_ids(model: Loaded, ids: Ids, beginning: Tokens | None = None) -> Tokens:
+    """Tokens of ids that a model wrote, after those of a text where it goes on with one."""
+    spelling = spelling_of(model.tokenizer)
+    known = 0 if beginning is None else len(beginning)
+    _refuse_too_many(model, len(ids))
+    pieces = spelling.written(ids)[known:]
+    if beginning is None:
+        text = model.tokenizer.decode(ids, skip_special_tokens=True)
+        return _tokens(text, pieces)
+    added = _tokens(beginning.text, pieces)
+    return Tokens(
+        beginning.text,
+        beginning.pieces + added.pieces,
+        ids,
+        beginning.spaced + added.spaced,
+        beginning.words + added.words,
+        beginning.special | frozenset(place + known for place in added.special),
+    )
+
+
+def positions_of(model: Loaded) -> int | None:
+    """How many tokens a model has positions for; None where any number will do."""
+    said = getattr(model.text_config, "max_position_embeddings", None)
+    longest = said if isinstance(said, int) and said > 0 else None
+    for name, module in model.model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None):
+            # RoBERTa and its kin count from the place after that of padding.
+            return int(module.num_embeddings - module.padding_idx - 1)
+    return longest
+
+
+def _cut(tokenizer: Any, text: str, **limits: Any) -> Any:
+    return tokenizer(
         text,
-        return_offsets_mapping=loaded.tokenizer.is_fast,
+        return_offsets_mapping=tokenizer.is_fast,
         return_special_tokens_mask=True,
-        truncation=truncate and longest is not None,
-        max_length=longest if truncate else None,
         verbose=False,
+        **limits,
     )
-    ids = found["input_ids"]
-    if longest is not None and len(ids) > longest:
-        raise AttnvizError(
-            f"the text has {counted(len(ids), 'token')}, and the model '{loaded.name}' has "
-            f"positions for {longest}",
-            "give a shorter text, or --truncate, which leaves out its end",
-            about="truncate",
-        )
-    special = frozenset(
-        place for place, each in enumerate(found["special_tokens_mask"]) if each == 1
-    )
-    spans = found.get("offset_mapping") or [(0, 0)] * len(ids)
-    return tokens_of(loaded.tokenizer, text, ids, spans, special)
 
 
-def tokens_of(
-    tokenizer: Any, text: str, ids: list[int], spans: list[Span], special: frozenset[int]
-) -> Tokens:
-    """Tokens of ids, and of where each stands in the text; nothing stands for those added."""
-    written = tokenizer.convert_ids_to_tokens(ids)
-    pieces = [
-        word if place in special or start == end else text[start:end]
-        for place, (word, (start, end)) in enumerate(zip(written, spans, strict=True))
-    ]
-    coded = tuple(piece.encode(errors="replace") for piece in pieces)
+def _tokens(text: str, pieces: list[Piece]) -> Tokens:
     return Tokens(
         text,
-        coded,
-        tuple(ids),
-        tuple(place in special or _spaced(text, start) for place, (start, _) in enumerate(spans)),
-        tuple(phrase(piece) for piece in coded),
-        special,
+        tuple(each.letters for each in pieces),
+        tuple(each.id for each in pieces),
+        tuple(each.spaced for each in pieces),
+        tuple(each.label for each in pieces),
+        frozenset(place for place, each in enumerate(pieces) if each.special),
     )
 
 
-def _spaced(text: str, start: int) -> bool:
-    """Whether white space stands before a token, or its first letter is one."""
-    return start == 0 or text[start - 1].isspace() or text[start : start + 1].isspace()
+def _refuse_too_many(model: Loaded, count: int) -> None:
+    longest = positions_of(model)
+    if longest is not None and count > longest:
+        raise AttnvizError(
+            f"the decoder would read {counted(count, 'token')}, and the model '{model.name}' has "
+            f"positions for {longest}",
+            "give a shorter --target, or a smaller --generate",
+            about="target",
+        )
 
 
-def positions_of(loaded: Loaded) -> int | None:
-    """How many tokens a model has positions for; None where any number will do."""
-    longest = getattr(loaded.text_config, "max_position_embeddings", None)
-    return longest if isinstance(longest, int) and longest > 0 else None
+def _too_long(model: Loaded, count: int, room: int) -> AttnvizError:
+    more = f", and {room} to be added" if room else ""
+    return AttnvizError(
+        f"the text has {counted(count, 'token')}{more}, and the model '{model.name}' has "
+        f"positions for {positions_of(model)}",
+        "give a smaller --generate, or a shorter text"
+        if room
+        else "give a shorter text, or --truncate, which leaves out its end",
+        about="truncate",
+    )

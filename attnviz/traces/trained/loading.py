@@ -6,11 +6,9 @@ lacks would be drawn at random by whoever loads it: here that is an error.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +16,15 @@ import torch
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.place import EXTRA, MINILM, Place, found
+from attnviz.traces.trained import folder
+from attnviz.traces.trained.hub import at_hand
+from attnviz.traces.trained.place import Place, found
+from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusing import refused
 
 MOST_NAMED = 3  # of missing weights
-NOT_READ = ("pooler",)  # what a checkpoint may lack: attention does not depend on it
+NOT_READ = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
+NO_TEXT = ("pixel_values", "input_features", "input_values")  # what others read first of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +43,28 @@ class Loaded:
     @property
     def text_config(self) -> Any:
         """The part of the config that is about text, where a model reads pictures, too."""
-        return self.config.get_text_config()
+        try:
+            return self.config.get_text_config()
+        except ValueError:  # an encoder and a decoder with one each
+            return self.config
 
 
 def loaded(settings: Settings) -> Loaded:
     """The model that the settings name, on their device and in their dtype."""
     place = None if settings.model is None else found(settings.model)
     assert place is not None
+    place = at_hand(place)
     device = devices.choose(settings.device, settings.dtype)
     return _loaded(place, settings.dtype, str(device), settings.trust_remote_code)
 
 
 @lru_cache(maxsize=2)  # two sentences are often read by one model
 def _loaded(place: Place, dtype: str, device: str, trusted: bool) -> Loaded:
-    with quietly():
-        options = {"trust_remote_code": trusted, "local_files_only": place.folder is not None}
+    options = {"trust_remote_code": trusted, "local_files_only": place.folder is not None}
+    if place.folder is not None:
+        folder.refuse_unfit(place.folder)
+        folder.refuse_too_large(place.folder, dtype)
+    with quietly(), refused(place):
         config = _config(place, options)
         model, told = _class_of(config, trusted).from_pretrained(
             place.address,
@@ -64,14 +74,13 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool) -> Loaded:
             output_loading_info=True,
             **options,
         )
-        _refuse_missing(place, told["missing_keys"])
-        stored = getattr(config, "dtype", None) or torch.float32
-        return Loaded(
-            place.name,
-            model.eval().requires_grad_(False).to(device),
-            _tokenizer(place, options),
-            str(stored).removeprefix("torch."),
-        )
+        _refuse_missing(place, told)
+        _refuse_textless(place, model)
+        _without_caches(model)
+        model = model.eval().requires_grad_(False).to(device)
+    with quietly(), refused(place, "tokenizer"):
+        tokenizer = _tokenizer(place, options)
+    return Loaded(place.name, model, tokenizer, _stored_as(place, config))
 
 
 def _config(place: Place, options: dict[str, Any]) -> Any:
@@ -90,14 +99,27 @@ def _class_of(config: Any, trusted: bool) -> Any:
     """The class that wrote the checkpoint, if transformers has it; so no weight is left out."""
     import transformers
 
-    name = str((config.architectures or [""])[0])
-    if name and not trusted and hasattr(transformers, name):
-        return getattr(transformers, name)
-    return transformers.AutoModel
+    remote = getattr(config, "auto_map", None) or {}
+    if trusted and remote:
+        name = next((each for each in AUTOMATIC if each in remote), "AutoModel")
+    else:
+        name = str((config.architectures or [""])[0])
+    found = getattr(transformers, name, None)
+    known = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    return found if known or name in AUTOMATIC else transformers.AutoModel
 
 
-def _refuse_missing(place: Place, missing: Any) -> None:
-    absent = sorted(name for name in missing if not any(part in name for part in NOT_READ))
+AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModel")
+
+
+def _refuse_missing(place: Place, told: dict[str, Any]) -> None:
+    """Weights that the checkpoint has not, or has in another shape, would be random."""
+    others = {str(each[0]) for each in told.get("mismatched_keys", ())}
+    absent = sorted(
+        name
+        for name in {*told["missing_keys"], *others}
+        if not any(part in name for part in NOT_READ)
+    )
     if absent:
         named = ", ".join(absent[:MOST_NAMED]) + " …" * (len(absent) > MOST_NAMED)
         raise AttnvizError(
@@ -107,28 +129,28 @@ def _refuse_missing(place: Place, missing: Any) -> None:
         )
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Without the warnings, notes and bars of transformers."""
-    try:
-        from transformers.utils import logging as theirs
-    except ImportError:
-        raise missing_extra() from None
-    bars_of: Any = theirs
-    level, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    theirs.set_verbosity(logging.CRITICAL)
-    bars_of.disable_progress_bar()
-    try:
-        yield
-    finally:
-        theirs.set_verbosity(level)
-        if bars:
-            bars_of.enable_progress_bar()
+def _refuse_textless(place: Place, model: Any) -> None:
+    """Refuse models of pictures and of sound."""
+    if model.main_input_name in NO_TEXT:
+        raise AttnvizError(
+            f"the model '{place.name}' ({model.config.model_type}) reads no text: it takes "
+            f"{model.main_input_name}",
+            "take a model of text",
+            about="model",
+        )
 
 
-def missing_extra() -> AttnvizError:
-    return AttnvizError(
-        f"trained models need transformers, which is not installed (--model {MINILM})",
-        EXTRA,
-        about="model",
-    )
+def _without_caches(model: Any) -> None:
+    """What is kept for the next token is not needed where all of them are read at once."""
+    for module in model.modules():
+        if hasattr(getattr(module, "config", None), "use_cache"):
+            module.config.use_cache = False
+
+
+def _stored_as(place: Place, config: Any) -> str:
+    """The dtype of the checkpoint: as its file says, or its config."""
+    from transformers.utils.hub import cached_file
+
+    at = place.folder or Path(str(cached_file(place.name, "config.json"))).parent
+    told = getattr(config, "dtype", None) or torch.float32
+    return folder.stored_as(at) or str(told).removeprefix("torch.")

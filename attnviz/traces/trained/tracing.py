@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import join_heads, project
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import FromTransformer
-from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Projections, Provenance, Trace
-from attnviz.traces.trained.again import OnDemand, Remade
+from attnviz.traces.settings import Settings, Which
+from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trained.attending import Attending, attending, with_all_heads
 from attnviz.traces.trained.card import TrainedCard
-from attnviz.traces.trained.cutting import cut
-from attnviz.traces.trained.heard import Heard
-from attnviz.traces.trained.listening import Listener, listening
-from attnviz.traces.trained.loading import Loaded, loaded, quietly
-from attnviz.traces.without import heads_off, refuse_missing_heads
+from attnviz.traces.trained.loading import Loaded, loaded
+from attnviz.traces.trained.passing import Reading
+from attnviz.traces.trained.prediction import asked_of, outputs_of, predicted
+from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.reading import read
 from attnviz.version import __version__
-
-MADE = frozenset(("queries", "keys", "values"))  # by the model, in ways of its own
-PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
 
 
 def trace_trained(
@@ -43,125 +37,79 @@ def trace_trained(
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
-    tokens = cut(model, text, truncate=settings.truncate)
+    what = read(model, text, settings)
+    asked = asked_of(model, what.tokens, what.reading.which)
     with quietly(), torch.no_grad():
-        passed = _passed(model, tokens, settings, layers)
-        eager = _apart_from_eager(model, tokens)
-    card = _card(model, passed.heard, eager)
-    refuse_missing_heads(settings.without, card.layers, card.heads)
+        found = attending(model, what.reading, settings, layers, asked)
+        whole = with_all_heads(model, what.reading, asked) if settings.without else None
+        embeddings = _embeddings(model, what.reading)
+    card = _card(model, found, what.reading.which)
     return Trace(
-        tokens=tokens,
-        keys=tokens,
+        tokens=what.tokens,
+        keys=what.keys,
         tokenizer=f"{model.name}'s",
-        vocabulary=model.text_config.vocab_size,
-        variant=_variant(card, passed.heard[0]),
-        embeddings=_embeddings(model, tokens),
-        layers=tuple(_layer(heard) for heard in passed.heard),
-        origin=FromTransformer(settings=settings, card=card),
+        vocabulary=model.model.get_input_embeddings().num_embeddings,
+        variant=_variant(card, found),
+        positions=found.positions,
+        embeddings=embeddings,
+        layers=found.layers,
+        prediction=predicted(model, what.tokens, asked, found.ending, whole),
+        outputs=outputs_of(found.ending, whole),
+        prompt=what.prompt,
+        origin=FromTransformer(
+            settings=settings,
+            card=card,
+            text=text,
+            positions=found.positions,
+            position_base=found.position_base,
+        ),
         provenance=_provenance(settings, card, model, command),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Passed:
-    """What a pass of a model left behind."""
-
-    heard: tuple[Heard, ...]
-    outputs: Any
-
-
-def _passed(
-    model: Loaded, tokens: Tokens, settings: Settings, layers: Collection[int] | None
-) -> Passed:
-    listener = Listener(layers=layers, off=heads_off(settings.without))
-    with listening(model.model, listener):
-        outputs = model.model(**_inputs(model, tokens.ids))
-    heard = [each for each in listener.heard if each.which == "self"]
-    if not heard:
-        raise AttnvizError(
-            f"nothing was heard of the attention of the model '{model.name}'", "take another model"
-        )
-    return Passed(tuple(heard), outputs)
-
-
-def _inputs(model: Loaded, ids: tuple[int, ...]) -> dict[str, Tensor]:
-    return {"input_ids": torch.tensor([ids], device=model.model.device)}
-
-
-def _apart_from_eager(model: Loaded, tokens: Tokens) -> float:
-    """How far the weights are from those that the model's own eager attention returns."""
-    inputs = _inputs(model, tokens.ids[:PROBE])
-    listener = Listener()
-    with listening(model.model, listener):
-        model.model(**inputs)
-    theirs = model.model(**inputs, output_attentions=True).attentions
-    ours = [each.whole.weights for each in listener.heard]
-    pairs = zip(ours, theirs, strict=True)
-    return max(float((own - their[0]).abs().max()) for own, their in pairs)
-
-
-def _card(model: Loaded, heard: tuple[Heard, ...], eager: float) -> TrainedCard:
-    first = heard[0]
+def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
+    first = found.layers[0]
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
         parameters=model.model.num_parameters(),
-        layers=model.text_config.num_hidden_layers,
+        layers=len(found.numbers),
         heads=first.heads,
-        kv_heads=first.keys.shape[0],
-        head_dim=first.queries.shape[-1],
+        kv_heads=first.kv_heads,
+        head_dim=first.head_dim,
         stored_as=model.stored_as,
-        which=first.which,
-        eager=eager,
+        which=which,
+        eager=None if found.apart is None else found.apart.weights,
+        vectors=None if found.apart is None else found.apart.vectors,
+        compared=0 if found.apart is None else found.apart.tokens,
+        fallback=found.apart is None,
     )
 
 
-def _variant(card: TrainedCard, heard: Heard) -> Variant:
+def _variant(card: TrainedCard, found: Attending) -> Variant:
     """How the model attends, as far as one row can say it."""
-    queries, keys = heard.visible.shape[-2:]
-    after = torch.ones(queries, keys, dtype=torch.bool, device=heard.visible.device).triu(1)
+    layer = found.layers[0]
+    queries, keys = layer.visible.shape[-2:]
+    after = torch.ones(queries, keys, dtype=torch.bool, device=layer.visible.device).triu(1)
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",
-        scaled=abs(heard.scale * card.head_dim**0.5 - 1) < 1e-6,
-        causal=queries > 1 and not bool((heard.visible & after).any()),
+        scaled=abs(layer.scale * card.head_dim**0.5 - 1) < 1e-6,
+        causal=card.which != "cross" and queries > 1 and not bool((layer.visible & after).any()),
         heads=card.heads,
         kv_heads=card.kv_heads,
         joined=True,
-        soft_cap=heard.soft_cap,
+        soft_cap=found.soft_cap,
     )
 
 
-def _embeddings(model: Loaded, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    found: Tensor = model.model.get_input_embeddings()(
-        torch.tensor(tokens.ids, device=model.model.device)
-    )
-    return found
-
-
-def _layer(heard: Heard) -> Layer:
-    remade = Remade(heard)
-    joined = join_heads(heard.contexts())
-    context = joined if heard.w_out is None else project(joined, heard.w_out, heard.b_out)
-    return Layer(
-        layer=heard.layer,
-        scale=heard.scale,
-        head_dim=heard.queries.shape[-1],
-        inputs=heard.inputs,
-        key_inputs=heard.memory,
-        projections=None
-        if heard.w_out is None
-        else Projections(w_out=heard.w_out, b_out=heard.b_out),
-        queries=heard.queries,
-        keys=heard.keys,
-        values=heard.values,
-        visible=heard.visible,
-        attended=remade,
-        context=context,
-        given=MADE,
-        off=heard.off,
-        asked=OnDemand(heard, remade),
-    )
+def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
+    """The vectors of the tokens that read, before anything tells them where they stand."""
+    decoder = reading.which != "self"
+    module = model.model.get_decoder() if decoder else model.model
+    ids = reading.written if decoder else reading.ids
+    made: Tensor = module.get_input_embeddings()(torch.tensor(ids, device=model.model.device))
+    return made
 
 
 def _provenance(

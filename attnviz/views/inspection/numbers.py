@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.analysis.inspection.looking import Looking, Weigh
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.scales import Scale, centred, logarithmic, rounded_up, weight_scale
 from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
+from attnviz.wording.words import isolated
 
 CALLED: dict[Weigh, str] = {
     "weight": "weight",
@@ -89,3 +90,8 @@ def head_name(found: Map) -> str:
 
 def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
     return tuple(head_name(each) for each in maps)
+
+
+def named(side: Side, place: int) -> str:
+    """`"it" (11)`"""
+    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'

@@ -15,6 +15,7 @@ from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import FINEST, Flag, Overview
 from attnviz.views.grids.scales import Bend
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called, refuse_logarithms
 
@@ -49,7 +50,7 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         measure=called(inspection.looking),
         share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
         bend=bend,
-        note=NOTE,
+        note=" · ".join((NOTE, *captions_of(inspection.looking))),
         flags=tuple(flags),
     )
 

@@ -14,7 +14,7 @@ from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import sums
+from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
@@ -68,6 +68,9 @@ def _about_mistake(here: Scene) -> str:
 
 def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
+    own = "" if here.trace.trained is None else trained.about_mask(here)
+    if own:
+        return " ".join([own, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
     about = []
     written = told_of_sights(here.trace, here.layer, here.shown_heads)
     if written and not variant.causal and not variant.window:
@@ -125,15 +128,27 @@ def softmax(here: Scene) -> Iterator[Section]:
         title="softmax",
         about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
-        formula="" if mistake else "weight = exp(score) / sum of exp(scores in its row)",
-        tex="" if mistake else r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
+        formula="" if mistake else f"weight = exp(score) / {_over(here)}",
+        tex="" if mistake else _softmax_in_tex(here),
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
         sums=sums.softmax(here, here.layer),
     )
 
 
+def _over(here: Scene) -> str:
+    sink = " and of the sink" if here.layer.attended.sink is not None else ""
+    return f"sum of exp(scores in its row{sink})"
+
+
+def _softmax_in_tex(here: Scene) -> str:
+    sink = r" + e^{s_h}" if here.layer.attended.sink is not None else ""
+    return rf"w_{{ij}} = \frac{{e^{{S_{{ij}}}}}}{{\sum_k e^{{S_{{ik}}}}{sink}}}"
+
+
 def _about_shares(here: Scene) -> str:
     layer = here.layer
+    if layer.attended.sink is not None:
+        return trained.WITH_A_SINK
     without = _told(here, layer.hidden_rows, "has nothing to share out: its row is 0.")
     if not without:
         return f"{SHARES} A row sums to 1."
@@ -214,10 +229,15 @@ def context(here: Scene) -> Iterator[Section]:
         tex=tex,
         grids=(*apart, *joined),
         sums=sums.context(here, here.layer),
-        remarks=(count_of(here, last),) if last else (),
+        remarks=(*([count_of(here, last)] if last else []), *_afterwards(here)),
         stages=_stages_of_context(here, len(apart), [*last], len(apart) + len(joined)),
         beyond=_attention_of_each_head(here) if last else (),
     )
+
+
+def _afterwards(here: Scene) -> tuple[str, ...]:
+    """That more follows, of which nothing was heard."""
+    return () if here.trace.trained is None else (trained.AFTERWARDS,)
 
 
 def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:
@@ -227,7 +247,7 @@ def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:
     about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
     if here.layer.heads > 1:
         about += " The heads' vectors then stand side by side"
-        about += "." if last else ", and no matrix mixes them."
+        about += "." if last or here.trace.trained is not None else ", and no matrix mixes them."
     return about + (" A last matrix mixes what stands in them." if last else "")
 
 

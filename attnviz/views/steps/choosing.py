@@ -27,6 +27,7 @@ NEEDS = {  # what a step that is not there would need
     "rotary": "--positions rotary, and queries and keys",
     "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
+    "position-bias": "a trained model that adds to scores, as T5 does: --model FOLDER",
     "additive-mask": "a 'mask' in a file of --given",
     "why": "a model that names the numbers of its heads, such as --model toy",
     "dropout": "--dropout 0.1, and weights of a softmax",

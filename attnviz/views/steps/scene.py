@@ -296,8 +296,10 @@ class Scene:
 
 def scene(trace: Trace, asked: StepSettings) -> Scene:
     """The attention of the layer that is asked for."""
-    refuse_missing_layer(asked.layer, len(trace.layers))
-    layer = trace.layers[asked.layer]
+    by_number = {each.layer: each for each in trace.layers}  # of a trained model some may be left
+    if asked.layer not in by_number:
+        refuse_missing_layer(asked.layer, len(trace.layers))
+    layer = by_number[asked.layer]
     refuse_missing_head(asked.head, layer.heads)
     return Scene(trace, layer, asked)
 

@@ -10,7 +10,7 @@ from attnviz.views.by_hand import told_of_preferences
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
-from attnviz.views.steps import pair, sums
+from attnviz.views.steps import pair, sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
@@ -96,7 +96,9 @@ def scaling(here: Scene) -> Iterator[Section]:
 def _about_scaling(here: Scene) -> str:
     variant = here.trace.variant
     hot = variant.temperature != 1
-    if not variant.scaled:
+    if here.trace.trained is not None and not trained.by_root(here.layer):
+        return trained.about_scaling(here.layer)
+    if not variant.scaled and here.trace.trained is None:
         if hot:
             return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
         return "Scores stay as they are: nothing scales them."
@@ -114,6 +116,9 @@ def _about_scaling(here: Scene) -> str:
 
 def _scaling_in_tex(here: Scene) -> str:
     variant = here.trace.variant
+    if here.trace.trained is not None:
+        by = trained.divisor(here.layer).replace("√", r"\sqrt ")
+        return rf"\frac{{S}}{{{by}}}" if by else ""
     below = [rf"\sqrt{{{here.layer.head_dim}}}"] if variant.scaled else []
     below += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(below)
@@ -141,7 +146,11 @@ def soft_cap(here: Scene) -> Iterator[Section]:
 
 def alibi(here: Scene) -> Iterator[Section]:
     """What a distance takes from a score."""
-    if here.layer.attended.bias is None:
+    bias, layer = here.layer.attended.bias, here.layer
+    if bias is None:
+        return
+    if here.trace.trained is not None:
+        yield trained.position_bias(here, bias, sums.position_bias(here, layer))
         return
     yield Section(
         number="6b",

@@ -15,7 +15,7 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
@@ -23,6 +23,7 @@ from attnviz.vectors import positions
 from attnviz.views.dimensions import names_of
 from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
+from attnviz.views.steps import trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.numbers import exact_text
@@ -166,6 +167,8 @@ def additive_scores(here: Scene, layer: Layer) -> Iterator[Sum]:
 def divisors(here: Scene, layer: Layer) -> list[str]:
     """What scores are divided by, as it is written."""
     variant = here.trace.variant
+    if here.trace.trained is not None:
+        return [each for each in (trained.divisor(layer),) if each]
     root = [f"√{layer.head_dim}"] if variant.scaled else []
     return [*root, *([exact_text(variant.temperature)] if variant.temperature != 1 else [])]
 
@@ -173,7 +176,8 @@ def divisors(here: Scene, layer: Layer) -> list[str]:
 @_followed
 def scaling(here: Scene, layer: Layer) -> Iterator[Sum]:
     variant = here.trace.variant
-    by = (layer.head_dim**0.5 if variant.scaled else 1.0) * variant.temperature
+    root = layer.head_dim**0.5 if variant.scaled else 1.0
+    by = 1 / layer.scale if here.trace.trained is not None else root * variant.temperature
     for head, key, left in _cells(here, "scaled", here.written_keys):
         values, results = here.row("scores", head), here.row("scaled scores", head)
         below = divisors(here, layer)
@@ -197,6 +201,16 @@ def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
         values, results = here.row(stage, head), here.row("biased scores", head)
         factors = slopes[head], abs(row - key)
         yield sums.less(left, values, key, factors, results, here.style)
+
+
+@_followed
+def position_bias(here: Scene, layer: Layer) -> Iterator[Sum]:
+    assert layer.attended.bias is not None
+    stage = here.stage_before("biased scores")
+    for head, key, left in _cells(here, "biased", here.written_keys):
+        values, results = here.row(stage, head), here.row("biased scores", head)
+        added = mask_of(head, layer.attended.bias)[here.followed].tolist()
+        yield sums.more(left, values, key, added, results, here.style)
 
 
 @_followed
@@ -244,6 +258,9 @@ def _shared_out(here: Scene, layer: Layer, head: int, key: int) -> tuple[list[fl
             cells.window(EVERYTHING, EVERYTHING).values.ravel(),
             row * cells.shape[1] + key,
         )
+    sink = layer.attended.sink
+    if sink is not None:
+        found = np.append(found, sink[head].item())
     shared = np.isfinite(found)
     return found[shared].tolist(), int(shared[:place].sum())
 
@@ -367,13 +384,15 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
 
 
 @_followed
-def scores_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+def scores_of_answers(
+    here: Scene, made: Prediction, scoring: Scoring, answers: Sequence[int]
+) -> Iterator[Sum]:
     row, style = here.followed, here.style
-    vector, ends = made.vectors[row].tolist(), style.of(*made.logits[row].tolist())
+    vector, ends = scoring.vectors[row].tolist(), style.of(*made.logits[row].tolist())
     for each in answers:
         left = f"score({here.query_name}, {made.answers[each]})"
-        column, result = made.w_answers[:, each].tolist(), made.logits[row, each].item()
-        more = None if made.b_answers is None else made.b_answers[each].item()
+        column, result = scoring.w_answers[:, each].tolist(), made.logits[row, each].item()
+        more = None if scoring.b_answers is None else scoring.b_answers[each].item()
         yield sums.dot(left, vector, column, result, style, ends, more)
 
 

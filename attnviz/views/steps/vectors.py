@@ -14,13 +14,14 @@ from attnviz.views.dimensions import names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import sums
+from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
 from attnviz.views.whose import are_given, of_a_table, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
+VECTORS = ("queries", "keys", "values")
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
 MAKES = {
@@ -35,6 +36,7 @@ def tokens(here: Scene) -> Iterator[Section]:
     about = "The text is cut into tokens, each with an id: nothing else of it is read."
     if here.trace.tokenizer == GIVEN:
         about = "There is no text to cut: tokens are given, or numbered; the same word has one id."
+    about += trained.about_tokens(here.trace)
     yield Section(
         number="1",
         name="tokens",
@@ -48,7 +50,9 @@ def tokens(here: Scene) -> Iterator[Section]:
 def inputs(here: Scene) -> Iterator[Section]:
     """Embeddings and positions; in a layer above the first what the one below handed on."""
     layer = here.layer
-    if layer.layer:
+    if here.trace.trained is not None:
+        yield trained.inputs(here)
+    elif layer.layer:
         yield _from_below(here)
     elif not layer.from_inputs and layer.block is None:
         yield Section(
@@ -140,6 +144,9 @@ def projections(here: Scene) -> Iterator[Section]:
     if not made_by:
         yield Section(number="3", name="projections", title="projections", about=_no_matrices(here))
         return
+    origin = _origin(here, made_by)
+    if here.trace.trained is not None:
+        origin = f"{origin} {trained.unknown_origin(here.layer, VECTORS)}".rstrip()
     makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
     about = f"What a vector is multiplied with to become {makes}. " if makes else ""
     if "w_score" in made_by:
@@ -148,7 +155,7 @@ def projections(here: Scene) -> Iterator[Section]:
         number="3",
         name="projections",
         title="projections",
-        about=f"{about}{_origin(here, made_by)}",
+        about=f"{about}{origin}",
         shapes=" · ".join(f"{name} {here.size(each)}" for name, each in made_by.items()),
         grids=tuple(grid for name, each in made_by.items() for grid in _of_heads(here, name, each)),
         remarks=(count_of(here, made_by),),
@@ -157,6 +164,9 @@ def projections(here: Scene) -> Iterator[Section]:
 
 def _of_heads(here: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
     """A matrix; of one whose columns have names those of each head, which are read one by one."""
+    if here.trace.trained is not None and here.asked.head is not None:
+        yield trained.matrix_of_head(here, name, matrix, here.asked.head)
+        return
     named = names_of(here.trace, here.layer, "width")
     if not named or here.layer.heads == 1:
         yield here.matrix(name, matrix)
@@ -174,6 +184,8 @@ def matrices_of(here: Scene) -> dict[str, Tensor]:
 
 def _no_matrices(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
+    if here.trace.trained is not None:
+        return trained.unknown_origin(here.layer, VECTORS)
     compared = variant.compared and not {"queries", "keys", "scores"} & given
     done = (*(["compared"] if compared else []), *([] if "values" in given else ["mixed"]))
     if variant.projected or not done:
@@ -310,23 +322,29 @@ def rotary(here: Scene) -> Iterator[Section]:
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
     queries = token_axis("query", here.trace.tokens)
+    own = trained.about_turning(here.trace)
     base = f"{decided(here.trace.origin).position_base:.15g}"
     yield Section(
         number="4b",
         name="rotary",
         title="rotary positions",
-        about=f"{_turned_together(here)} are turned by an angle that grows with the position, from "
-        "0 at the first: a score then depends on how far two tokens are apart, not on where they "
-        "stand.",
+        about=own or _about_turning(here),
         shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
-        formula=f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
-        tex=rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
+        formula="" if own else f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
+        tex="" if own else rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
             *here.heads("queries", layer.queries, queries, side="width", followed=True),
             *here.heads("keys", layer.keys, token_axis("key", here.keys), side="width"),
         ),
-        sums=sums.turned(here, layer),
-        remarks=_pairs_left_out(here),
+        sums=() if own else sums.turned(here, layer),
+        remarks=() if own else _pairs_left_out(here),
+    )
+
+
+def _about_turning(here: Scene) -> str:
+    return (
+        f"{_turned_together(here)} are turned by an angle that grows with the position, from 0 at "
+        "the first: a score then depends on how far two tokens are apart, not on where they stand."
     )
 
 

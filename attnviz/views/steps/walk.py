@@ -16,7 +16,7 @@ from attnviz.traces.need import refuse_steps
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, source_of
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.grids.section import Section, on_one_scale
@@ -27,6 +27,7 @@ from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
+from attnviz.views.steps.trained import refuse_weights_alone
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 
@@ -55,6 +56,7 @@ BY_KEY = (
     "scaling",
     "soft-cap",
     "alibi",
+    "position-bias",
     "additive-mask",
     "mask",
     "softmax",
@@ -101,7 +103,8 @@ def steps(
 
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
-    refuse_steps(sum(each.attended.weights.numel() for each in trace.layers[0].attentions))
+    refuse_steps(sum(map(cells_of, trace.layers[0].attentions)))
+    refuse_weights_alone(trace)
     here = scene(trace, asked or StepSettings())
     if here.asked.key is not None:
         refuse_pair(trace, here.layer, here.asked.query)
@@ -110,6 +113,12 @@ def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     numbers = enumerate(rest, start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
     return on_one_scale([_finished(section, here) for section in (*own, *around)])
+
+
+def cells_of(layer: Layer) -> int:
+    """How many weights there are, of all heads."""
+    rows, columns = layer.weights.cells("mixing", 0).shape
+    return layer.heads * rows * columns
 
 
 def view(walk: Walk) -> View:

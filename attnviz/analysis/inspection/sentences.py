@@ -1,0 +1,200 @@
+"""Two sentences, read by one trained model: what each of its heads reads otherwise in the second.
+
+A row of weights is held against the row of the token that stands for it. What is read of tokens
+that stand for none of the other sentence counts as one number, so that rows stay divided up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.maps import Map, maps_of
+from attnviz.analysis.inspection.pairing import Pairs, paired
+from attnviz.analysis.measures import divergence, normalized
+from attnviz.cells import CELLS_AT_ONCE, EVERYTHING
+from attnviz.errors import AttnvizError
+from attnviz.tokens.finding import find_query
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import Settings
+from attnviz.traces.showing import Showable
+from attnviz.traces.trace import Trace
+
+Rows = Float[np.ndarray, "pair key"]
+SENTENCES = ("first sentence", "second sentence")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One weight in both sentences: between which pairs of tokens it is, before and after."""
+
+    query: int
+    key: int
+    before: float
+    after: float
+
+    @property
+    def size(self) -> float:
+        return abs(self.after - self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A head on both sentences: how far apart its rows are, and the weight that changes most."""
+
+    first: Map
+    second: Map
+    apart: float  # the mean over tokens that are paired, in bits
+    largest: Change
+    of_same: Change | None  # the largest between tokens that both sentences have, if they have any
+
+    @property
+    def name(self) -> str:
+        return self.first.name
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sentences(Showable):
+    """What a model reads in two sentences, head by head; the one that changes most comes first."""
+
+    first: Trace
+    second: Trace
+    names: tuple[str, str] = SENTENCES
+    rows: Pairs  # of tokens that read,
+    columns: Pairs  # and of those that are read
+    heads: tuple[Read, ...]
+    looking: Looking
+    query: int | None = None  # the pair whose row alone is held against each other
+
+    @property
+    def changes(self) -> bool:
+        """Whether any head reads anything otherwise."""
+        return any(each.largest.size or each.apart for each in self.heads)
+
+
+def compare_sentences(
+    first: str | Trace,
+    second: str | Trace,
+    settings: Settings | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    query: str | None = None,
+    command: str | None = None,
+    **changes: Any,
+) -> Sentences:
+    """Two sentences read by a trained model: `compare_sentences("too tired", "too wide")`
+
+    `changes` replace fields of the settings, of which `model` is one.
+    """
+    texts = [each.text if isinstance(each, Trace) else each for each in (first, second)]
+    if texts[0] == texts[1]:
+        raise AttnvizError("both sentences are the same", "give another one")
+    chosen = replace(settings or Settings(model="minilm"), **changes)
+    one, other = (
+        each if isinstance(each, Trace) else trace(each, chosen, command=command)
+        for each in (first, second)
+    )
+    return held(one, other, SENTENCES, Looking(layer=layer, head=head, query=query))
+
+
+def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) -> Sentences:
+    """The heads of one trace against those of another."""
+    rows = paired(first.tokens, second.tokens)
+    alone = first.keys is first.tokens
+    columns = rows if alone else paired(first.keys, second.keys)
+    query = None if looking.query is None else _place(rows, looking.query)
+    pairs = zip(maps_of(first, looking), maps_of(second, looking), strict=True)
+    read = [_read(one, other, rows, columns, query) for one, other in pairs]
+    return Sentences(
+        first=first,
+        second=second,
+        names=names,
+        rows=rows,
+        columns=columns,
+        heads=tuple(sorted(read, key=lambda each: -each.apart)),
+        looking=looking,
+        query=query,
+    )
+
+
+def _place(rows: Pairs, wanted: str) -> int:
+    """The pair that a token is one of; in the first sentence, or else in the second."""
+    try:
+        place, places = find_query(rows.tokens, wanted), rows.first
+    except AttnvizError:
+        if not rows.others.find(wanted):
+            raise
+        place, places = find_query(rows.others, wanted), rows.second
+    if place not in places:
+        raise AttnvizError(
+            f"'{wanted}' stands for no token of the other sentence: there is nothing to hold its "
+            "row against",
+            "name another token, or leave --query out",
+        )
+    return places.index(place)
+
+
+def _read(first: Map, second: Map, rows: Pairs, columns: Pairs, query: int | None) -> Read:
+    """One head, a few million cells at a time."""
+    apart, changes, of_same = [], [], []
+    own = ~np.isin(np.arange(len(columns)), columns.replaced)
+    for start, one, other in _bands(first, second, rows, columns, query):
+        apart.append(_apart(one, other))
+        change = np.abs(other - one)[:, :-1]
+        alike = ~np.isin(np.arange(start, start + len(change)), rows.replaced)
+        changes.append(_largest(start, change, one, other))
+        if alike.any() and own.any():
+            same = np.where(alike[:, None] & own, change, -1)
+            of_same.append(_largest(start, same, one, other))
+    return Read(
+        first,
+        second,
+        float(np.concatenate(apart).mean()),
+        max(changes, key=lambda each: each.size),
+        max(of_same, key=lambda each: each.size, default=None),
+    )
+
+
+def _largest(start: int, change: Rows, one: Rows, other: Rows) -> Change:
+    """Of a band that begins at a pair the weight that changes most."""
+    row, key = divmod(int(change.argmax()), change.shape[1])
+    return Change(start + row, key, float(one[row, key]), float(other[row, key]))
+
+
+def _bands(
+    first: Map, second: Map, rows: Pairs, columns: Pairs, query: int | None
+) -> Iterator[tuple[int, Rows, Rows]]:
+    """Rows of both that stand for each other, with what is read of all others behind them."""
+    widest = max(each.cells.shape[1] for each in (first, second))
+    together = max(1, CELLS_AT_ONCE // widest) if query is None else 1
+    numbers = range(len(rows)) if query is None else range(query, query + 1)
+    for start in numbers[::together]:
+        part = slice(start, min(start + together, numbers.stop))
+        yield (
+            start,
+            _rows(first, rows.first[part], columns.first),
+            _rows(second, rows.second[part], columns.second),
+        )
+
+
+def _rows(found: Map, rows: tuple[int, ...], columns: tuple[int, ...]) -> Rows:
+    """Some rows, of these columns; and one more for all other tokens together."""
+    low, high = rows[0], rows[-1] + 1
+    values = found.cells.window(slice(low, high), EVERYTHING).values[np.asarray(rows) - low]
+    kept: Rows = values[:, list(columns)].astype(np.float64)
+    others = values.sum(axis=1, dtype=np.float64) - kept.sum(axis=1)
+    return np.column_stack([kept, others.clip(min=0)])
+
+
+def _apart(one: Rows, other: Rows) -> Float[np.ndarray, "pair"]:
+    """Jensen and Shannon's divergence of each two rows, in bits."""
+    both = [normalized(torch.from_numpy(each)) for each in (one, other)]
+    found: Float[np.ndarray, "pair"] = divergence(both[0], both[1]).numpy()
+    return found

@@ -1,0 +1,140 @@
+"""How a tokenizer writes its tokens, and what they stand for in a text.
+
+Vocabularies write a space as Ġ or ▁, the rest of a word with ## before it, and the bytes of what
+they do not know as <0xE2>, or as letters that stand for bytes. People see what was in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from attnviz.tokens.gpt2 import spelled
+from attnviz.tokens.labels import phrase
+
+Ids = Sequence[int]
+Span = tuple[int, int]
+A_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+SPACE, REST, END = "▁", "##", "</w>"  # of SentencePiece, WordPiece, and the first BPE
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token: what it stands for, and what people see of it."""
+
+    id: int
+    letters: bytes
+    spaced: bool
+    label: str
+    special: bool = False
+
+
+@cache
+def spelling_of(tokenizer: Any) -> Spelling:
+    """How a tokenizer writes its tokens: looked up once."""
+    return Spelling(tokenizer)
+
+
+class Spelling:
+    """How one tokenizer writes its tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    @cached_property
+    def told(self) -> str:
+        """What it says of how it cuts a text up, and puts it together again."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        return f"{getattr(backend, 'decoder', '')} {getattr(backend, 'pre_tokenizer', '')}"
+
+    @property
+    def byte_level(self) -> bool:
+        """Whether its letters stand for bytes."""
+        return "ByteLevel" in self.told
+
+    @cached_property
+    def bytes_of(self) -> Mapping[str, int]:
+        """Each letter that stands for a byte."""
+        return {letter: byte for byte, letter in spelled().items()}
+
+    @cached_property
+    def special(self) -> frozenset[int]:
+        """Ids that stand for no letters; an id that does, as that of [MASK], is read as a word."""
+        tokenizer = self.tokenizer
+        read = {tokenizer.mask_token_id, self.unknown}
+        return frozenset(tokenizer.all_special_ids) - read
+
+    @cached_property
+    def unknown(self) -> int | None:
+        """The id of a word that is not known; some vocabularies give it to an end, too."""
+        tokenizer, found = self.tokenizer, self.tokenizer.unk_token_id
+        others = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
+        return None if found in others else found
+
+    @cached_property
+    def added(self) -> Mapping[int, str]:
+        """Tokens beside the vocabulary, which are written as they are."""
+        return {
+            number: each.content for number, each in self.tokenizer.added_tokens_decoder.items()
+        }
+
+    def read(self, text: str, found: Mapping[str, Any]) -> list[Piece]:
+        """The tokens of a text, in its letters."""
+        ids = found["input_ids"]
+        spans = found.get("offset_mapping") or [(0, 0)] * len(ids)
+        marks = found["special_tokens_mask"]
+        words = self.tokenizer.convert_ids_to_tokens(ids)
+        told = zip(ids, words, spans, marks, strict=True)
+        return [
+            self._special(number)
+            if mark == 1 or number in self.special
+            else self._read(number, word, text, span)
+            for number, word, span, mark in told
+        ]
+
+    def written(self, ids: Ids) -> list[Piece]:
+        """Tokens that stand in no text, as far as they tell what they stand for themselves."""
+        words = self.tokenizer.convert_ids_to_tokens(list(ids))
+        return [
+            self._special(number) if number in self.special else self._written(number, word)
+            for number, word in zip(ids, words, strict=True)
+        ]
+
+    def _special(self, number: int) -> Piece:
+        word = str(self.tokenizer.convert_ids_to_tokens(number))
+        return Piece(number, word.encode(), True, phrase(word.encode()), special=True)
+
+    def _read(self, number: int, word: str, text: str, span: Span) -> Piece:
+        start, end = span
+        if start == end or self._in_bytes(number, word):
+            return self._written(number, word)
+        letters = text[start:end].encode(errors="replace")
+        spaced = start == 0 or text[start - 1].isspace() or text[start].isspace()
+        label = word if number == self.unknown else phrase(letters)
+        return Piece(number, letters, spaced, label)
+
+    def _in_bytes(self, number: int, word: str) -> bool:
+        """Whether a token says exactly which bytes it is, maybe not even a whole letter."""
+        return number not in self.added and (self.byte_level or bool(A_BYTE.fullmatch(word)))
+
+    def _written(self, number: int, word: str) -> Piece:
+        letters = self._letters(number, word)
+        begins = not (self.byte_level or SPACE in self.told or word.startswith(REST))
+        spaced = letters[:1].isspace() or (begins and A_BYTE.fullmatch(word) is None)
+        return Piece(number, letters, spaced, phrase(letters))
+
+    def _letters(self, number: int, word: str) -> bytes:
+        if number in self.added:
+            return self.added[number].encode()
+        if self.byte_level:
+            known = self.bytes_of
+            return b"".join(
+                bytes([known[each]]) if each in known else each.encode() for each in word
+            )
+        byte = A_BYTE.fullmatch(word)
+        if byte:
+            return bytes([int(byte[1], 16)])
+        return (word.removeprefix(REST).removesuffix(END).replace(SPACE, " ") or " ").encode()

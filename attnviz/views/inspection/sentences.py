@@ -1,0 +1,293 @@
+"""Two sentences read by a trained model, as what can be shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.pairing import Pairs
+from attnviz.analysis.inspection.sentences import SENTENCES, Change, Read, Sentences
+from attnviz.cells import EVERYTHING, Whole, unmasked
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.document import Contents
+from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
+from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.inspection.heatmap import GOES_ON, grid_of
+from attnviz.views.settings_line import settings_line
+from attnviz.views.view import Data, Group, Lines, View, Words, page_of
+from attnviz.wording.commands import Command
+from attnviz.wording.numbers import share_text
+
+MOST = 10  # heads on the screen, of very many
+APART = "apart"
+NOTE = (
+    "apart = how far a head's rows are from each other on average: 0 bits where both are read "
+    "alike, 1 bit where nothing is read in both · beside it the weight that changes most"
+)
+UNPAIRED = "what is read of tokens that stand for none of the other sentence counts as one number"
+HEADER = ("head", "query", "key", "apart", "first", "second")
+LEAST = 5e-4  # bits: less is written as 0
+
+
+def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
+    """The heads that change most, the first of them on both sentences, and what that comes to."""
+    line, told = _settings(sentences), _told(sentences)
+    maps = _maps(sentences)
+    return View(
+        title=_title(sentences),
+        headline=told[0],
+        settings=line,
+        screen=page_of([Group("heads", (_table(sentences, full=full),)), maps], line),
+        picture=page_of([maps], line),
+        closing=told,
+        data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
+        provenance=sentences.first.provenance,
+        command=command,
+    )
+
+
+def _title(sentences: Sentences) -> str:
+    card = sentences.first.trained
+    by = "a model" if card is None else card.name
+    if sentences.names == SENTENCES:
+        return f"two sentences, read by {by}"
+    return f"one sentence, read by {by} in {' and '.join(sentences.names)}"
+
+
+def _inside(sentences: Sentences) -> tuple[str, str]:
+    """`in the first sentence`, and `in the second`; or `in float32`"""
+    if sentences.names == SENTENCES:
+        return "in the first sentence", "in the second"
+    return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
+
+
+def _settings(sentences: Sentences) -> str:
+    """What the numbers depend on, and how many tokens stand for each other."""
+    rows = sentences.rows
+    counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
+    whole = len(counts) == 1 and len(rows) in counts
+    of = "" if whole else f" of {' and '.join(map(str, counts))}"
+    return f"{len(rows)}{of} tokens paired · {settings_line(sentences.first, without=('tokens',))}"
+
+
+def _table(sentences: Sentences, *, full: bool) -> Grid:
+    """A row for each head: how far apart it is, and the weight that changes most."""
+    count = len(sentences.heads)
+    shown = sentences.heads if full else sentences.heads[:MOST]
+    names = [f"{each.name}  {_pair_of(sentences, each)}" for each in shown]
+    values = np.array([[each.apart, each.largest.before, each.largest.after] for each in shown])
+    title = "what each head reads otherwise" if count > 1 else "what the head reads otherwise"
+    notes = [NOTE, *([UNPAIRED] if _unpaired(sentences) else [])]
+    notes += [f"the first {len(shown)} of {count} (--full shows all)"] if len(shown) < count else []
+    return Grid(
+        title,
+        plain_axis("head", names),
+        plain_axis("column", [APART, *_short(sentences)]),
+        unmasked(values),
+        Scale("share", 0.0, 1.0),
+        note=" · ".join(notes),
+        decimals=3,
+    )
+
+
+def _short(sentences: Sentences) -> tuple[str, str]:
+    """Names of columns."""
+    return sentences.names[0].split()[0], sentences.names[1].split()[0]
+
+
+def _unpaired(sentences: Sentences) -> bool:
+    columns = sentences.columns
+    return len(columns) < max(len(columns.tokens), len(columns.others))
+
+
+def _pair_of(sentences: Sentences, read: Read) -> str:
+    """`it → animal`"""
+    most = read.largest
+    return f"{sentences.rows.name(most.query)} → {sentences.columns.name(most.key)}"
+
+
+def _maps(sentences: Sentences) -> Group:
+    """The head that changes most, on both sentences, and what it reads more or less."""
+    most = sentences.heads[0]
+    both = [_cut(sentences, each, place) for place, each in enumerate((most.first, most.second))]
+    return Group("alternatives", (*same_scale(both), _difference(sentences, most)), kind="pair")
+
+
+def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
+    """A head on one sentence; of one token alone its row."""
+    trace = (sentences.first, sentences.second)[place]
+    grid = replace(
+        grid_of(found, sentences.looking, trace.prompt),
+        title=f"{found.name} · {sentences.names[place]}",
+    )
+    grid = replace(grid, note=f"{AXES_NOTE} · {GOES_ON}" if grid.rows.border else AXES_NOTE)
+    if sentences.query is None:
+        return grid
+    row = (sentences.rows.first, sentences.rows.second)[place][sentences.query]
+    return grid.part(slice(row, row + 1))
+
+
+def _difference(sentences: Sentences, read: Read) -> Grid:
+    """The weights in the second sentence minus those in the first, of tokens that are paired."""
+    rows, columns = sentences.rows, sentences.columns
+    places = range(len(rows)) if sentences.query is None else [sentences.query]
+    parts = [
+        found.cells.window(EVERYTHING, EVERYTHING).values[np.ix_([side[n] for n in places], keys)]
+        for found, side, keys in (
+            (read.first, rows.first, columns.first),
+            (read.second, rows.second, columns.second),
+        )
+    ]
+    values = parts[1].astype(np.float64) - parts[0]
+    cells = Whole(values, np.zeros(values.shape, dtype=bool))
+    return Grid(
+        f"{read.name} · {' − '.join(_short(sentences)[::-1])}",
+        _axis("query (reads)", rows, places),
+        _axis("key (is read)", columns, range(len(columns))),
+        cells,
+        centred("difference", cells),
+        note=f"{AXES_NOTE} · above 0 = reads more {_inside(sentences)[1]}",
+    )
+
+
+def _axis(title: str, pairs: Pairs, places: range | list[int]) -> Axis:
+    labels = tuple(pairs.name(place) for place in places)
+    numbers = tuple(str(pairs.first[place] + 1) for place in places)
+    return Axis(title, "token", labels, numbers)
+
+
+def _told(sentences: Sentences) -> tuple[str, ...]:
+    """Which head changes most, and how; in which layers; and which tokens are not the same."""
+    if not sentences.changes:
+        return (f"no head reads anything otherwise {_inside(sentences)[1]}",)
+    return (
+        _most(sentences),
+        *_of_same(sentences),
+        *_of_layers(sentences),
+        *_replaced(sentences),
+    )
+
+
+def _most(sentences: Sentences) -> str:
+    most, count = sentences.heads[0], len(sentences.heads)
+    (query, _), _ = _labels(sentences, most.largest)
+    name = f"{most.name} changes most of {count} heads" if count > 1 else f"{most.name} changes"
+    which = "" if sentences.query is None else f" in what {query} reads"
+    return f"{name}{which}: {_change(sentences, most.largest)}"
+
+
+def _change(sentences: Sentences, change: Change) -> str:
+    """`"it" reads "animal" with .64 in the first sentence, and with .27 in the second`"""
+    (query, other_query), (key, other_key) = _labels(sentences, change)
+    same = (query, key) == (other_query, other_key)
+    again = "" if same else f"{other_query} reads {other_key} "
+    before, after = share_text(change.before), share_text(change.after)
+    first, second = _inside(sentences)
+    return f"{query} reads {key} with {before} {first}, and {again}with {after} {second}"
+
+
+def _labels(sentences: Sentences, change: Change) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Who reads, and what is read, in both sentences."""
+    query, other_query = sentences.rows.labels(change.query)
+    key, other_key = sentences.columns.labels(change.key)
+    return (_quoted(query), _quoted(other_query)), (_quoted(key), _quoted(other_key))
+
+
+def _of_same(sentences: Sentences) -> Iterator[str]:
+    """The largest change between tokens that both have, where another has been told."""
+    found = [each for each in sentences.heads if each.of_same is not None]
+    most = max(found, key=lambda each: _size(each.of_same), default=None)
+    told = sentences.heads[0].largest
+    if most is None or most.of_same is None or most.of_same in (told, None):
+        return
+    if _size(most.of_same) >= LEAST:
+        change = _change(sentences, most.of_same)
+        yield f"between tokens that both have, a weight of {most.name} changes most: {change}"
+
+
+def _size(change: Change | None) -> float:
+    return 0.0 if change is None else change.size
+
+
+def _quoted(label: str) -> str:
+    return f'"{label}"'
+
+
+def _of_layers(sentences: Sentences) -> Iterator[str]:
+    """In which layer heads change most on average, and in which least."""
+    layers: dict[int, list[float]] = {}
+    for each in sentences.heads:
+        if each.first.layer is not None:
+            layers.setdefault(each.first.layer.layer, []).append(each.apart)
+    if len(layers) < 2:
+        return
+    means = {layer: sum(found) / len(found) for layer, found in layers.items()}
+    most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    if means[most] - means[least] >= LEAST:
+        yield (
+            f"on average the heads of layer {most} change most ({means[most]:.3f} bits), and those "
+            f"of layer {least} least ({means[least]:.3f})"
+        )
+
+
+def _replaced(sentences: Sentences) -> Iterator[str]:
+    """Tokens that are not the same, and stand at the same place."""
+    rows = sentences.rows
+    names = [rows.name(each) for each in rows.replaced]
+    if names:
+        verb = "stands" if len(names) == 1 else "stand"
+        yield f"{', '.join(names)}: not the same token, and {verb} for each other by place"
+
+
+def _document(sentences: Sentences, told: tuple[str, ...]) -> Contents:
+    rows, most = sentences.rows, sentences.heads[0]
+    return {
+        "names": list(sentences.names),
+        "first": _sentence(rows.tokens),
+        "second": _sentence(rows.others),
+        "pairs": [[one + 1, other + 1] for one, other in zip(rows.first, rows.second, strict=True)],
+        "conclusion": " ".join(told),
+        "heads": [_head(sentences, each) for each in sentences.heads],
+        "most changed": {
+            "head": most.name,
+            "first": most.first.cells.window(EVERYTHING, EVERYTHING).values,
+            "second": most.second.cells.window(EVERYTHING, EVERYTHING).values,
+        },
+    }
+
+
+def _sentence(tokens: Tokens) -> Contents:
+    return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
+
+
+def _head(sentences: Sentences, read: Read) -> Contents:
+    return {
+        "head": read.name,
+        "apart": read.apart,
+        "query": sentences.rows.name(read.largest.query),
+        "key": sentences.columns.name(read.largest.key),
+        "before": read.largest.before,
+        "after": read.largest.after,
+    }
+
+
+def _lines(sentences: Sentences) -> Iterator[Lines]:
+    heads = sentences.heads
+    words = Words(
+        (
+            tuple(each.name for each in heads),
+            tuple(sentences.rows.name(each.largest.query) for each in heads),
+            tuple(sentences.columns.name(each.largest.key) for each in heads),
+        )
+    )
+    numbers = (
+        [each.apart for each in heads],
+        [each.largest.before for each in heads],
+        [each.largest.after for each in heads],
+    )
+    yield Lines((), words, numbers)
