@@ -13,6 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
 
 from attnviz import inspect, trace
 from attnviz.cells import Cells, Patch
@@ -21,7 +24,7 @@ from attnviz.renderers.colors import gradient, shade
 from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.terminal.lines import printed
 from attnviz.renderers.terminal.overview import overview
-from attnviz.renderers.terminal.screen import Colors, Screen
+from attnviz.renderers.terminal.screen import Colors, Screen, segments
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import FINEST, Overview
 from attnviz.views.inspection.overview import _fine, overview_of
@@ -111,6 +114,8 @@ def test_a_cell_is_hidden_where_all_of_it_is() -> None:
     small = overview_by_hand(1, 1, 6, causal=True).grained(3, 3)
 
     assert small.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
+    corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).grained(2, 2)
+    assert corner.hidden[0].tolist() == [[False, True], [True, True]]
 
 
 # What colours mean.
@@ -185,14 +190,26 @@ def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None
 
 
 def test_every_cell_has_the_colour_of_its_number() -> None:
-    whole = overview_by_hand(1, 1, 4, flags=0)
-    lines = list(overview(whole, Screen(80, 24, "truecolor", theme="dark"), 20))
-
-    seen = [span.style for line in lines[1:3] for span in line.spans if "on" in str(span.style)]
+    whole = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
+    screen = Screen(80, 24, "truecolor", theme="dark")
+    lines = list(overview(whole, screen, 20))[1:4]
+    letters = [segment for line in lines for segment in _letters(line)[3:8]]
 
     anchors = gradient("ocean", "dark", "sequential")
-    first = shade(np.sqrt(whole.values[0, 0, :1]), 0, 1, anchors)[0].tolist()
-    assert tuple(seen[0].color.get_truecolor()) == tuple(first)  # type: ignore[union-attr]
+    wanted = shade(np.sqrt(whole.values[0]), 0, 1, anchors)
+    for place, style in enumerate(letters):
+        line, column = divmod(place, 5)
+        assert style.color is not None
+        assert tuple(style.color.get_truecolor()) == tuple(wanted[2 * line, column].tolist())
+        if line < 2:
+            assert style.bgcolor is not None
+            assert tuple(style.bgcolor.get_truecolor()) == tuple(wanted[2 * line + 1, column])
+
+
+def _letters(line: Text) -> list[Style]:
+    """The style of each letter."""
+    parts = segments(line, Console(width=80, color_system="truecolor"))
+    return [part.style or Style() for part in parts for _ in part.text.rstrip("\n")]
 
 
 def test_without_colours_the_more_the_darker() -> None:
