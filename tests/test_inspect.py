@@ -265,3 +265,10 @@ def test_the_command_makes_the_same_again(attnviz: Attnviz, tmp_path: Path) -> N
     assert "--model agreement" in line
     assert "--layer 1" in line
     assert "--hide-first" in line
+
+
+def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
+    command = looked(minilm.trace, source="it", to="animal", hide_special=True).view().command
+
+    assert command is not None
+    assert command.line.endswith("--model minilm --from it --to animal --hide-special")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable
@@ -32,7 +33,7 @@ from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Data, Excerpt, Group, View, page_of
-from attnviz.wording.commands import Command
+from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
 
 
@@ -73,8 +74,14 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         ),
         data=shown.data,
         provenance=trace.provenance,
-        command=command,
+        command=command or _command(inspection),
     )
+
+
+def _command(inspection: Inspection) -> Command | None:
+    """The one that would show the same."""
+    made = command_of("inspect", source_of(inspection.trace))
+    return made and made.also(**chosen(inspection.looking))
 
 
 def _untitled(group: Group, headline: str) -> Group:
