@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 import regex  # which knows scripts, and the marks of letters
@@ -58,6 +59,7 @@ def kept(side: Side, tokens: set[int]) -> Side:
     )
 
 
+@lru_cache(maxsize=4)  # asked for again for each head
 def words_side(tokens: Tokens) -> Side:
     """A place for each word."""
     groups = words_of(tokens)

@@ -39,7 +39,7 @@ def parts_of_link(link: Link) -> tuple[Sentence | Ranked, ...]:
     if len(link.ranked) == 1:
         return (sentence_of(link.asked, link.ranked[0], listed=True),)
     read = sentence_of(link.asked, link.ranked[0])
-    return (read, link_ranked(link, read.grid.scale))
+    return (link_ranked(link, read.grid.scale), read)
 
 
 def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sentence:

@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
 from attnviz.views.inspection.data import (
@@ -35,6 +36,8 @@ from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Data, Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
+
+LONGEST = 100  # tokens of a sentence that stands on a screen beside what was asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +148,10 @@ def _link(inspection: Inspection) -> Shown:
     told = (f"{said}{on_others(link)}", *on_little(link))
     sentences = (*map(sentence, told), *_left_out(inspection))
     data = data_of_link(inspection, link)
-    return Shown((Group("link", parts_of_link(link)),), data, said, sentences)
+    every = parts_of_link(link)
+    few = [each for each in every if isinstance(each, Ranked) or len(each.grid.columns) <= LONGEST]
+    screen, picture = (Group("link", tuple(parts)) for parts in (few or every, every))
+    return Shown((screen,), data, said, sentences, picture=(picture,))
 
 
 def _query(inspection: Inspection, wanted: str) -> Shown:
