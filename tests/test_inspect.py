@@ -121,7 +121,7 @@ def test_how_much_is_left_out_is_said(minilm: Inspection) -> None:
 
 LINK = re.compile(
     r'(L\dH\d(?: and L\dH\d)*) reads? "(.*)" \((\d+)\) from "(.*)" \((\d+)\) with (\S+), the most '
-    r"of 6 heads(?:; (L\dH\d) follows with (\S+))?; the mean is (\S+)\."
+    r"of 6 heads(?:; (L\dH\d) follows(?:, almost as much,)? with (\S+))?; the mean is (\S+)\."
 )
 
 

@@ -41,13 +41,19 @@ def _of(link: Link) -> str:
 
 def on_others(link: Link) -> str:
     """Which head follows, and the mean: nothing where there is one head."""
-    looking, first = link.asked.looking, len(link.first)
+    looking, first = link.asked.looking, link.first
     following = [
-        f"{head_name(each.map)} follows with {told(each.of(link.column), looking)}"
-        for each in link.seeing[first : first + 1]
+        f"{head_name(each.map)} follows{_by_how_much(first[0], each, link)}"
+        for each in link.seeing[len(first) : len(first) + 1]
     ]
     mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
     return "".join(f"; {each}" for each in [*following, *mean])
+
+
+def _by_how_much(first: Reading, following: Reading, link: Link) -> str:
+    """With how much; or that it is almost as much, where digits do not tell them apart."""
+    one, other = (told(each.of(link.column), link.asked.looking) for each in (first, following))
+    return f", almost as much, with {other}" if one == other else f" with {other}"
 
 
 def _heads(readings: list[Reading]) -> str:
