@@ -147,6 +147,20 @@ def check_golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return check
 
 
+@pytest.fixture(scope="session")
+def small_transformer(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a small transformer of some kind, made when the first test asks for it."""
+    from tests.small_transformers import EVERY, save  # which imports torch
+
+    folder = tmp_path_factory.mktemp("transformers")
+
+    def saved(name: str) -> Path:
+        found: Path = folder / name.replace(" ", "-")
+        return found if found.is_dir() else save(EVERY[name], found)
+
+    return saved
+
+
 @pytest.fixture
 def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own to work in, with the sample texts in it."""

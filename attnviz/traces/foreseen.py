@@ -23,7 +23,7 @@ from attnviz.traces.settings import (
     refuse_uneven_heads,
 )
 from attnviz.traces.trained import static
-from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
+from attnviz.traces.trained.asked import refuse_decided, refuse_untrained, refuse_unusable
 from attnviz.traces.trained.place import is_trained
 from attnviz.traces.without import refuse_missing_heads
 from attnviz.wording.commands import chosen
@@ -109,6 +109,7 @@ def refuse_settings(settings: Settings) -> None:
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
         refuse_decided(settings)
+        refuse_unusable(settings)
         return
     refuse_untrained(settings)
     if settings.model is not None:

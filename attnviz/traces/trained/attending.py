@@ -10,7 +10,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trace import Layer
 from attnviz.traces.trained.again import OnDemand, Remade
-from attnviz.traces.trained.agreeing import agrees, apart
+from attnviz.traces.trained.agreeing import Apart, apart
 from attnviz.traces.trained.fallback import given_layers
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.loading import Loaded
@@ -28,8 +28,7 @@ class Attending:
     layers: tuple[Layer, ...]
     numbers: tuple[int, ...]  # of all of them, also those that are not kept
     ending: Ending
-    eager: float | None  # how far the weights are from those of the model's own eager attention
-    heard: bool = False
+    apart: Apart | None = None  # from the model's own eager attention; None: it is that
     soft_cap: float | None = None
     positions: Positions = "none"
     position_base: float = Settings.position_base
@@ -45,20 +44,19 @@ def attending(
     """Listened to, if that gives what the model itself computes; else as the model tells it."""
     off = heads_off(settings.without)
     done = passed(model, reading, layers=layers, off=off, asked=asked)
-    eager = None if done is None else apart(model, reading, done)
-    heard = done is not None and agrees(eager, settings.dtype)
-    if done is None or not heard:
+    far = None if done is None else apart(model, reading, done)
+    if done is not None and far is not None and far.by_rounding(settings.dtype):
+        found = _heard(model, done, far)
+    else:
         _refuse_without(model, settings)
         told, count, ending = given_layers(model, reading, layers, asked)
-        found = Attending(layers=told, numbers=tuple(range(count)), ending=ending, eager=None)
-    else:
-        found = _heard(model, done, eager)
+        found = Attending(layers=told, numbers=tuple(range(count)), ending=ending)
     _refuse_missing(found.numbers, settings, layers)
     refuse_missing_heads(settings.without, found.numbers[-1] + 1, found.layers[0].heads)
     return found
 
 
-def _heard(model: Loaded, done: Passed, eager: float | None) -> Attending:
+def _heard(model: Loaded, done: Passed, far: Apart) -> Attending:
     bases = bases_of(model.text_config.to_dict())
     made = [recognise(heard, bases) for heard in done.heard]
     turned_by, base = positions_of(made)
@@ -66,8 +64,7 @@ def _heard(model: Loaded, done: Passed, eager: float | None) -> Attending:
         layers=tuple(map(_layer, done.heard, made)),
         numbers=done.numbers,
         ending=done.ending,
-        eager=eager,
-        heard=True,
+        apart=far,
         soft_cap=done.heard[0].soft_cap if done.heard else None,
         positions=turned_by,
         position_base=base,

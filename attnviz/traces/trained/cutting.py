@@ -23,9 +23,9 @@ def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> T
     with quietly():
         found = _cut(model.tokenizer, text)
     positions = positions_of(model)
-    longest = None if positions is None else max(1, positions - room)
+    longest = None if positions is None else positions - room
     if longest is not None and len(found["input_ids"]) > longest:
-        if not truncate:
+        if not truncate or longest < 1:
             raise _too_long(model, len(found["input_ids"]), room)
         lost = len(found["input_ids"]) - longest
         with quietly():
@@ -102,6 +102,8 @@ def _too_long(model: Loaded, count: int, room: int) -> AttnvizError:
     return AttnvizError(
         f"the text has {counted(count, 'token')}{more}, and the model '{model.name}' has "
         f"positions for {positions_of(model)}",
-        "give a shorter text, or --truncate, which leaves out its end",
+        "give a smaller --generate, or a shorter text"
+        if room
+        else "give a shorter text, or --truncate, which leaves out its end",
         about="truncate",
     )

@@ -76,7 +76,7 @@ def ending(model: Loaded, asked: Asked | None, which: Which = "self") -> Iterato
     hooks = [_body(model, which).register_forward_hook(_keeps_vectors(made))]
     scoring = _answers_by(model)
     if asked is not None and scoring is not None:
-        hooks.append(scoring.register_forward_pre_hook(_at(asked.scored)))
+        hooks.append(scoring.register_forward_pre_hook(_at(asked.scored, made)))
         hooks.append(model.model.register_forward_hook(_keeps_logits(made)))
     try:
         yield made
@@ -111,11 +111,15 @@ def _keeps_logits(made: Ending) -> Callable[..., None]:
     return keep
 
 
-def _at(places: Sequence[int]) -> Callable[..., tuple[Tensor, ...]]:
-    """Of the vectors of all tokens those of some: no others are scored."""
+def _at(places: Sequence[int], made: Ending) -> Callable[..., tuple[Tensor, ...]]:
+    """Of the vectors of all tokens those of some: no others are scored.
+
+    They are the last ones of a model whose body is never called as a whole, as OPT's.
+    """
 
     def chosen(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         vectors, *rest = args
+        made.vectors = vectors[0] if made.vectors is None else made.vectors
         return (vectors[:, list(places)], *rest)
 
     return chosen

@@ -79,8 +79,10 @@ def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
         head_dim=first.head_dim,
         stored_as=model.stored_as,
         which=which,
-        eager=found.eager,
-        fallback=not found.heard,
+        eager=None if found.apart is None else found.apart.weights,
+        vectors=None if found.apart is None else found.apart.vectors,
+        compared=0 if found.apart is None else found.apart.tokens,
+        fallback=found.apart is None,
     )
 
 

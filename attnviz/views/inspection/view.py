@@ -19,6 +19,8 @@ from attnviz.views.inspection.data import (
     data_of_maps,
     data_of_reading,
 )
+from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
+from attnviz.views.inspection.ends import ends_of, what_comes_of_it
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
@@ -61,7 +63,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     """What was asked for: an overview and what the heads do, or the maps of some."""
     trace = inspection.trace
     line = settings_line(trace)
-    shown = _shown(inspection)
+    shown = _with_ends(_shown(inspection), inspection)
     title = headline(trace)
     return View(
         title=title,
@@ -73,7 +75,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         closing=(
             *shown.told,
             *map(sentence, on_weighing(inspection)),
-            *map(sentence, note_on_heads(trace)),
+            *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
         data=shown.data,
         provenance=trace.provenance,
@@ -99,6 +101,8 @@ def _without_title(panel: Drawable, title: str) -> Drawable:
 
 def _shown(inspection: Inspection) -> Shown:
     looking = inspection.looking
+    if looking.by == "effect":
+        return _by_effect(inspection)
     if looking.source is not None:
         return _link(inspection)
     if looking.query is not None:
@@ -140,6 +144,24 @@ def _heads(inspection: Inspection) -> Shown:
     every = (small, Group("what heads do", (table,)))
     rest = Excerpt((small,), "--full shows which others do what")
     return Shown(every, data, _over(said), told, rest, (small,))
+
+
+def _by_effect(inspection: Inspection) -> Shown:
+    """All heads, the one first without which most changes."""
+    first, *rest = on_effects(inspection)
+    groups = (Group("effects", (effects_ranked(inspection),)),)
+    told = (sentence(first), *map(sentence, rest))
+    return Shown(groups, data_of_effects(inspection), first, told)
+
+
+def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
+    """With what is answered, if that is asked for; and what becomes of vectors without heads."""
+    ends = ends_of(inspection)
+    if not ends:
+        return shown
+    excerpt = shown.excerpt and replace(shown.excerpt, groups=(*shown.excerpt.groups, *ends))
+    picture = (*shown.picture, *ends) if shown.picture else ()
+    return replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt, picture=picture)
 
 
 def _link(inspection: Inspection) -> Shown:

@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from attnviz.traces.trained.quiet import quietly
+
+Saved = Callable[[str], Path]
 CORPUS = [
     "The animal didn't cross the street because it was too tired.",
     "The trophy doesn't fit in the brown suitcase, because it is too large!",
@@ -43,7 +46,7 @@ class Kind:
 
     name: str  # what its classes begin with
     head: str  # what its class ends with
-    tokenizer: str
+    tokenizer: str  # a key of TOKENIZERS
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -174,12 +177,21 @@ BLIND = {
 
 def save(kind: Kind, folder: Path, *, dtype: torch.dtype = torch.float32, **changes: Any) -> Path:
     """A model with numbers large enough for attention to be uneven, and its tokenizer."""
-    import transformers
-
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = TOKENIZERS[kind.tokenizer]()
+    with quietly():
+        _save_model(kind, folder, len(tokenizer), dtype, changes)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _save_model(
+    kind: Kind, folder: Path, words: int, dtype: torch.dtype, changes: dict[str, Any]
+) -> None:
+    import transformers
+
     config = getattr(transformers, f"{kind.name}Config")
-    options = {"vocab_size": len(tokenizer)} | SPECIAL | kind.options | changes
+    options = {"vocab_size": words} | SPECIAL | kind.options | changes
     made = config(**options)
     name = "Gemma3ForCausalLM" if kind.name == "Gemma3Text" else f"{kind.name}{kind.head}"
     torch.manual_seed(7)
@@ -189,8 +201,6 @@ def save(kind: Kind, folder: Path, *, dtype: torch.dtype = torch.float32, **chan
             if parameter.ndim > 1:
                 parameter.normal_(0, 0.4)
     model.to(dtype).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -312,3 +322,6 @@ TOKENIZERS: dict[str, Callable[[], Any]] = {
     "fallback": fallback,
     "unigram": unigram,
 }
+
+
+EVERY = KINDS | OUTSIDE | BLIND
