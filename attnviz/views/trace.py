@@ -36,7 +36,7 @@ from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
 from attnviz.views.prediction import all_answers, answered, best_answers
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
-from attnviz.views.reading import alone, name_of_head, readings, token_axis
+from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
@@ -451,5 +451,6 @@ def _titled_group(name: str, trace: Trace, layer: Layer, group: int, groups: int
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:
-    rows = token_axis("query (reads)", trace.tokens)
-    return rows, token_axis("key (is read)", trace.keys_of(layer))
+    keys = trace.keys_of(layer)
+    rows = token_axis("query (reads)", trace.tokens, written_from(trace, trace.tokens))
+    return rows, token_axis("key (is read)", keys, written_from(trace, keys))

@@ -17,7 +17,7 @@ from attnviz.attention.choices import Instead
 from attnviz.cells import EVERYTHING
 from attnviz.traces.settings import Which
 
-CELLS_AT_ONCE = 2**20  # of all heads together: there are several tensors of this size at a time
+CELLS_AT_ONCE = 2**18  # of all heads together: there are several tensors of this size at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

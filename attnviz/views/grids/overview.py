@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float, Shaped
 
 from attnviz.cells import unmasked
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.scales import Bend, Scale, centred, rounded_up, weight_scale
+from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
 
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
     "straight": "",
-    "root": "colours by the square root",
-    "log": "colours by the logarithm",
+    "root": "colours by square root",
+    "log": "colours by logarithm",
 }
 
 Values = Float[np.ndarray, "map query key"]
@@ -30,7 +30,8 @@ class Flag:
     """What is said of one map: what its head does more than any other."""
 
     map: int  # which of them
-    kind: str  # previous token
+    kind: str  # first token (sink)
+    short: str  # first
     number: str  # how much of it: .98
 
 
@@ -82,6 +83,8 @@ class Overview:
             found = replace(weight_scale(cells), label=self.measure)
         else:
             found = Scale(self.measure, 0.0, rounded_up(high))
+        if self.bend == "log" and low >= 0:
+            return logarithmic(found, self.shape[1])
         return replace(found, bend=self.bend)
 
     @property
@@ -90,9 +93,8 @@ class Overview:
         tall, wide = float(self.tall.max()), float(self.wide.max())
         if tall == wide == 1:
             return ""
-        read = "the mean of what they read of them"
-        tokens = f"{_counted(tall, 'query', 'queries')} × {_counted(wide, 'key', 'keys')}"
-        return f"one cell = {tokens}: {read}"
+        queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
+        return f"one cell = {queries} (averaged) × {keys} (added)"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.
