@@ -272,3 +272,10 @@ def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
 
     assert command is not None
     assert command.line.endswith("--model minilm --from it --to animal --hide-special")
+
+
+def test_what_is_weighed_is_said_to_be() -> None:
+    view = looked(made(), source="done", to="now", weigh="norm").view()
+
+    assert "with a weight × length of" in view.closing[0]
+    assert "weight × length = how long" in view.picture.caption

@@ -12,7 +12,7 @@ from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.numbers import head_name, named, told
+from attnviz.views.inspection.numbers import amount, head_name, named, told
 from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
@@ -24,13 +24,14 @@ def on_link(link: Link) -> str:
     looking, first = link.asked.looking, link.first
     found = link.asked.readings[0].map
     reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
-    much = told(first[0].of(link.column), looking)
+    much = amount(first[0].of(link.column), looking)
     names = _heads(first)
     if len(link.asked.readings) == 1:
         rank = rank_told(first[0], link.column, looking)
         return f"in {which(first[0])} {reader} reads {read} with {much} ({rank})"
     alone = "s" if len(first) == 1 else ""
-    return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
+    most = "furthest from 0" if looking.weigh == "gradient" else "most"
+    return f"{names} read{alone} {read} from {reader} with {much}, the {most} of {_of(link)}"
 
 
 def _of(link: Link) -> str:
