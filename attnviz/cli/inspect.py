@@ -33,7 +33,14 @@ class LookingOptions:
 
     layer: Annotated[
         int | None,
-        in_section(PANEL, "--layer", metavar="N", help="One layer alone, from 0.", example="4"),
+        in_section(
+            PANEL,
+            "--layer",
+            metavar="N",
+            help="One layer alone, from 0.",
+            short="One layer; with --head one head of it: --layer 4 --head 7",
+            example="4",
+        ),
     ] = None
     head: Annotated[
         int | None,
