@@ -7,7 +7,7 @@ context vectors back: so whatever model uses that interface can be heard, with n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -155,10 +155,9 @@ def _attend(
 def listening(model: Any, listener: Listener) -> Iterator[Listener]:
     """While this lasts, the model's attention is computed here."""
     from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import eager_mask
 
     AttentionInterface.register(OURS, _attend)
-    AttentionMaskInterface.register(OURS, eager_mask)
+    AttentionMaskInterface.register(OURS, _masks_for(model))
     if model.config.is_encoder_decoder:
         listener.decoders = frozenset(model.get_decoder().modules())
     told = _listener.set(listener)
@@ -172,6 +171,15 @@ def listening(model: Any, listener: Listener) -> Iterator[Listener]:
             each.remove()
         listener.given.clear()
         _listener.reset(told)
+
+
+def _masks_for(model: Any) -> Callable[..., Tensor | None]:
+    """What makes masks: of true and false, a quarter as large, if the model can do with those."""
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    if not getattr(model, "_supports_sdpa", False):
+        return eager_mask
+    return lambda *given, **named: sdpa_mask(*given, **named | {"allow_is_causal_skip": False})
 
 
 def _hooks(model: Any, listener: Listener) -> Iterator[Any]:
