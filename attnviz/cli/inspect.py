@@ -176,7 +176,8 @@ def inspect(
     looking = looked.looking(wanted)
     asked = replace(model, model=model.model or MINILM)
     settings = settings_of(text, asked, trained, without)
-    trace = traced("inspect", text, saved, settings, looked, wanted, pictures)
+    groups = (looked, wanted, pictures)
+    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers)
 
     from attnviz.analysis.inspection.inspection import Inspection
 

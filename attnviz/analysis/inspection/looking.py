@@ -60,6 +60,11 @@ class Looking:
                 )
         self._refuse_half()
 
+    @property
+    def layers(self) -> tuple[int, ...] | None:
+        """Those that have to be kept of a model; None: every one."""
+        return None if self.layer is None else (self.layer,)
+
     def _refuse_half(self) -> None:
         """Some choices mean nothing without another."""
         needs = {
