@@ -29,7 +29,7 @@ from attnviz.traces.origin import (
 from attnviz.traces.part import Part
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Outputs, Trace
 from attnviz.traces.trained import stored
 from attnviz.traces.weights import array
 from attnviz.wording.commands import PATHS, place_told, without_folders
@@ -63,6 +63,8 @@ def contents(trace: Trace) -> Contents:
         named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
     if trace.prediction is not None:
         named["prediction"] = _prediction(trace, trace.prediction)
+    if trace.outputs is not None:
+        named["outputs"] = _outputs(trace.outputs)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
 
 
@@ -71,6 +73,12 @@ def _prediction(trace: Trace, prediction: Prediction) -> Contents:
     found = {part.data: part.find(trace, trace.layers[-1]) for part in OF_PREDICTION}
     asked = [place + 1 for place in prediction.asked]
     return {"answers": list(prediction.answers), "asked": asked, **_arrays(found)}
+
+
+def _outputs(outputs: Outputs) -> Contents:
+    """What a trained model makes of each token in the end, and what it would with all heads."""
+    found = {"vectors": outputs.vectors, "vectors_with_all_heads": outputs.with_all_heads}
+    return _arrays(found)
 
 
 def _tokens(tokens: Tokens) -> Contents:

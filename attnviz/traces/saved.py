@@ -39,7 +39,7 @@ from attnviz.traces.parts import (
     SAVED,
 )
 from attnviz.traces.settings import Positions, Settings
-from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
@@ -167,6 +167,7 @@ class _Reader:
             embeddings=self._tensor(self.contents["embeddings"]),
             layers=tuple(self._layer(*each) for each in layers),
             prediction=self._prediction(),
+            outputs=self._outputs(),
             origin=self._origin(),
             provenance=self.provenance,
         )
@@ -300,6 +301,14 @@ class _Reader:
             asks=tuple(map(str, self.facts.get("asks", ()))),
             of=self.facts.get("answers"),
         )
+
+    def _outputs(self) -> Outputs | None:
+        stored = self.contents.get("outputs")
+        if not stored:
+            return None
+        found = {name: self._tensor(each) for name, each in stored.items()}
+        refuse_misfits(found, dict.fromkeys(found, "token dim"), {}, self.source)
+        return Outputs(found["vectors"], found.get("vectors_with_all_heads"))
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]

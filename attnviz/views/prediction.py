@@ -14,7 +14,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.models.vocabulary import Predicts
-from attnviz.traces.origin import FromModel, FromTransformer
+from attnviz.traces.origin import FromModel
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
 from attnviz.views.grids.axes import Axis, plain_axis
@@ -37,18 +37,18 @@ def refuse_no_prediction(trace: Trace) -> Prediction:
     """What is predicted; refused of a trace in which nothing is."""
     if trace.prediction is not None:
         return trace.prediction
+    told, card = "--predict shows what a model answers, and", trace.trained
+    if card is not None:
+        raise AttnvizError(
+            f"{told} '{card.name}' ({card.kind}) makes vectors, and answers nothing",
+            "leave --predict out, or take a model that continues texts, or fills in a [MASK]",
+            about="predict",
+        )
+    by_model = isinstance(trace.origin, FromModel)
     raise AttnvizError(
-        f"--predict shows what a model answers, and {_why_nothing(trace)}",
+        f"{told} {'this one answers nothing' if by_model else 'there is no model'}",
         "try --model agreement",
         about="predict",
-    )
-
-
-def _why_nothing(trace: Trace) -> str:
-    if isinstance(trace.origin, FromTransformer):
-        return f"'{trace.origin.card.name}' makes vectors, and answers nothing"
-    return (
-        "this one answers nothing" if isinstance(trace.origin, FromModel) else "there is no model"
     )
 
 

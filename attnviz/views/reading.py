@@ -69,7 +69,12 @@ def alone(trace: Trace) -> bool:
     return len(trace.attentions) == 1
 
 
-def token_axis(title: str, tokens: Tokens) -> Axis:
+def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:
     """A place for each token: its number and its label."""
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
-    return Axis(title, "token", tokens.labels, numbers, tokens.spaced)
+    return Axis(title, "token", tokens.labels, numbers, tokens.spaced, border)
+
+
+def written_from(trace: Trace, tokens: Tokens) -> int | None:
+    """Where what the model wrote itself begins, of tokens that it goes on from."""
+    return trace.prompt if tokens is trace.tokens else None

@@ -9,6 +9,8 @@ from math import sqrt
 import numpy as np
 from torch import Tensor
 
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.looking import Looking
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError
@@ -29,10 +31,12 @@ from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
+from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
+from attnviz.views.moved import moved
 from attnviz.views.prediction import all_answers, answered, best_answers
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
-from attnviz.views.reading import alone, name_of_head, readings, token_axis
+from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
@@ -70,6 +74,8 @@ def view(
     reads. `as_` is the way in which weights are drawn: "heatmap", "arcs", "sentence" or
     "terminal". To `predict` is to show what a model answers, place by place.
     """
+    if trace.trained is not None and show is None and as_ is None:
+        return _inspected(trace, query, predict=predict)
     parts = None if show is None else parts_to_show(show)
     refuse_odd_way(
         as_ or usual(query, parts), parts if as_ else None, query, predict=predict and bool(as_)
@@ -96,6 +102,14 @@ def view(
     )
 
 
+def _inspected(trace: Trace, query: str | None, *, predict: bool) -> View:
+    """Of a trained model, which has dozens of heads, what `attnviz inspect` shows of them."""
+    looking = Looking(query=query, predict=predict)
+    options = {"query": query, "predict": predict or None}
+    command = command_of("run", source_of(trace), **options)
+    return inspected(Inspection(trace=trace, looking=looking), command=command)
+
+
 def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
     """What there is to say in the end."""
     return (
@@ -103,6 +117,7 @@ def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[s
         *note_on_heads(trace),
         *what_heads_do(trace),
         *answered(trace, query),
+        *moved(trace),
     )
 
 
@@ -436,5 +451,6 @@ def _titled_group(name: str, trace: Trace, layer: Layer, group: int, groups: int
 
 
 def _sides(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:
-    rows = token_axis("query (reads)", trace.tokens)
-    return rows, token_axis("key (is read)", trace.keys_of(layer))
+    keys = trace.keys_of(layer)
+    rows = token_axis("query (reads)", trace.tokens, written_from(trace, trace.tokens))
+    return rows, token_axis("key (is read)", keys, written_from(trace, keys))

@@ -10,17 +10,18 @@ from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.moved import changes_of
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.ablating import Ablated
 from attnviz.traces.trained.prediction import Ending
+from attnviz.traces.trained.rereading import Rereading, reread
 from attnviz.traces.without import Place, name_of
 
 Measured = Literal["answers", "vectors"]  # what is compared, with a head and without it
 Track = Callable[[Sequence[Place]], Iterable[Place]]
+TOLD = "--by effect switches off the heads"
 LONGEST = 600  # seconds, that somebody may wait
 MINUTE = 60
 
@@ -32,7 +33,7 @@ class Effect:
     place: Place
     amounts: Float[Tensor, "token"]  # bits, by which answers change; or shares of vectors
     cosines: Float[Tensor, "token"] | None = None  # of vectors with it and without it
-    likely: float | None = None  # how likely the answer is without it that is given with it,
+    likely: float = 0.0  # how likely the answer is without it that is given with it,
     instead: str = ""  # and what is answered in its place, if anything is
 
     @property
@@ -43,6 +44,10 @@ class Effect:
     def mean(self) -> float:
         return float(self.amounts.mean())
 
+    @property
+    def cosine(self) -> float | None:
+        return None if self.cosines is None else float(self.cosines.mean())
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
@@ -52,8 +57,9 @@ class Effects:
     tokens: tuple[int, ...]  # that count, by their places
     heads: tuple[Effect, ...]
     answer: str = ""  # with all heads, at the place that is spoken of,
-    at: int | None = None  # which is this one,
-    likely: float | None = None  # and how likely it is
+    at: int = 0  # which is this one,
+    next: bool = False  # as what comes after it,
+    likely: float = 0.0  # and how likely it is
 
 
 def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effects:
@@ -61,7 +67,7 @@ def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effect
     places = [
         (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
     ]
-    start, model = time.perf_counter(), Ablated(trace)
+    start, model = time.perf_counter(), reread(trace, TOLD, "by")
     whole = model.ending()
     _refuse_long((time.perf_counter() - start) * len(places), places)
     without = zip(places, map(model.ending, track(places)), strict=True)
@@ -79,22 +85,15 @@ def _ranked(found: Iterable[Effect]) -> tuple[Effect, ...]:
 
 def _on_vectors(place: Place, whole: Ending, other: Ending) -> Effect:
     """How far the last vectors move, as shares of their lengths; and how far they turn."""
+    assert whole.vectors is not None
+    assert other.vectors is not None
     changes, cosines = changes_of(whole.vectors, other.vectors)
     return Effect(place=place, amounts=changes, cosines=cosines)
 
 
-def changes_of(
-    before: Float[Tensor, "token dim"] | None, after: Float[Tensor, "token dim"] | None
-) -> tuple[Float[Tensor, "token"], Float[Tensor, "token"]]:
-    """The length of each difference over that of the vector; and the cosine of both."""
-    assert before is not None
-    assert after is not None
-    one, other = before.double(), after.double()
-    lengths: Tensor = (other - one).norm(dim=-1) / one.norm(dim=-1)
-    return lengths, cosine_similarity(one, other, dim=-1)
-
-
-def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, Ending]]) -> Effects:
+def _on_answers(
+    model: Rereading, whole: Ending, without: Iterable[tuple[Place, Ending]]
+) -> Effects:
     asked = model.asked
     assert asked is not None
     rows = [asked.scored.index(place) for place in asked.places]
@@ -110,12 +109,13 @@ def _on_answers(model: Ablated, whole: Ending, without: Iterable[tuple[Place, En
         heads=_ranked(found),
         answer=model.label(answer),
         at=asked.places[spoken],
+        next=asked.next,
         likely=float(before[spoken, answer].exp()),
     )
 
 
 def _effect(
-    model: Ablated,
+    model: Rereading,
     place: Place,
     before: Float[Tensor, "place answer"],
     after: Float[Tensor, "place answer"],

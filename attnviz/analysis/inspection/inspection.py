@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from attnviz.analysis.inspection.effects import Effects, Track, effects_of
 from attnviz.analysis.inspection.hidden import hidden
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, Step, maps_of
@@ -29,6 +30,7 @@ class Inspection(Showable):
 
     trace: Trace
     looking: Looking
+    track: Track = iter  # whoever waits may see how far it has come
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
@@ -45,6 +47,11 @@ class Inspection(Showable):
     def weighed(self) -> tuple[Map, ...]:
         """The same, each weight weighed by what is asked for."""
         return weighed(self.plain, self.trace, self.looking)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What each of these heads changes of what the model comes to: it is run without each."""
+        return effects_of(self.trace, self.plain, self.track)
 
     @cached_property
     def patterns(self) -> Patterns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from einops import rearrange
@@ -16,6 +17,7 @@ from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.traces.origin import trained_behind
 from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trained.gradients import Gradients, gradients_of
 from attnviz.traces.weights import array
 
 
@@ -23,7 +25,16 @@ def weighed(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map,
     """Maps whose cells say more than where a head looks, if that is asked for."""
     if looking.weigh == "norm":
         return tuple(_by_length(each, trace) for each in maps)
+    if looking.weigh == "gradient":
+        found = answer_of(trace, looking)
+        return tuple(_by_gradient(each, found) for each in maps)
     return maps
+
+
+@lru_cache(maxsize=1)  # asked for by each step that needs it
+def answer_of(trace: Trace, looking: Looking) -> Gradients:
+    """The answer whose gradient is taken, and its gradients."""
+    return gradients_of(trace, looking.toward)
 
 
 def _by_length(found: Map, trace: Trace) -> Map:
@@ -32,6 +43,32 @@ def _by_length(found: Map, trace: Trace) -> Map:
     assert found.head is not None
     lengths = array(lengths_of(found.layer, found.head, trace))
     return replace(found, cells=ByLength(found.cells, lengths), share=False)
+
+
+def _by_gradient(found: Map, gradients: Gradients) -> Map:
+    """To first order, what a weight adds to the score of an answer."""
+    assert found.layer is not None
+    assert found.head is not None
+    gradient = array(gradients.of[found.layer.layer][found.head])
+    values = array(found.layer.values_of_heads[found.head])
+    return replace(found, cells=ByGradient(found.cells, gradient, values), share=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ByGradient(Cells):
+    """Each weight times the gradient of an answer: that of what its query gets, along a value."""
+
+    cells: Cells
+    gradient: Float[ndarray, "query width"]
+    values: Float[ndarray, "key width"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.shape
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        patch = self.cells.window(rows, columns)
+        return Patch(patch.values * (self.gradient[rows] @ self.values[columns].T), patch.hidden)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from attnviz.views.grids.scales import Scale
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
+BORDER = 1.6  # points: how thick the line is where something else begins
 HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
@@ -109,6 +110,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     _draw_empty(axes, grid, colors)
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
+    _draw_borders(axes, grid, colors)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
 
 
@@ -186,6 +188,13 @@ def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
             linewidth=0,
         )
     )
+
+
+def _draw_borders(axes: Axes, grid: Grid, colors: Theme) -> None:
+    """Lines where something else begins."""
+    for border, line in ((grid.columns.border, axes.axvline), (grid.rows.border, axes.axhline)):
+        if border is not None:
+            line(border, color=colors.ink, linewidth=BORDER)
 
 
 def _draw_empty(axes: Axes, grid: Grid, colors: Theme) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, thumbnails
+from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, sheet, thumbnails
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
@@ -51,7 +51,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
 def _of_overview(drawn: Overview) -> Drawing:
     return Drawing(
         SLIDE[0],
-        lambda letters, width: thumbnails.natural_height(drawn, letters, width),
+        partial(sheet.natural_height, drawn),
         partial(thumbnails.place, drawn),
         partial(thumbnails.legible, drawn),
         lambda room, letters: "",

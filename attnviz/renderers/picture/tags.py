@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from string import ascii_letters
 
+from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Block, Box, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.texts import fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.views.grids.overview import Flag, Overview
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.overview import BENDS, Flag, Overview
 
 ACCENT = 0  # the colour of frames and letters, among those of lines
 SIDE = 1.35  # of a letter's box, in letters
@@ -74,14 +78,14 @@ def column(drawn: Overview, room: Box, letters: Lettering) -> Layout:
 def height(drawn: Overview, letters: Lettering, room: float) -> float:
     """Of lines, and a little above them."""
     count = len(_in_lines(drawn, letters, room))
-    return (count * LINE + 0.4) * letters.axis * POINT if count else 0.0
+    return (count * LINE + 0.7) * letters.axis * POINT if count else 0.0
 
 
 def lines(drawn: Overview, room: Box, letters: Lettering) -> Layout:
     """What each letter means, in lines from the top."""
     left, bottom, wide, high = room
     size, letter = letters.axis, letters.axis * POINT
-    layouts, y = list[Layout](), bottom + high - 1.4 * letter
+    layouts, y = list[Layout](), bottom + high - 1.7 * letter
     for line in _in_lines(drawn, letters, wide):
         x = left
         for number in line:
@@ -93,6 +97,31 @@ def lines(drawn: Overview, room: Box, letters: Lettering) -> Layout:
             x += _needed(told, size)
         y -= LINE * letter
     return joined(layouts)
+
+
+def said(drawn: Overview, letters: Lettering, room: float, *, named: bool) -> list[Key]:
+    """What colours mean and how they run, what one cell stands for, what is hidden; and the text.
+
+    `named` says that tokens stand beside the maps.
+    """
+    scale, bent = keys.of_scale(drawn.scale), BENDS[drawn.bend]
+    colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
+    hidden = "grey = hidden by the mask" if drawn.hides else ""
+    texts = [] if named else _texts(drawn)
+    cut = [fitted(text, letters.note, letters.note, room)[0] for text in texts]
+    return [colors, *(Key(part) for part in (drawn.pooled, hidden, *cut) if part)]
+
+
+def _texts(drawn: Overview) -> list[str]:
+    """The tokens of the rows and of the columns, as a text."""
+    rows, columns = _text_of(drawn.reads), _text_of(drawn.read)
+    return [rows] if rows == columns else [f"rows: {rows}", f"columns: {columns}"]
+
+
+def _text_of(tokens: Axis) -> str:
+    spaced = tokens.spaced or (True,) * len(tokens)
+    words = zip(tokens.labels, spaced, strict=True)
+    return "".join(f"{' ' * space}{label}" for label, space in words).strip()
 
 
 def _in_lines(drawn: Overview, letters: Lettering, room: float) -> list[list[int]]:

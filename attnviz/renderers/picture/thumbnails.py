@@ -1,20 +1,17 @@
 """Very many heads as small maps: layers in rows, heads in columns, the most telling ones framed.
 
-What frames and colours mean stands on the right of the maps or below them, wherever it leaves them
-larger. All lengths are inches.
+What frames mean stands on the right of the maps or below them, wherever it leaves them larger.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from attnviz.renderers.picture import keys, tags
-from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE, labels_at
-from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import (
     Block,
     Box,
@@ -25,154 +22,13 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
+from attnviz.renderers.picture.sheet import ABOVE, AIR, BESIDE, Sheet, sheet, style_around
 from attnviz.renderers.picture.texts import fitted
-from attnviz.renderers.picture.ticks import (
-    PanelStyle,
-    Ticks,
-    column_ticks,
-    row_ticks,
-    style_of,
-    text_width,
-)
+from attnviz.renderers.picture.ticks import Ticks, text_width
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.overview import BENDS, Overview
+from attnviz.views.grids.overview import Overview
 
-GAP = 0.14  # between two maps, as a part of one
-STRETCH, SQUEEZE = 1.5, 1.25  # of a cell, so that a page is filled
-LARGEST, HIGHEST = 2.6, 8.0  # of a map, and of all of them, on a page of its own size
-FINEST = 0.025  # of a cell
-BESIDE = 0.5  # from maps to their names, in letters
-ABOVE = 1.5  # the height of a line of names, in letters
-AIR = 1.2  # between maps and a key beside them, in letters
 FAINT, FRAME = 0.5, 2.4  # points of the lines around maps
-MOST_NAMED = 32  # tokens that stand beside maps
-
-
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """Maps in a room: how large they are, and where what is told of them stands."""
-
-    drawn: Overview
-    letters: Lettering
-    room: Box
-    beside: bool  # whether the key stands on the right, or below
-    tokens: tuple[Ticks, Ticks] | None = None  # beside the maps on the left, and below the last
-
-    @property
-    def _letter(self) -> float:
-        return self.letters.axis * POINT
-
-    @property
-    def left(self) -> float:
-        """What names of layers take, and those of tokens."""
-        names = max(text_width(label, self.letters.axis) for label in self.drawn.rows.labels)
-        beyond = self.tokens[0].extent if self.tokens else 0.0
-        return names + BESIDE * self._letter + beyond
-
-    @property
-    def above(self) -> float:
-        """What names of heads take, and of those whose keys they share."""
-        return ABOVE * self._letter * (1 + bool(self.drawn.groups))
-
-    @property
-    def below(self) -> float:
-        """What names of tokens take, and the last line."""
-        told = keys.height(_said(self.drawn), self.room[2], self.letters.note)
-        return (self.tokens[1].extent if self.tokens else 0.0) + told
-
-    @property
-    def key(self) -> tuple[float, float]:
-        """What the key takes of the width, and of the height."""
-        if self.beside:
-            return tags.width(self.drawn, self.letters) + AIR * self._letter, 0.0
-        return 0.0, tags.height(self.drawn, self.letters, self.room[2])
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Of a map: its cells are about square, if that fills the room."""
-        (high, wide), (rows, columns) = self.drawn.shape, self.counts
-        across = self.room[2] - self.left - self.key[0]
-        down = self.room[3] - self.above - self.below - self.key[1]
-        most_wide = max(across, 0.1) / (columns + GAP * (columns - 1))
-        most_high = max(down, 0.1) / (rows + GAP * (rows - 1))
-        tall = high / wide
-        return min(most_wide, most_high / tall * STRETCH), min(
-            most_high, most_wide * tall * SQUEEZE
-        )
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        return len(self.drawn.rows), len(self.drawn.columns)
-
-    @property
-    def pitch(self) -> tuple[float, float]:
-        """From one map to the next."""
-        wide, high = self.size
-        return wide * (1 + GAP), high * (1 + GAP)
-
-    @property
-    def corner(self) -> tuple[float, float]:
-        """The upper left end of the first map."""
-        left, bottom, _, height = self.room
-        return left + self.left, bottom + height - self.above
-
-    def box(self, row: int, column: int) -> Box:
-        (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
-        return left + column * across, top - row * down - high, wide, high
-
-    @property
-    def right(self) -> float:
-        """Where the last map ends."""
-        left, _, wide, _ = self.box(0, self.counts[1] - 1)
-        return left + wide
-
-    @property
-    def foot(self) -> float:
-        """Where maps end below, and the names of tokens."""
-        beyond = self.tokens[1].extent if self.tokens else 0.0
-        return self.box(self.counts[0] - 1, 0)[1] - beyond
-
-    @property
-    def lowest(self) -> float:
-        """Where the maps and the key end below."""
-        beside = self.corner[1] - tags.column_height(self.drawn, self.letters)
-        if self.beside:
-            told = keys.height(_said(self.drawn), self.room[2], self.letters.note)
-            return min(self.foot, max(beside, self.room[1] + told))
-        return self.foot - self.key[1]
-
-
-def sheet(drawn: Overview, room: Box, letters: Lettering) -> Sheet:
-    """Whatever makes maps largest; where tokens have room for their names, these stand there."""
-    best = max((Sheet(drawn, letters, room, beside) for beside in (True, False)), key=_area)
-    named = _with_tokens(best)
-    high, wide = drawn.shape
-    size = best.size if named is None else named.size
-    cells = max(math.ceil(size[1] / FINEST), 1), max(math.ceil(size[0] / FINEST), 1)
-    return replace(named or best, drawn=drawn.grained(min(high, cells[0]), min(wide, cells[1])))
-
-
-def _area(each: Sheet) -> float:
-    wide, high = each.size
-    return wide * high
-
-
-def _with_tokens(found: Sheet) -> Sheet | None:
-    """The same with the names of tokens, if all of them can be read."""
-    drawn, letters = found.drawn, found.letters
-    if drawn.shape != (len(drawn.reads), len(drawn.read)) or max(drawn.shape) > MOST_NAMED:
-        return None
-    for _ in range(2):
-        (wide, high), style = found.size, _style(letters)
-        rows = row_ticks(replace(drawn.reads, title=""), high / len(drawn.reads), style)
-        columns = column_ticks(replace(drawn.read, title=""), wide / len(drawn.read), style)
-        found = replace(found, tokens=(rows, columns))
-    whole = len(rows.places) == rows.count and len(columns.places) == columns.count
-    return found if whole else None
-
-
-def _style(letters: Lettering) -> PanelStyle:
-    return style_of(letters, SLIDE, 1.0, 1.0)
 
 
 def place(drawn: Overview, room: Box, letters: Lettering) -> Layout:
@@ -181,7 +37,7 @@ def place(drawn: Overview, room: Box, letters: Lettering) -> Layout:
     words = (*_names(found), *_tokens(found))
     marks = tuple(_lines_under_groups(found))
     around = replace(empty_layout(), words=words, marks=marks)
-    return joined([_maps(found), around, *_frames(found), _key(found), _last_line(found)])
+    return joined([_maps(found), around, *_frames(found), _key(found), _last_lines(found)])
 
 
 def _maps(found: Sheet) -> Layout:
@@ -195,6 +51,9 @@ def _maps(found: Sheet) -> Layout:
 def _names(found: Sheet) -> Iterator[Words]:
     """Layers on the left, heads above; every so many, where there is no room for all."""
     drawn, letters = found.drawn, found.letters
+    if found.wrapped:
+        yield from _titles(found)
+        return
     (wide, high), (left, top), size = found.pitch, found.corner, letters.axis
     beyond = found.tokens[0].extent if found.tokens else 0.0
     x = left - beyond - BESIDE * size * POINT
@@ -210,6 +69,15 @@ def _names(found: Sheet) -> Iterator[Words]:
         text, points = fitted(name, size, letters.smallest, end - start)
         above = y + ABOVE * size * POINT
         yield Words(text, (start + end) / 2, above, points, across="center", faint=True)
+
+
+def _titles(found: Sheet) -> Iterator[Words]:
+    """The name of each map over it."""
+    size = found.letters.axis
+    for name, place in zip(found.drawn.names, found.drawn.places, strict=True):
+        left, bottom, wide, high = found.box(*place)
+        text, points = fitted(name, size, found.letters.smallest, wide)
+        yield Words(text, left, bottom + high + BESIDE * size * POINT * 0.8, points)
 
 
 def _thinned(axis: Axis, pitch: float, needed: float) -> range:
@@ -240,12 +108,12 @@ def _tokens(found: Sheet) -> Iterator[Words]:
     if found.tokens is None:
         return
     rows, columns = found.tokens
-    layers, heads = found.counts
-    for layer in range(layers):
-        for head in range(heads):
-            left = rows if head == 0 else Ticks("", 0)
-            under = columns if layer == layers - 1 else Ticks("", 0)
-            yield from labels_at(left, under, found.box(layer, head), _style(found.letters))
+    last = len(found.drawn.columns) - found.across
+    for layer, head in found.drawn.places:
+        lowest = layer == len(found.drawn.rows) - 1 and head >= last
+        left = rows if head % found.across == 0 else Ticks("", 0)
+        under = columns if lowest else Ticks("", 0)
+        yield from labels_at(left, under, found.box(layer, head), style_around(found.letters))
 
 
 def _frames(found: Sheet) -> Iterator[Layout]:
@@ -274,36 +142,11 @@ def _key(found: Sheet) -> Layout:
     return tags.lines(found.drawn, room, found.letters)
 
 
-def _said(drawn: Overview) -> list[Key]:
-    """What colours mean and how they run, what one cell stands for, and what is hidden."""
-    scale = keys.of_scale(drawn.scale)
-    bent = BENDS[drawn.bend]
-    told = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
-    hidden = "grey = hidden by the mask" if drawn.hides else ""
-    return [told, *(Key(part) for part in (drawn.pooled, hidden) if part)]
-
-
-def _last_line(found: Sheet) -> Layout:
+def _last_lines(found: Sheet) -> Layout:
     """Below the maps, or below the key."""
     left, _, width, _ = found.room
-    high = keys.height(_said(found.drawn), width, found.letters.note)
-    return keys.drawn(
-        _said(found.drawn), (left, found.lowest - high, width, high), found.letters.note
-    )
-
-
-def natural_height(drawn: Overview, letters: Lettering, width: float) -> float:
-    """So high that maps fill the width; of few maps no more than lets each be seen well."""
-    endless = Sheet(drawn, letters, (0.0, 0.0, width, 1e3), True)
-    rows = endless.counts[0] * (1 + GAP)
-    wide = endless.pitch[0] / (1 + GAP)
-    high = min(wide * drawn.shape[0] / drawn.shape[1], LARGEST, HIGHEST / rows)
-    low = tags.column_height(drawn, letters)
-    return max(high * rows, low) + endless.above + endless.below
-
-
-def natural_width(drawn: Overview) -> float:
-    return SLIDE[0]
+    room = (left, found.lowest - found.told, width, found.told)
+    return keys.drawn(found.said, room, found.letters.note)
 
 
 def legible(drawn: Overview, room: Box, letters: Lettering) -> int:

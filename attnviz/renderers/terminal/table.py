@@ -21,6 +21,7 @@ from attnviz.views.grids.numbers import Write, cell_text
 
 LONGEST_TITLE = 48
 UPPER, LOWER = "▀", "▄"
+BORDER, RULE = "│", "─"  # where something else begins
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,13 @@ class Table:
 
     @property
     def height(self) -> int:
-        return bool(self._title_above) + len(self._headings) + len(self.names)
+        rule = self._border is not None
+        return bool(self._title_above) + len(self._headings) + len(self.names) + rule
+
+    @property
+    def _border(self) -> int | None:
+        """The line of cells over which a rule is drawn; none can be between halves."""
+        return None if self.form.cells == "halves" else self.grid.rows.border
 
     @property
     def beyond(self) -> int:
@@ -140,6 +147,8 @@ class Table:
             yield start.append(heading, DIM)
             corner = ""
         for line, name in enumerate(self.names):
+            if line == self._border:
+                yield Text(" " * self.label_width + RULE * self.cells_width, DIM)
             yield self._line(line, name if self.named else "")
 
     def _line(self, place: int, name: str) -> Text:
@@ -147,7 +156,11 @@ class Table:
         if self.form.cells == "halves":
             return self._halves(line, 2 * place)
         for column, text in enumerate(self._texts(place)):
-            line.append(text, self._style(place, column))
+            style = self._style(place, column)
+            if column == self.grid.columns.border and text[1:]:
+                line.append(BORDER, style)
+                text = text[1:]
+            line.append(text, style)
         return line
 
     def _texts(self, row: int) -> Iterator[str]:

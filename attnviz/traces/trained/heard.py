@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -79,8 +81,19 @@ class Heard:
         shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
         found = self.values.new_empty(shape)
         for rows in self.bands():
-            found[:, rows] = self.attended(rows).contexts
+            found[:, rows] = self._contexts(rows)
         return arithmetic.switched_off(found, self.off)
+
+    def _contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
+        """Of some queries; for a gradient they are worked out again, and no weights are kept."""
+        if not (torch.is_grad_enabled() and self.values.requires_grad):
+            return self.attended(rows).contexts
+
+        def made() -> Tensor:
+            return self.attended(rows).contexts
+
+        found: Tensor = checkpoint(made, use_reentrant=False)
+        return found
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""

@@ -28,6 +28,7 @@ class Axis:
     labels: tuple[str, ...]
     numbers: tuple[str, ...]
     spaced: tuple[bool, ...] = ()
+    border: int | None = None  # before this place a line is drawn: something else begins there
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -57,6 +58,7 @@ class Axis:
             labels=self.labels[places],
             numbers=self.numbers[places],
             spaced=self.spaced[places],
+            border=_within(self.border, range(len(self))[places]),
         )
 
     def in_blocks(self, size: int) -> Axis:
@@ -73,11 +75,22 @@ class Axis:
             ),
             numbers=tuple(map(self._span, firsts, lasts)),
             spaced=(),
+            border=_within(self.border, firsts),
         )
 
     def _span(self, first: int, last: int) -> str:
         start, end = self.numbers[first], self.numbers[last]
         return start if start == end else f"{start}–{end}"
+
+
+def _within(border: int | None, places: range) -> int | None:
+    """The first place that is not before the border, if any is.
+
+    >>> _within(6, range(0, 9, 2)), _within(5, range(3, 9)), _within(2, range(3, 9))
+    (3, 2, None)
+    """
+    before = 0 if border is None else sum(place < border for place in places)
+    return before if 0 < before < len(places) else None
 
 
 def plain_axis(counts: str, labels: Sequence[str]) -> Axis:

@@ -10,29 +10,43 @@ from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
+
+GOES_ON = "behind the line: what the model wrote itself"
 
 
 def heatmaps(inspection: Inspection) -> list[Grid]:
     """A grid for each map, all on one scale."""
-    grids = [grid_of(each, inspection.looking) for each in inspection.maps]
+    prompt = inspection.trace.prompt
+    grids = [grid_of(each, inspection.looking, prompt) for each in inspection.maps]
     whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
-    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if whole else AXES_NOTE
+    borders = any(each.rows.border is not None for each in grids)
+    notes = (AXES_NOTE, SUM_TO_ONE if whole else "", GOES_ON if borders else "")
+    note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking))))
     return same_scale([replace(each, note=note) for each in grids])
 
 
-def grid_of(found: Map, looking: Looking) -> Grid:
+def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:
+    """A map; with a line where what the model wrote begins, after so many tokens."""
     of = "" if looking.weigh == "weight" else f" {called(looking).partition(' ')[2]}"
     return Grid(
         head_name(found) if found.of else f"weights{of} {head_name(found)}",
-        axis_of("query (reads)", found.rows),
-        axis_of("key (is read)", found.columns),
+        axis_of("query (reads)", found.rows, prompt),
+        axis_of("key (is read)", found.columns, prompt),
         found.cells,
         scale_of(found.cells, looking),
         share=looking.weigh == "weight" and looking.merge != "max",
     )
 
 
-def axis_of(title: str, side: Side) -> Axis:
+def axis_of(title: str, side: Side, prompt: int | None = None) -> Axis:
     """A place for each token, or word, numbered as in the sentence."""
-    return Axis(title, "token", side.labels, tuple(map(str, side.numbers)), side.spaced)
+    numbers = tuple(map(str, side.numbers))
+    return Axis(title, "token", side.labels, numbers, side.spaced, _border(side, prompt))
+
+
+def _border(side: Side, prompt: int | None) -> int | None:
+    """The first place that stands for what the model wrote; none where all or nothing is."""
+    before = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
+    return before if 0 < before < len(side) else None

@@ -17,7 +17,7 @@ from attnviz.traces.document import Contents
 from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred
-from attnviz.views.inspection.heatmap import grid_of
+from attnviz.views.inspection.heatmap import GOES_ON, grid_of
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
@@ -120,9 +120,12 @@ def _maps(sentences: Sentences) -> Group:
 
 def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
     """A head on one sentence; of one token alone its row."""
+    trace = (sentences.first, sentences.second)[place]
     grid = replace(
-        grid_of(found, sentences.looking), title=f"{found.name} · {sentences.names[place]}"
+        grid_of(found, sentences.looking, trace.prompt),
+        title=f"{found.name} · {sentences.names[place]}",
     )
+    grid = replace(grid, note=f"{AXES_NOTE} · {GOES_ON}" if grid.rows.border else AXES_NOTE)
     if sentences.query is None:
         return grid
     row = (sentences.rows.first, sentences.rows.second)[place][sentences.query]

@@ -9,25 +9,39 @@ import numpy as np
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Weigh
 from attnviz.analysis.inspection.maps import Map
-from attnviz.views.inspection.reading import named
+from attnviz.analysis.inspection.weighed import answer_of
+from attnviz.views.inspection.numbers import named
 from attnviz.wording.numbers import share_text
+from attnviz.wording.words import isolated
 
 ABOUT: dict[Weigh, str] = {
     "norm": (
         "weight × length = how long the vector is that a head hands on of a key: weight · value · "
-        "W_o (Kobayashi et al. 2020); not where it points: long vectors may cancel, and what "
-        "passes the head by is longer, perhaps"
+        "W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may cancel, "
+        "and what passes the head by may be longer"
+    ),
+    "gradient": (
+        "weight × gradient = to first order, how much of an answer's score hangs on a weight, "
+        "through all that follows · it does not say what becomes of the answer when the weight is "
+        "really gone, and others take its place"
     ),
 }
 
 
 def on_weighing(inspection: Inspection) -> Iterator[str]:
-    """What the numbers are; and of lengths, how much is left of a sink."""
+    """How much of a sink is left by lengths; of which answer a gradient is."""
     weigh = inspection.looking.weigh
     if weigh == "norm":
         yield from _on_the_first(inspection)
-    if weigh in ABOUT:
-        yield ABOUT[weigh]
+    if weigh == "gradient":
+        yield _of_which_answer(inspection)
+
+
+def _of_which_answer(inspection: Inspection) -> str:
+    found = answer_of(inspection.trace, inspection.looking)
+    where = f'"{isolated(inspection.trace.tokens.labels[found.place])}" ({found.place + 1})'
+    asked = f"after {where}" if found.next else f"at {where}"
+    return f"the gradient is that of the score of {isolated(found.answer)} {asked}"
 
 
 def _on_the_first(inspection: Inspection) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""A trained model without each of some heads: what it comes to then, one pass for each."""
+"""A trained model that reads what it read before once more: for what a Trace does not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -18,44 +19,53 @@ from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import Read, read
 from attnviz.traces.without import Place, heads_off
 
-Off = Mapping[Place, Instead]
 
+@dataclass(frozen=True, eq=False)
+class Rereading:
+    """A model, what it reads, what is asked of it, and which heads are off."""
 
-class Ablated:
-    """A model and what it read, to be read again with other heads switched off."""
-
-    def __init__(self, trace: Trace) -> None:
-        origin = trace.origin
-        if not isinstance(origin, FromTransformer):
-            raise AttnvizError(
-                "--by effect switches off the heads of a trained transformer, and this is none",
-                "give --model minilm; attnviz heads ranks those of the models of attnviz learn",
-                about="by",
-            )
-        if origin.card.fallback:
-            raise AttnvizError(
-                f"--by effect switches heads off, and those of the model '{origin.card.name}' "
-                f"({origin.card.kind}) cannot be reached: it only hands back its weights",
-                "leave --by out",
-                about="by",
-            )
-        self.model: Loaded = loaded(origin.settings)
-        self.off: Off = heads_off(origin.settings.without)
-        what = _read_again(self.model, trace, origin)
-        self.reading: Reading = what.reading
-        self.asked: Asked | None = asked_of(self.model, what.tokens, what.reading.which)
+    model: Loaded
+    reading: Reading
+    asked: Asked | None
+    off: Mapping[Place, Instead]
 
     def ending(self, place: Place | None = None) -> Ending:
         """What the model comes to; without one head more than are off already."""
         off = self.off if place is None else {**self.off, place: "zero"}
         with quietly(), torch.no_grad():
             done = passed(self.model, self.reading, layers=(), off=off, asked=self.asked)
-        assert done is not None  # it was heard when the trace was made
+        assert done is not None
         return done.ending
 
     def label(self, answer: int) -> str:
         """What people see of an answer."""
         return spelling_of(self.model.tokenizer).written([answer])[0].label
+
+
+def reread(trace: Trace, told: str, about: str) -> Rereading:
+    """The model behind a Trace, if its heads can be reached; `told` is what is wanted of them."""
+    origin = trace.origin
+    if not isinstance(origin, FromTransformer):
+        raise AttnvizError(
+            f"{told} of a trained transformer, and this is none",
+            "give --model a folder, or a name on a hub, of a transformer",
+            about=about,
+        )
+    if origin.card.fallback:
+        raise AttnvizError(
+            f"{told} of a transformer, and those of the model '{origin.card.name}' "
+            f"({origin.card.kind}) cannot be reached: it only hands back its weights",
+            f"leave --{about} out",
+            about=about,
+        )
+    model = loaded(origin.settings)
+    what = _read_again(model, trace, origin)
+    return Rereading(
+        model,
+        what.reading,
+        asked_of(model, what.tokens, what.reading.which),
+        heads_off(origin.settings.without),
+    )
 
 
 def _read_again(model: Loaded, trace: Trace, origin: FromTransformer) -> Read:
