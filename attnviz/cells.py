@@ -18,7 +18,7 @@ Values = Shaped[np.ndarray, "row column"]
 Hidden = Bool[np.ndarray, "row column"]
 Numbers = Shaped[np.ndarray, "number"]
 
-CELLS_AT_ONCE = 2**22
+CELLS_AT_ONCE = 2**18
 SAMPLE = 1_000_000  # numbers, by which those of a book are judged
 EVERYTHING = slice(None)
 
@@ -94,7 +94,7 @@ class Cells(ABC):
         found, passed = [], 0
         for band in self.bands():
             flat = band.values.ravel()
-            found.append(flat[-passed % step :: step])
+            found.append(flat[-passed % step :: step].copy())  # a part would keep the whole band
             passed += flat.size
         return np.concatenate(found) if found else np.empty(0)
 

@@ -693,9 +693,10 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
 def norm_formula(said: Said, match: re.Match[str]) -> bool:
     assert said.section is not None
     plain, last = _normed(said), said.trace.prediction
-    if said.section.name == "last-norm" and last is not None:
-        made = torch.nn.functional.layer_norm(last.inputs.double(), last.inputs.shape[1:])
-        same = torch.equal(plain, last.vectors.double())
+    if said.section.name == "last-norm" and last is not None and last.scoring is not None:
+        inputs = last.scoring.inputs.double()
+        made = torch.nn.functional.layer_norm(inputs, inputs.shape[1:])
+        same = torch.equal(plain, last.scoring.vectors.double())
         return bool(((made - plain).abs() < 2 * HALF).all()) and same != (match[1] is not None)
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
@@ -1281,7 +1282,8 @@ def probabilities_sum(said: Said, match: re.Match[str]) -> bool:
 def formula_of_answers(said: Said, match: re.Match[str]) -> bool:
     made = said.trace.prediction
     assert made is not None
-    return (made.b_answers is not None) == bool(match[1])
+    assert made.scoring is not None
+    return (made.scoring.b_answers is not None) == bool(match[1])
 
 
 # What a picture says in words.
@@ -1331,8 +1333,10 @@ def _normed(said: Said) -> Tensor:
     last = said.trace.prediction
     if name == "last-norm":
         assert last is not None
-        assert last.norm is not None
-        return (last.vectors.double() - last.norm.shift.double()) / last.norm.gain.double()
+        assert last.scoring is not None
+        vectors, norm = last.scoring.vectors.double(), last.scoring.norm
+        assert norm is not None
+        return (vectors - norm.shift.double()) / norm.gain.double()
     if block is None:  # of attention to a second sentence
         block = next(each.block for each in said.trace.layers if each.cross is said.layer)
     assert block is not None

@@ -24,9 +24,12 @@ SHAPED = (
     "attnviz.cells",
     "attnviz.attention.arithmetic",
     "attnviz.attention.block",
+    "attnviz.vectors.components",
     "attnviz.vectors.drawn",
     "attnviz.vectors.loaded",
     "attnviz.vectors.positions",
+    "attnviz.vectors.static",
+    "attnviz.vectors.table",
     "attnviz.traces.from_text",
     "attnviz.traces.layers",
     "attnviz.traces.plan",
@@ -142,6 +145,20 @@ def check_golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def small_transformer(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a small transformer of some kind, made when the first test asks for it."""
+    from tests.small_transformers import EVERY, save  # which imports torch
+
+    folder = tmp_path_factory.mktemp("transformers")
+
+    def saved(name: str) -> Path:
+        found: Path = folder / name.replace(" ", "-")
+        return found if found.is_dir() else save(EVERY[name], found)
+
+    return saved
 
 
 @pytest.fixture

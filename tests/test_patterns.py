@@ -142,7 +142,7 @@ def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside
     pieces = (b"[CLS]", b"did", b"n", b"'", b"t", b",", b" no", b"\n", b"!", b"[SEP]")
     spaced = (True, True, False, False, False, False, True, True, True, True)
     tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
-    side = Side(tokens, tuple((place,) for place in range(10)), tokens.labels)
+    side = Side(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
     found = places_of(Map("L0H0", None, 0, unmasked(np.eye(10)), side, side))
     assert np.flatnonzero(found.separates).tolist() == [0, 5, 7, 8, 9]
 

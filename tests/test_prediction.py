@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -313,6 +313,17 @@ def test_a_part_of_a_table_keeps_its_words() -> None:
     assert rows_of(part) == [row[:2] for row in rows_of(grid)[1:3]]
 
 
+def assert_same(one: Any, other: Any) -> None:
+    """Field by field, and number by number."""
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif is_dataclass(one):
+        for each in fields(one):
+            assert_same(getattr(one, each.name), getattr(other, each.name))
+    else:
+        assert one == other
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 @pytest.mark.parametrize("off", [None, "L0H0,L1H1=mean"])
 def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: str | None) -> None:
@@ -321,14 +332,7 @@ def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: st
 
     again = read(str(file))
 
-    assert made.prediction is not None
-    assert again.prediction is not None
-    for each in fields(made.prediction):
-        one, other = (getattr(found, each.name) for found in (made.prediction, again.prediction))
-        if isinstance(one, torch.Tensor):
-            assert torch.equal(one, other), each.name
-        elif each.name != "norm":
-            assert one == other, each.name
+    assert_same(made.prediction, again.prediction)
     assert answered(again) == answered(made)
     shown, shown_again = (each.view(predict=True).render(".txt") for each in (made, again))
     assert shown_again == shown

@@ -21,7 +21,7 @@ from attnviz.errors import Note
 from attnviz.renderers import colors, render
 from attnviz.renderers.picture import fonts
 from attnviz.renderers.picture.arrangement import free
-from attnviz.renderers.picture.drawing import scaled
+from attnviz.renderers.picture.cell_images import scaled
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
 from attnviz.renderers.picture.lettering import Lettering, lettering

@@ -13,6 +13,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
 from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trained.card import TrainedCard
+from attnviz.wording.words import counted
 
 TOLERANCE = {
     torch.float64: 1e-10,
@@ -54,12 +56,34 @@ class Check:
 def verify(trace: Trace) -> list[Check]:
     """Rows sum to 1, hidden weights are 0, torch's own attention agrees, and what is shown is
     made of those weights: for each attention."""
+    if trace.trained is not None and trace.trained.fallback:
+        return [_told(trace.trained)]
     several = len(trace.attentions) > 1
-    return [
+    checks = [
         replace(check, claim=f"{layer.name}: {check.claim}") if several else check
         for layer in trace.attentions
         for check in _verify(trace, layer)
     ]
+    return checks if trace.trained is None else [_eager(trace.trained), *checks]
+
+
+def _eager(card: TrainedCard) -> Check:
+    """What was compared when the model was loaded: one that is too far apart is not listened to."""
+    on, vectors = f"on {counted(card.compared, 'token')}", f"{card.vectors or 0.0:.1e}"
+    if card.eager is None:
+        claim = "the model's own eager attention makes the same vectors"
+        return Check(claim, True, f"largest difference {vectors}, {on}; it hands back no weights")
+    claim = "the model's own eager attention agrees"
+    return Check(claim, True, f"largest difference {card.eager:.1e}, of vectors {vectors}, {on}")
+
+
+def _told(card: TrainedCard) -> Check:
+    """Of weights that a model hands back there is nothing that could be worked out again."""
+    return Check(
+        "the weights are the model's own",
+        True,
+        "it hands them back itself, from eager attention; its queries and keys are not known",
+    )
 
 
 def _verify(trace: Trace, layer: Layer) -> Iterator[Check]:

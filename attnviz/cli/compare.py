@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +37,7 @@ from attnviz.cli.options import (
     refuse_others,
     settings_of,
 )
+from attnviz.cli.progress import with_bar
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions
 from attnviz.errors import AttnvizError
@@ -50,7 +50,6 @@ from attnviz.wording.commands import option
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
-    from attnviz.analysis.seeds import Step
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
@@ -351,16 +350,6 @@ def compared(
 
 def viewed(comparison: Comparison, chosen: ComparisonOptions, wanted: OutputOptions) -> View:
     """What is to be shown of it."""
-    track = partial(_tracked, quiet=wanted.quiet)
+    track = partial(with_bar, told="drawing seeds", quiet=wanted.quiet)
     what = {each: getattr(chosen, each) for each in ("curves", "repeats", "mean")}
     return comparison.view(query=wanted.query, full=wanted.full, track=track, **what)
-
-
-def _tracked(steps: Sequence[Step], *, quiet: bool) -> Iterable[Step]:
-    """A progress bar on standard error, when somebody is there to see it."""
-    if quiet or not sys.stderr.isatty():
-        return steps
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(steps, "drawing seeds", console=Console(stderr=True), transient=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
 from attnviz.cli import output
 from attnviz.cli.making import AttentionOptions, BlockOptions
 from attnviz.cli.options import Typed, line_as_typed
+from attnviz.cli.progress import with_bar
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import TeachingOptions, settings_for
 from attnviz.cli.telling import tell
@@ -101,20 +101,12 @@ def tracked(
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
         started = time.perf_counter()
-        for step in shown(steps):
+        for step in with_bar(steps, told="learning", quiet=quiet):
             if stopped():
                 return
             if step == FIRST_STEPS + 1 and not quiet:
                 note_of_time((time.perf_counter() - started) * len(steps) / FIRST_STEPS)
             yield step
-
-    def shown(steps: Sequence[int]) -> Iterable[int]:
-        if quiet or not sys.stderr.isatty():
-            return steps
-        from rich.console import Console
-        from rich.progress import track
-
-        return track(steps, "learning", console=Console(stderr=True), transient=True)
 
     return until_stopped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from attnviz.analysis.inspection.looking import MERGE, RANK, WEIGH, Looking
@@ -16,6 +17,7 @@ from attnviz.cli.making import (
     WithoutOptions,
 )
 from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
+from attnviz.cli.progress import with_bar
 from attnviz.cli.run import print_checks, traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
@@ -176,7 +178,8 @@ def inspect(
         argument=trace.text,
         options=chosen(model, trained, without, looked) | {"query": wanted.query},
     )
-    view = Inspection(trace=trace, looking=looking).view(command=made)
+    track = partial(with_bar, told="switching heads off", quiet=wanted.quiet)
+    view = Inspection(trace=trace, looking=looking, track=track).view(command=made)
     output.deliver(view, wanted, pictures)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     if looked.verify:

@@ -296,10 +296,13 @@ class AttentionOptions:
         in_section(
             "Numbers",
             "--embeddings",
-            metavar="FILE",
+            metavar="FILE|MODEL",
             help="Vectors of your own: .npy or .safetensors with a row for each token id, or text "
-            "with a word and its numbers on each line (GloVe, word2vec).",
-            example="vectors.npy",
+            "with a word and its numbers on each line (GloVe, word2vec). Or those that a trained "
+            "model begins with: minilm, a folder, a name on a hub; with --dim their principal "
+            "components.",
+            example="minilm",
+            among={"minilm": "the trained vectors of MiniLM, 384 wide"},
         ),
     ] = None
     seed: Annotated[

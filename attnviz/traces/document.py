@@ -24,11 +24,12 @@ from attnviz.traces.origin import (
     Given,
     Origin,
     model_behind,
+    table_behind,
 )
 from attnviz.traces.part import Part
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK, OF_PREDICTION, OF_RESIDUAL
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Outputs, Trace
 from attnviz.traces.trained import stored
 from attnviz.traces.weights import array
 from attnviz.wording.commands import PATHS, place_told, without_folders
@@ -62,6 +63,8 @@ def contents(trace: Trace) -> Contents:
         named |= {"memory_text": trace.memory.text, "memory_tokens": _tokens(trace.memory)}
     if trace.prediction is not None:
         named["prediction"] = _prediction(trace, trace.prediction)
+    if trace.outputs is not None:
+        named["outputs"] = _outputs(trace.outputs)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
 
 
@@ -70,6 +73,12 @@ def _prediction(trace: Trace, prediction: Prediction) -> Contents:
     found = {part.data: part.find(trace, trace.layers[-1]) for part in OF_PREDICTION}
     asked = [place + 1 for place in prediction.asked]
     return {"answers": list(prediction.answers), "asked": asked, **_arrays(found)}
+
+
+def _outputs(outputs: Outputs) -> Contents:
+    """What a trained model makes of each token in the end, and what it would with all heads."""
+    found = {"vectors": outputs.vectors, "vectors_with_all_heads": outputs.with_all_heads}
+    return _arrays(found)
 
 
 def _tokens(tokens: Tokens) -> Contents:
@@ -160,9 +169,17 @@ def _facts(trace: Trace) -> Contents:
         "key_tokens": None if trace.keys is trace.tokens else _facts_of_tokens(trace.keys),
         "memory_tokens": None if trace.memory is None else _facts_of_tokens(trace.memory),
         "predicts": None if trace.prediction is None else trace.prediction.predicts,
+        **_facts_of_answers(trace.prediction),
         "layers": [_facts_of_layer(layer) for layer in trace.layers],
         "origin": _facts_of_origin(trace.origin),
     }
+
+
+def _facts_of_answers(prediction: Prediction | None) -> Contents:
+    """Of how many answers the likeliest are kept, if not all are."""
+    if prediction is None or prediction.of is None:
+        return {}
+    return {"answers": prediction.of, "asks": list(prediction.asks)}
 
 
 def _facts_of_tokens(tokens: Tokens) -> Contents:
@@ -194,6 +211,9 @@ def _facts_of_origin(origin: Origin) -> Contents:
         named["matrices"] = {"source": without_folders(given.source)} | {
             name: getattr(given, name) for name in facts
         }
+    table = table_behind(origin)
+    if table is not None:
+        named["table"] = asdict(table)
     if isinstance(origin, FromExample):
         named |= {"name": origin.name, "mistake": origin.mistake}
     return named

@@ -22,7 +22,8 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     refuse_uneven_heads,
 )
-from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
+from attnviz.traces.trained import static
+from attnviz.traces.trained.asked import refuse_decided, refuse_untrained, refuse_unusable
 from attnviz.traces.trained.place import is_trained
 from attnviz.traces.without import refuse_missing_heads
 from attnviz.wording.commands import chosen
@@ -108,6 +109,7 @@ def refuse_settings(settings: Settings) -> None:
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
         refuse_decided(settings)
+        refuse_unusable(settings)
         return
     refuse_untrained(settings)
     if settings.model is not None:
@@ -117,12 +119,18 @@ def refuse_settings(settings: Settings) -> None:
     elif settings.given is not None:
         files.refuse_missing(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:
-        files.refuse_missing(files.file_and_name(settings.embeddings)[0], "take embeddings from")
+        _refuse_missing_vectors(settings.embeddings)
     else:  # heads and the width of an embedding is known
         variant = chosen_variant(settings)
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
         refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
+
+
+def _refuse_missing_vectors(name: str) -> None:
+    """Neither a file of vectors, nor a model that has some."""
+    if static.place_of(name) is None:
+        files.refuse_missing(files.file_and_name(name)[0], "take embeddings from")
 
 
 def refuse_missing_layer(layer: int, count: int) -> None:

@@ -12,14 +12,16 @@ from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trained.card import TrainedCard
+from attnviz.vectors.table import FromTable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Drawn:
-    """A seed, and vectors of a file where the settings name one."""
+    """A seed, and vectors of a file or a trained model where the settings name one."""
 
     settings: Settings
     vectors: Float[Tensor, "token dim"] | None = None
+    table: FromTable | None = None  # that the vectors are rows of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,6 +31,7 @@ class Given:
     settings: Settings
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None
+    table: FromTable | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,9 +61,9 @@ class FromTransformer:
 
     settings: Settings
     card: TrainedCard
+    text: str | None = None  # which it read, whatever its decoder read beside it
     positions: Positions = "none"  # by which queries and keys are turned, where that is known,
     position_base: float = Settings.position_base  # and the base of their angles
-    text: str | None = None  # which it read, whatever its decoder read beside it
     matrices: Matrices = field(default_factory=Matrices)
     vectors: None = None
 
@@ -85,3 +88,8 @@ def trained_behind(origin: Origin) -> TrainedCard | None:
 def model_behind(origin: Origin) -> Model | None:
     """The model whose numbers they are."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
+
+
+def table_behind(origin: Origin) -> FromTable | None:
+    """The table of a trained model that the vectors are rows of, if they are."""
+    return origin.table if isinstance(origin, Drawn | Given) else None

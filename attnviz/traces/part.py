@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
 
     from attnviz.attention.block import Block, Residual
-    from attnviz.traces.models.prediction import Prediction
+    from attnviz.traces.models.prediction import Prediction, Scoring
     from attnviz.traces.trace import Layer, Trace
     from attnviz.traces.weights import Stage
 
@@ -147,6 +147,17 @@ def of_prediction(
         return find(trace.prediction) if last and trace.prediction is not None else None
 
     return Part(words, sides, found, **names)
+
+
+def of_scoring(
+    words: str, sides: str, find: Callable[[Scoring], Tensor | None], **names: Any
+) -> Part:
+    """A part of how answers get their scores, where that is known."""
+
+    def found(made: Prediction) -> Tensor | None:
+        return None if made.scoring is None else find(made.scoring)
+
+    return of_prediction(words, sides, found, **names)
 
 
 def of_cross(part: Part, given: str = "") -> Part:

@@ -27,6 +27,7 @@ from attnviz.traces.part import (
     of_norm,
     of_prediction,
     of_residual,
+    of_scoring,
     turned,
     unturned,
     weighted_values,
@@ -310,30 +311,30 @@ OF_RESIDUAL = (
     ResidualPart("shift", "the shift of LayerNorm", "dim", of_norm("shift")),
 )
 OF_PREDICTION = (
-    of_prediction("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
-    of_prediction(
+    of_scoring("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
+    of_scoring(
         "the gain of the last LayerNorm",
         "dim",
         lambda made: None if made.norm is None else made.norm.gain,
         data="last_gain",
     ),
-    of_prediction(
+    of_scoring(
         "the shift of the last LayerNorm",
         "dim",
         lambda made: None if made.norm is None else made.norm.shift,
         data="last_shift",
     ),
-    of_prediction(
+    of_scoring(
         "what answers are made of",
         "token dim",
         lambda made: made.vectors,
         data="vectors",
         step="last-norm",
     ),
-    of_prediction(
+    of_scoring(
         "a vector for each answer", "dim answer", lambda made: made.w_answers, data="w_answers"
     ),
-    of_prediction(
+    of_scoring(
         "what is added to the scores of answers",
         "answer",
         lambda made: made.b_answers,

@@ -25,7 +25,7 @@ from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.matrices import WORDS, Matrices
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.models.stored import read_again
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer, Given, Origin
@@ -39,11 +39,12 @@ from attnviz.traces.parts import (
     SAVED,
 )
 from attnviz.traces.settings import Positions, Settings
-from attnviz.traces.trace import BeforeRotary, Layer, Projections, Provenance, Trace
+from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
+from attnviz.vectors.table import FromTable
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -53,7 +54,10 @@ SAID = {
     "prompt": int | None,
 }
 OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
-MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads
+MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
+    "inputs",  # or a transformer, which has a way of its own from vectors to answers
+    "vectors",
+    "w_answers",
     "gain",
     "shift",
     "last_gain",
@@ -163,6 +167,7 @@ class _Reader:
             embeddings=self._tensor(self.contents["embeddings"]),
             layers=tuple(self._layer(*each) for each in layers),
             prediction=self._prediction(),
+            outputs=self._outputs(),
             origin=self._origin(),
             provenance=self.provenance,
         )
@@ -285,17 +290,25 @@ class _Reader:
         if not stored:
             return None
         found = self._fitting(OF_PREDICTION, stored)
-        norm = Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None
-        arrays = ("inputs", "vectors", "w_answers", "logits", "probabilities")
         return Prediction(
             answers=tuple(map(str, stored["answers"])),
             predicts=_one_of(PREDICTS, self.facts["predicts"]),
-            norm=norm,
-            **{name: found[name] for name in arrays},
-            b_answers=found.get("b_answers"),
+            scoring=_scoring(found),
+            logits=found["logits"],
+            probabilities=found["probabilities"],
             asked=tuple(int(place) - 1 for place in stored["asked"]),
             with_all_heads=found.get("probabilities_with_all_heads"),
+            asks=tuple(map(str, self.facts.get("asks", ()))),
+            of=self.facts.get("answers"),
         )
+
+    def _outputs(self) -> Outputs | None:
+        stored = self.contents.get("outputs")
+        if not stored:
+            return None
+        found = {name: self._tensor(each) for name, each in stored.items()}
+        refuse_misfits(found, dict.fromkeys(found, "token dim"), {}, self.source)
+        return Outputs(found["vectors"], found.get("vectors_with_all_heads"))
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
@@ -306,11 +319,13 @@ class _Reader:
             return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")
         loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
+        told = facts.get("table")
+        table = None if told is None else of_their_types(FromTable, told)
         if facts["kind"] == "drawn":
-            return Drawn(settings=settings, vectors=loaded)
+            return Drawn(settings=settings, vectors=loaded, table=table)
         matrices = self._matrices(facts["matrices"])
         if facts["kind"] == "given":
-            return Given(settings=settings, matrices=matrices, vectors=loaded)
+            return Given(settings=settings, matrices=matrices, vectors=loaded, table=table)
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
@@ -356,6 +371,19 @@ def _refuse_uneven(trace: Trace) -> None:
 
 def _one_of(known: tuple[Anything, ...], value: object) -> Anything:
     return known[[str(each) for each in known].index(str(value))]
+
+
+def _scoring(found: Mapping[str, Tensor]) -> Scoring | None:
+    """How answers got their scores; None of a transformer, which has a way of its own."""
+    if "w_answers" not in found:
+        return None
+    return Scoring(
+        norm=Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None,
+        inputs=found["inputs"],
+        vectors=found["vectors"],
+        w_answers=found["w_answers"],
+        b_answers=found.get("b_answers"),
+    )
 
 
 def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:

@@ -86,6 +86,7 @@ class Settings:
         _refuse_beyond("seed", self.seed, 0, LARGEST_SEED)
         _refuse_beyond("item", self.item, 1, None)
         _refuse_beyond("layers", self.layers, 1, MOST_LAYERS)
+        _refuse_beyond("generate", self.generate, 1, None)
         _refuse_beyond("feed_forward", self.feed_forward, 1, LARGEST_DIM)
         self._refuse_odd_temperature()
         self._refuse_odd_cap()
@@ -113,6 +114,8 @@ class Settings:
         for name, (kind, known) in NAMES.items():
             if getattr(self, name) not in known:
                 raise unknown(kind, getattr(self, name), known, about=name)
+        if self.attention is not None and self.attention not in WHICH:
+            raise unknown("attention", self.attention, WHICH, about="attention")
 
     def _refuse_odd_temperature(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:

@@ -13,18 +13,27 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
+from attnviz.traces.embedded import named_vectors
 from attnviz.traces.foreseen import memory_of
 from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
 from attnviz.traces.models.sight import sighted
-from attnviz.traces.origin import Drawn, FromExample, FromModel, Given, Origin, model_behind
+from attnviz.traces.origin import (
+    Drawn,
+    FromExample,
+    FromModel,
+    Given,
+    Origin,
+    model_behind,
+    table_behind,
+)
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
 from attnviz.traces.trained.place import is_trained
-from attnviz.vectors import loaded
 from attnviz.vectors.drawn import Seeds
+from attnviz.vectors.table import FromTable
 from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import counted
 
@@ -38,7 +47,8 @@ class Source:
     text: str | None
     settings: Settings
     matrices: Matrices
-    vectors: Float[Tensor, "token dim"] | None = None  # those of the file that the settings name
+    vectors: Float[Tensor, "token dim"] | None = None  # those that the settings name,
+    table: FromTable | None = None  # which may be rows of a trained model's
     of_an_example: bool = False
     model: Model | None = None
 
@@ -78,9 +88,10 @@ class Source:
                 model=self.model,
                 vectors=self.vectors,
             )
+        named: dict[str, Any] = {"vectors": self.vectors, "table": self.table}
         if self.settings.given is None and not self.matrices.anything:
-            return Drawn(settings=self.settings, vectors=self.vectors)
-        return Given(settings=self.settings, matrices=self.matrices, vectors=self.vectors)
+            return Drawn(settings=self.settings, **named)
+        return Given(settings=self.settings, matrices=self.matrices, **named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +114,7 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
         replace(settings or origin.settings, **changes),
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
+        table_behind(origin),
         of_an_example=isinstance(origin, FromExample),
         model=model_behind(origin),
     )
@@ -242,7 +254,7 @@ def width_of(source: Source) -> int:
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """With the vectors of the model, or of the file that the settings name, if they name one."""
+    """With the vectors of the model, or those that the settings name, if they name any."""
     if source.model is not None:
         return replace(source, vectors=source.model.embeddings[list(tokens.ids)])
     if source.settings.embeddings is None:
@@ -253,9 +265,16 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
             "leave one of them out",
             file=source.matrices.source,
         )
-    if source.vectors is not None and len(source.vectors) == len(tokens):
+    if source.vectors is not None and _fit(source, source.vectors, len(tokens)):
         return source
-    return replace(source, vectors=loaded.from_file(source.settings.embeddings, tokens))
+    vectors, table = named_vectors(source.settings, tokens)
+    return replace(source, vectors=vectors, table=table)
+
+
+def _fit(source: Source, vectors: Vectors, count: int) -> bool:
+    """Whether there are so many; those of a table can be had in another width, if one is wanted."""
+    other = source.table is not None and source.settings.dim not in (None, vectors.shape[1])
+    return len(vectors) == count and not other
 
 
 def matrices_of(settings: Settings) -> Matrices:

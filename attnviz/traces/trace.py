@@ -172,6 +172,14 @@ class Provenance:
     versions: Mapping[str, str]
 
 
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a trained model makes of each token in the end."""
+
+    vectors: Float[Tensor, "token dim"]
+    with_all_heads: Float[Tensor, "token dim"] | None = None  # the same, where some are off
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trace(Showable):
     """Everything that happened to one sentence; `keys` are the tokens that are read.
@@ -191,6 +199,7 @@ class Trace(Showable):
     layers: tuple[Layer, ...]
     prediction: Prediction | None = None  # of a model that answers
     prompt: int | None = None  # how many tokens were given, where the model wrote the others
+    outputs: Outputs | None = None  # of a trained model
     origin: Origin
     provenance: Provenance
 

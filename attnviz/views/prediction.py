@@ -37,10 +37,16 @@ def refuse_no_prediction(trace: Trace) -> Prediction:
     """What is predicted; refused of a trace in which nothing is."""
     if trace.prediction is not None:
         return trace.prediction
+    told, card = "--predict shows what a model answers, and", trace.trained
+    if card is not None:
+        raise AttnvizError(
+            f"{told} '{card.name}' ({card.kind}) makes vectors, and answers nothing",
+            "leave --predict out, or take a model that continues texts, or fills in a [MASK]",
+            about="predict",
+        )
     by_model = isinstance(trace.origin, FromModel)
     raise AttnvizError(
-        "--predict shows what a model answers, and "
-        f"{'this one answers nothing' if by_model else 'there is no model'}",
+        f"{told} {'this one answers nothing' if by_model else 'there is no model'}",
         "try --model agreement",
         about="predict",
     )
@@ -53,6 +59,7 @@ def best_answers(trace: Trace, query: int | None = None) -> Grid:
     best = [made.best(place, len(RANKS)) for place in places]
     ranks = len(RANKS[: len(made.answers)])
     values = array(made.probabilities)[np.array(places, int)[:, None], _as_array(best, ranks)]
+    named = [[(place, each) for each in row] for place, row in zip(places, best, strict=True)]
     rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
     return Grid(
         f"prediction: {WHAT[made.predicts]}",
@@ -61,7 +68,7 @@ def best_answers(trace: Trace, query: int | None = None) -> Grid:
         unmasked(values),
         PROBABILITY,
         note=_note(trace, made, query),
-        words=tuple(tuple(isolated(made.answers[each]) for each in row) for row in best),
+        words=tuple(tuple(_answer(made, *each) for each in pairs) for pairs in named),
     )
 
 
@@ -80,12 +87,25 @@ def _chosen(rows: Axis, places: Sequence[int]) -> Axis:
 
 def _note(trace: Trace, made: Prediction, query: int | None) -> str:
     few = query is None and len(made.asked) < len(trace.tokens)
-    many = len(made.answers) > len(RANKS)
+    count = made.of or len(made.answers)
     parts = ["each answer with its probability"]
-    parts += [f"the likeliest of {len(made.answers)}"] if many else []
-    parts += ["the other places ask for nothing"] if few and made.asked else []
+    parts += [f"the likeliest of {count:,}"] if count > len(RANKS) else []
+    parts += [_of_others(made)] if few and made.asked else []
     parts += [] if query is None else unasked(made, trace.tokens, query)
     return " · ".join(parts)
+
+
+def _of_others(made: Prediction) -> str:
+    """Why not every place is in a table."""
+    if made.of is not None and not made.asks:
+        return f"answers are scored at the last {len(made.asked)} tokens"
+    return "the other places ask for nothing"
+
+
+def _answer(made: Prediction, place: int, answer: int) -> str:
+    """An answer as it is shown; nothing where none was scored."""
+    scored = not made.probabilities[place, answer].isnan()
+    return isolated(made.answers[answer]) if scored else ""
 
 
 def answers_grid(
@@ -103,6 +123,8 @@ def all_answers(trace: Trace) -> list[Grid]:
     made = trace.prediction
     if made is None:
         return []
+    if made.of is not None:  # of very many answers the likeliest are all that is kept
+        return [best_answers(trace)]
     rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
     grid = answers_grid("prediction", made, made.probabilities, rows)
     return [replace(grid, note=" · ".join(unasked(made, trace.tokens)))]
@@ -123,8 +145,9 @@ def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
 
 def _as_these_do(trace: Trace) -> str:
     """Which words would ask for one."""
-    model = trace.model
+    model, made = trace.model, trace.prediction
     words = () if model is None else model.vocabulary.that_ask
+    words = made.asks if made is not None and made.asks else words
     few = listed(words) if len(words) <= MOST_ASKING else " ".join((*words[:MOST_ASKING], "…"))
     return f", as {few} would" if words else ""
 

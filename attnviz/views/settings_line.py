@@ -8,11 +8,11 @@ from pathlib import Path
 from attnviz.attention.choices import Place
 from attnviz.traces.chance import depends_on_seed
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import Drawn, Given, Origin, decided
+from attnviz.traces.origin import Drawn, Given, Origin, decided, table_behind
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.trained_line import trained_parts
-from attnviz.wording.numbers import exact_text
+from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import counted
 
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
@@ -144,6 +144,15 @@ def _origin(origin: Origin) -> dict[str, str]:
     file = Path(settings.given).name if isinstance(origin, Given) and settings.given else ""
     vectors = Path(settings.embeddings).name if settings.embeddings else ""
     return {
-        "embeddings": f"embeddings of {vectors}" if vectors else "",
+        "embeddings": f"embeddings of {vectors}{_reduced(origin)}" if vectors else "",
         "given": f"matrices of {file}" if file else "",
     }
+
+
+def _reduced(origin: Origin) -> str:
+    """Vectors of a model that are its first principal components; and how much those are of it."""
+    table = table_behind(origin)
+    if table is None or table.kept is None:
+        return ""
+    kept = percent_text(table.kept, 1)
+    return f" (principal components, which keep {kept} of the variance)"

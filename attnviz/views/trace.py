@@ -33,6 +33,7 @@ from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
 from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
+from attnviz.views.moved import moved
 from attnviz.views.prediction import all_answers, answered, best_answers
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
@@ -116,6 +117,7 @@ def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[s
         *note_on_heads(trace),
         *what_heads_do(trace),
         *answered(trace, query),
+        *moved(trace),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
+from attnviz.traces.origin import table_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import counted, listed
 
 READS, READ = "reads", "read"  # of one head, and of several
@@ -34,6 +36,23 @@ def of_a_model(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
     model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
+
+
+def of_a_table(trace: Trace) -> str:
+    """Whose rows the vectors of tokens are, where they are those of a trained model."""
+    table = table_behind(trace.origin)
+    if table is None:
+        return ""
+    whose = Path(trace.origin.settings.embeddings or "").name
+    about = f" They are trained: rows of {whose}'s table, as they stand before its first layer."
+    about += " Of a token that it has in several pieces it is their mean."
+    if table.kept is None:
+        return about
+    left, kept = trace.embeddings.shape[1], percent_text(table.kept, 1)
+    return (
+        f"{about} Of {table.width} numbers {left} are left: principal components of its words, "
+        f"which keep {kept} of their variance."
+    )
 
 
 def what_heads_do(trace: Trace) -> tuple[str, ...]:

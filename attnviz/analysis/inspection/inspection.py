@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from attnviz.analysis.inspection.effects import Effects, Track, effects_of
 from attnviz.analysis.inspection.hidden import hidden
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, Step, maps_of
 from attnviz.analysis.inspection.merged import merged, rolled_out
 from attnviz.analysis.inspection.patterns import Patterns, patterns_of
+from attnviz.analysis.inspection.weighed import weighed
 from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
@@ -18,7 +20,7 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
 
-STEPS: tuple[Step, ...] = (hidden, in_words, merged)
+STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
 ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
 
 
@@ -28,6 +30,7 @@ class Inspection(Showable):
 
     trace: Trace
     looking: Looking
+    track: Track = iter  # whoever waits may see how far it has come
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
@@ -39,6 +42,16 @@ class Inspection(Showable):
     def plain(self) -> tuple[Map, ...]:
         """The heads that are asked for, as they are."""
         return maps_of(self.trace, self.looking)
+
+    @cached_property
+    def weighed(self) -> tuple[Map, ...]:
+        """The same, each weight weighed by what is asked for."""
+        return weighed(self.plain, self.trace, self.looking)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What each of these heads changes of what the model comes to: it is run without each."""
+        return effects_of(self.trace, self.plain, self.track)
 
     @cached_property
     def patterns(self) -> Patterns:

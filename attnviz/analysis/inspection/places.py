@@ -80,7 +80,7 @@ def _numbers(side: Side, known: dict[tuple[int, ...], int]) -> Int[np.ndarray, "
 
 def _separators(side: Side) -> Iterator[bool]:
     """What was added, new lines, and punctuation; but not a mark inside a word, as in `didn't`."""
-    spaced = [side.tokens.spaced[group[0]] for group in side.groups]
+    spaced = side.spaced
     marks = [_is_mark(side, place) for place in range(len(side))]
     for place, special in enumerate(side.special):
         after = place + 1

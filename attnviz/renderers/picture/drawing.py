@@ -8,20 +8,20 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
-from PIL import Image
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
+from attnviz.renderers.picture.cell_images import CellImage, MapImages
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
 from attnviz.renderers.picture.subscripts import in_pieces
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
@@ -34,6 +34,7 @@ ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 def draw_layout(layout: Layout, look: Look) -> Figure:
     colors = theme(look.theme)
     figure = Figure(figsize=layout.size, facecolor=colors.paper)
+    _draw_maps(figure, layout, look)
     _draw_arcs(figure, layout, look)
     _draw_blocks(figure, layout, look)
     for panel in layout.panels:
@@ -67,6 +68,12 @@ def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
     )
 
 
+def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
+    for maps in layout.maps:
+        colors = _colors_of(maps.values, maps.hidden, maps.scale, look)
+        figure.add_artist(MapImages(list(map(layout.fraction, maps.boxes)), colors))
+
+
 def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
     """Rectangles: in the colour of a number, or hatched where it is hidden."""
     colors = theme(look.theme)
@@ -75,6 +82,9 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
         tint, hidden = block.tint, block.tint is not None and block.tint.value is None
         fill = "none" if tint is None else np.array(_shaded(tint, look)) / 255
         edge = colors.hatch if block.faint or hidden else colors.ink
+        if block.series is not None:
+            edge = _of_series(block.series, colors)
+            fill = "none" if block.outlined else edge
         patch = Rectangle((left, bottom), width, height, transform=figure.transFigure,
                           facecolor=fill, edgecolor=edge, linewidth=block.outlined,
                           hatch="////" if hidden else None)  # fmt: skip
@@ -134,13 +144,17 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 
 
 def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
-    scale, colors = grid.scale, theme(look.theme)
-    if scale.kind == "none":
-        return np.full((*grid.values.shape, 3), _rgb(colors.paper), dtype=np.uint8)
-    values, empty = np.nan_to_num(grid.values), np.isnan(grid.values)
-    rgb = shade(scale.shares(values), 0, 1, gradient(look.palette, look.theme, scale.kind))
-    rgb[empty] = _rgb(colors.paper)
-    rgb[grid.hidden] = _rgb(colors.hidden)
+    if grid.scale.kind == "none":
+        return np.full((*grid.values.shape, 3), _rgb(theme(look.theme).paper), dtype=np.uint8)
+    return _colors_of(grid.values, grid.hidden, grid.scale, look)
+
+
+def _colors_of(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
+    """Of each cell; what is empty looks like paper, what is hidden like nothing else."""
+    colors, filled = theme(look.theme), np.nan_to_num(values)
+    rgb = shade(scale.shares(filled), 0, 1, gradient(look.palette, look.theme, scale.kind))
+    rgb[np.isnan(values)] = _rgb(colors.paper)
+    rgb[hidden] = _rgb(colors.hidden)
     return rgb
 
 
@@ -158,39 +172,6 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
         linewidth=0.8 if separated else 0.1,
         antialiased=True,
     )
-
-
-class CellImage(Artist):
-    """Cells as pixels that fill their axes: what imshow does, in a quarter of its time."""
-
-    def __init__(self, rgb: np.ndarray) -> None:
-        super().__init__()
-        self._rgb = rgb
-
-    def draw(self, renderer: Any) -> None:
-        assert self.axes is not None
-        scale = renderer.get_image_magnification()
-        left, bottom, width, height = self.axes.bbox.bounds
-        pixels = scaled(self._rgb, round(width * scale), round(height * scale))
-        opaque = np.full((*pixels.shape[:2], 1), 255, dtype=np.uint8)
-        context = renderer.new_gc()
-        # Renderers count rows from the bottom.
-        renderer.draw_image(context, left, bottom, np.concatenate([pixels, opaque], 2)[::-1])
-        context.restore()
-
-
-def scaled(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
-    """An image of cells in so many pixels: large cells keep their edges, small ones are blended."""
-    rows, columns = rgb.shape[:2]
-    if width >= 4 * columns and height >= 4 * rows:
-        down = (np.arange(height) * rows) // height
-        across = (np.arange(width) * columns) // width
-        cells: np.ndarray = rgb[down][:, across]
-        return cells
-    times = (math.ceil(2 * height / rows), math.ceil(2 * width / columns))
-    larger = rgb.repeat(times[0], axis=0).repeat(times[1], axis=1)
-    blended = Image.fromarray(larger).resize((width, height), Image.Resampling.BOX)
-    return np.asarray(blended, dtype=np.uint8)
 
 
 def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
@@ -318,6 +299,9 @@ def _ink(text: Words, look: Look) -> str:
     colors = theme(look.theme)
     if text.over is not None and text.over.value is not None:
         return "black" if needs_dark_ink(np.array(_shaded(text.over, look))) else "white"
+    if text.inside is not None:
+        behind = np.array(_rgb(_of_series(text.inside, colors)))
+        return "black" if needs_dark_ink(behind) else "white"
     if text.series is not None:
         return _of_series(text.series, colors)
     return colors.faint if text.faint else colors.ink

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, course, equations, ranked, sentences
+from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, sheet, thumbnails
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.view import Group
 
@@ -28,6 +29,9 @@ class Drawing:
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     """The way of its own that all of these are drawn in, if there is one."""
     panels, layer = [panel for group in groups for panel in group.panels], in_a_layer(groups)
+    overviews = [panel for panel in panels if isinstance(panel, Overview)]
+    if overviews and len(overviews) == len(panels):
+        return _of_overview(overviews[0])
     lines = [panel for panel in panels if isinstance(panel, Arcs)]
     if lines and len(lines) == len(panels):
         return _of_arcs(lines, layer)
@@ -42,6 +46,16 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     if any(group.kind == "product" for group in groups):
         return _of_products([group for group in groups if group.panels])
     return None
+
+
+def _of_overview(drawn: Overview) -> Drawing:
+    return Drawing(
+        SLIDE[0],
+        partial(sheet.natural_height, drawn),
+        partial(thumbnails.place, drawn),
+        partial(thumbnails.legible, drawn),
+        lambda room, letters: "",
+    )
 
 
 def _of_arcs(lines: Sequence[Arcs], layer: int) -> Drawing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from attnviz.renderers.picture.labels import MIDDLE
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import (
@@ -52,8 +54,12 @@ class Key:
 
 
 def of_scale(scale: Scale) -> Key:
-    """`weight 0 ▭ 1`"""
-    return Key(typeset(f"{'≥ ' if scale.beyond else ''}{scale.high:g}"), scale)
+    """`weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too."""
+    end = f"{'≥ ' if scale.beyond else ''}{scale.high:g}"
+    if scale.bend == "straight":
+        return Key(typeset(end), scale)
+    middle = float(scale.at(np.array(0.5)))
+    return Key(typeset(f"{end}, {middle:.2g} in the middle"), scale)
 
 
 def of_hidden(scale: Scale) -> Key:

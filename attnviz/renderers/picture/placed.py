@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Bool, Shaped
 
 from attnviz.renderers.picture.charts import Chart
 from attnviz.views.grids.grid import Grid
@@ -50,12 +51,16 @@ class Tint:
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle: filled where it has a tint, with a line around it where it is outlined."""
+    """A rectangle: filled where it has a tint, with a line around it where it is outlined.
+
+    One that has the colour of a line in a chart is filled with it, or outlined in it.
+    """
 
     box: Box
     tint: Tint | None = None
     outlined: float = 0.0  # points
     faint: bool = False  # the line around it
+    series: int | None = None  # has the colour of this line
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ class Words:
     across: str = "left"  # which end of the text stands at x,
     along: str = "baseline"  # and which height of it at y
     series: int | None = None  # has the colour of this line of a chart
-    over: Tint | None = None  # stands on this colour, and must be read there
+    over: Tint | None = None  # stands on this colour, and must be read there;
+    inside: int | None = None  # or on that of this line of a chart
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,16 @@ class Stroke:
     series: int | None = None  # has the colour of this line of a chart; else it is faint
     dashed: bool = False
     head: float = 0.0  # how long the head at its end is
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Small maps on one scale, of cells without numbers: where each stands, and what it holds."""
+
+    scale: Scale
+    boxes: tuple[Box, ...]
+    values: Shaped[np.ndarray, "map row column"]
+    hidden: Bool[np.ndarray, "map row column"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,7 @@ class Layout:
     strokes: tuple[Stroke, ...] = ()
     arcs: tuple[Arc, ...] = ()  # below everything else, the last one on top
     blocks: tuple[Block, ...] = ()  # above them
+    maps: tuple[Maps, ...] = ()  # below them all
 
     def fraction(self, box: Box) -> Box:
         """A box as matplotlib wants it: in parts of the figure."""
@@ -138,6 +155,7 @@ def joined(layouts: Sequence[Layout]) -> Layout:
         tuple(stroke for each in layouts for stroke in each.strokes),
         tuple(arc for each in layouts for arc in each.arcs),
         tuple(block for each in layouts for block in each.blocks),
+        tuple(maps for each in layouts for maps in each.maps),
     )
 
 
@@ -163,6 +181,10 @@ def scaled_down(layout: Layout, factor: float) -> Layout:
         tuple(
             replace(block, box=_smaller_box(block.box, factor), outlined=block.outlined / factor)
             for block in layout.blocks
+        ),
+        tuple(
+            replace(maps, boxes=tuple(_smaller_box(each, factor) for each in maps.boxes))
+            for maps in layout.maps
         ),
     )
 

@@ -27,6 +27,7 @@ SHADES = " ░▒▓█"
 ORDINARY = 80  # columns of a text that is not for a screen
 NARROWEST, FEWEST_LINES = 3, 2  # of a map
 BETWEEN = 3  # columns between two flags in a line
+LEGEND = 8  # columns of colour
 NOTHING = " ", PLAIN
 
 Letter = tuple[str, Style]
@@ -34,41 +35,44 @@ Letter = tuple[str, Style]
 
 def overview(drawn: Overview, screen: Screen, lines: int = ENDLESS) -> Iterator[Text]:
     """Maps under the names of their heads, which does most of what, and what colours mean."""
-    below = [*_told(drawn, screen), *_notes(drawn.grained(FEWEST_LINES, NARROWEST), screen)]
-    sheet = _sheet(drawn, screen, lines - len(below))
+    smallest = drawn.grained(FEWEST_LINES, NARROWEST)
+    for short in (False, True):
+        below = [*_told(drawn, screen, short=short), *_notes(smallest, screen)]
+        sheet = _sheet(drawn, screen, lines - len(below))
+        if sheet.height + len(below) <= lines:
+            break
     yield from sheet.text()
-    yield from _told(sheet.drawn, screen)
+    yield from _told(sheet.drawn, screen, short=short)
     yield from _notes(sheet.drawn, screen)
 
 
 def _notes(drawn: Overview, screen: Screen) -> Iterator[Text]:
-    hidden = "left out = hidden by the mask" if drawn.hides else ""
-    return wrapped(" · ".join(filter(None, (drawn.note, drawn.pooled, hidden))), screen)
+    hidden = "blank = hidden" if drawn.hides else ""
+    parts = (drawn.note, BENDS[drawn.bend], drawn.pooled, hidden)
+    return wrapped(" · ".join(filter(None, parts)), screen)
 
 
-def _told(drawn: Overview, screen: Screen) -> Iterator[Text]:
-    """`a previous token L0H2 .97   b next token …`, as many in a line as it has room for."""
+def _told(drawn: Overview, screen: Screen, *, short: bool) -> Iterator[Text]:
+    """`a previous token L0H2 .97   b next token …`, and the colours behind them."""
     room = ORDINARY if screen.width is None else screen.room
+    between = BETWEEN - short
     line = Text(end="")
-    for told in (*_flags(drawn), _scale(drawn, screen)):
-        if line and line.cell_len + BETWEEN + told.cell_len > room:
+    for told in (*_flags(drawn, short), _scale(drawn, screen)):
+        if line and line.cell_len + between + told.cell_len > room:
             yield line
             line = Text(end="")
-        line.append(" " * BETWEEN if line else "").append_text(told)
+        line.append(" " * between if line else "").append_text(told)
     yield line
 
 
-def _flags(drawn: Overview) -> Iterator[Text]:
-    for letter, flag in zip(ascii_letters, drawn.flags, strict=False):
-        name = drawn.names[flag.map]
-        yield Text.assemble((letter, BOLD), f" {flag.kind} ", (name, BOLD), f" {flag.number}")
-
-
 def _scale(drawn: Overview, screen: Screen) -> Text:
-    """What colours mean, and how they run."""
-    bent = f" ({BENDS[drawn.bend]})" if drawn.bend != "straight" else ""
-    line = scale_line(drawn.scale, screen, SHADES).append(bent, DIM)
-    return line if line.cell_len <= screen.room else scale_line(drawn.scale, screen, SHADES)
+    return scale_line(drawn.scale, screen, ramp=SHADES, width=LEGEND)
+
+
+def _flags(drawn: Overview, short: bool) -> Iterator[Text]:
+    for letter, flag in zip(ascii_letters, drawn.flags, strict=False):
+        name, kind = drawn.names[flag.map], flag.short if short else flag.kind
+        yield Text.assemble((letter, BOLD), f" {kind} ", (name, BOLD), f" {flag.number}")
 
 
 def _sheet(drawn: Overview, screen: Screen, lines: int) -> Sheet:
@@ -105,6 +109,12 @@ class Sheet:
     across: int  # maps beside each other
     pitch: int  # columns from one to the next
     lines: int  # from a layer to the next
+
+    @property
+    def height(self) -> int:
+        """How many lines it takes."""
+        parts = math.ceil(len(self.drawn.columns) / self.across)
+        return parts * (1 + bool(self.drawn.groups) + self.lines * len(self.drawn.rows))
 
     def text(self) -> Iterator[Text]:
         columns = range(len(self.drawn.columns))

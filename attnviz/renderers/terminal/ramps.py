@@ -81,10 +81,17 @@ def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -
         yield line.append(" " * GAP).append_text(masked) if masked else line
 
 
-def scale_line(scale: Scale, screen: Screen, ramp: str = RAMP, colors: Scale | None = None) -> Text:
+def scale_line(
+    scale: Scale,
+    screen: Screen,
+    *,
+    colors: Scale | None = None,
+    ramp: str = RAMP,
+    width: int = LEGEND,
+) -> Text:
     """A scale without more; where it is bent the number in its middle tells by how much."""
     line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
-    halves = _ramp(scale, colors or scale, screen, ramp)
+    halves = _ramp(scale, colors or scale, screen, ramp, width)
     if scale.bend == "straight":
         line.append_text(halves)
     else:
@@ -95,10 +102,10 @@ def scale_line(scale: Scale, screen: Screen, ramp: str = RAMP, colors: Scale | N
     return line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
 
 
-def _ramp(scale: Scale, colors: Scale, screen: Screen, ramp: str) -> Text:
+def _ramp(scale: Scale, colors: Scale, screen: Screen, ramp: str, most: int) -> Text:
     if not screen.colored:
         return Text(ramp, end="")
-    width = LEGEND if screen.room >= 40 else NARROW_LEGEND
+    width = most if screen.room >= 40 else NARROW_LEGEND
     paint = painted(scale.at(np.linspace(0, 1, width)), colors, screen)
     return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")
 

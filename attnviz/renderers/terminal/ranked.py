@@ -14,7 +14,7 @@ from attnviz.views.grids.numbers import cell_format, cell_text
 from attnviz.views.grids.ranked import Ranked
 from attnviz.wording.words import counted
 
-FEWEST = 5  # rows, however small the screen
+FEWEST = 4  # rows, however small the screen
 SHORTEST_BAR = 8
 BETWEEN = 2  # columns, before what is said of a row
 

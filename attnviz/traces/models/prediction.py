@@ -15,20 +15,29 @@ from attnviz.traces.models.vocabulary import Predicts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prediction:
-    """The way from the last vectors to answers, in the order it happens."""
+class Scoring:
+    """How answers get their scores, in the order it happens."""
 
-    answers: tuple[str, ...]
-    predicts: Predicts
     norm: Norm | None
     inputs: Float[Tensor, "token dim"]  # what the last layer made
     vectors: Float[Tensor, "token dim"]  # the same, normalised if there is a norm
     w_answers: Float[Tensor, "dim answer"]
     b_answers: Float[Tensor, "answer"] | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prediction:
+    """What is answered, and the way there from the last vectors, where it is known."""
+
+    answers: tuple[str, ...]
+    predicts: Predicts
+    scoring: Scoring | None  # None: a trained transformer has a way of its own
     logits: Float[Tensor, "token answer"]
     probabilities: Float[Tensor, "token answer"]
     asked: tuple[int, ...]  # the places that something is asked for
     with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities, where some are off
+    asks: tuple[str, ...] = ()  # words that would ask for something; none: every one does
+    of: int | None = None  # so many answers, of which the likeliest are kept
 
     def best(self, place: int, count: int) -> list[int]:
         """The likeliest answers at a place; of two that are as likely the first."""
@@ -49,11 +58,13 @@ def predicted(
     return Prediction(
         answers=model.vocabulary.answers,
         predicts=model.vocabulary.predicts,
-        norm=last.norm,
-        inputs=outputs,
-        vectors=vectors,
-        w_answers=last.w_answers,
-        b_answers=last.b_answers,
+        scoring=Scoring(
+            norm=last.norm,
+            inputs=outputs,
+            vectors=vectors,
+            w_answers=last.w_answers,
+            b_answers=last.b_answers,
+        ),
         logits=logits,
         probabilities=logits.softmax(-1),
         asked=model.vocabulary.asked(tokens.ids),

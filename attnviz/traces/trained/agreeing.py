@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from torch import Tensor
@@ -17,31 +19,34 @@ ATTENTIONS: dict[Which, str] = {
     "cross": "cross_attentions",
 }
 TOLERANCE = {"float64": 1e-5, "float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}
+SUMS = 10  # times as much, where many layers add to it
 
 
-def apart(model: Loaded, reading: Reading, done: Passed) -> float | None:
-    """The largest difference of a weight from those of the model's own eager attention.
+@dataclass(frozen=True)
+class Apart:
+    """The largest differences from what the model computes with its own eager attention."""
 
-    None where nothing can be compared, or where what comes out of the model is another.
-    """
+    weights: float | None  # None: it hands none back
+    vectors: float  # of the last layer, relative to the largest number there
+    tokens: int  # that were compared
+
+    def by_rounding(self, dtype: str) -> bool:
+        """Whether it is no more than rounding makes it."""
+        least = TOLERANCE[dtype]
+        return (self.weights or 0.0) <= least and self.vectors <= SUMS * least
+
+
+def apart(model: Loaded, reading: Reading, done: Passed) -> Apart | None:
+    """How far a pass that was listened to is from one with eager attention."""
     probe = reading.probe
     ours = done if probe == reading and not done.off else passed(model, probe)
-    theirs = run(model, probe, output_attentions=True)
-    weights = own_weights(theirs, reading.which)
-    if ours is None or not _same(vectors_of(ours.outputs), vectors_of(theirs), model):
+    if ours is None:
         return None
-    if len(weights) != len(ours.numbers):
-        return None
-    by_number = dict(zip(ours.numbers, weights, strict=True))
-    pairs = [(each.whole.weights, by_number[each.layer][0]) for each in ours.heard]
-    if any(one.shape != other.shape for one, other in pairs):
-        return None
-    return max((float((one - other).abs().max()) for one, other in pairs), default=0.0)
-
-
-def agrees(found: float | None, dtype: str) -> bool:
-    """Whether so small a difference comes from rounding."""
-    return found is not None and found <= TOLERANCE[dtype]
+    made, outputs = run(model, probe, output_attentions=True)
+    theirs = own_weights(outputs, reading.which)
+    weights = _of_weights(ours, theirs) if theirs else None
+    vectors = _of_vectors(ours.ending.vectors, made.vectors)
+    return Apart(weights, vectors, len(probe.written or probe.ids))
 
 
 def own_weights(outputs: Any, which: Which) -> Sequence[Tensor]:
@@ -53,14 +58,23 @@ def own_weights(outputs: Any, which: Which) -> Sequence[Tensor]:
     return [each for each in found if each is not None]
 
 
-def vectors_of(outputs: Any) -> Tensor:
-    """What comes out of the last layer."""
-    found: Tensor = outputs[0]
-    return found
+def _of_weights(ours: Passed, theirs: Sequence[Tensor]) -> float:
+    if len(theirs) != len(ours.numbers):
+        return inf
+    by_number = dict(zip(ours.numbers, theirs, strict=True))
+    pairs = [(each.whole.weights, by_number[each.layer][0]) for each in ours.heard]
+    return max((_difference(*pair) for pair in pairs), default=0.0)
 
 
-def _same(one: Tensor, other: Tensor, model: Loaded) -> bool:
-    """Whether two results differ by no more than rounding, which many layers add up."""
-    dtype = str(one.dtype).removeprefix("torch.")
-    largest = max(1.0, float(other.abs().max()))
-    return float((one - other).abs().max()) <= 10 * TOLERANCE[dtype] * largest
+def _of_vectors(ours: Tensor | None, theirs: Tensor | None) -> float:
+    if ours is None or theirs is None:
+        return 0.0 if ours is theirs else inf
+    return _difference(ours, theirs) / max(1.0, float(theirs.abs().max()))
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    """Between numbers of the same shape; where something is no number, everything is."""
+    if one.shape != other.shape:
+        return inf
+    found = float((one - other).abs().max())
+    return inf if found != found else found

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib.util import find_spec
 
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.folder import refuse_unfit
+from attnviz.traces.trained.place import found
+from attnviz.traces.trained.quiet import missing_extra
 from attnviz.wording.commands import chosen, option
 
 OF_A_TRAINED_MODEL = ("attention", "target", "generate", "truncate", "trust_remote_code")
@@ -22,6 +26,15 @@ def refuse_decided(settings: Settings) -> None:
                 f"leave {option(name)} out, or --model",
                 about=name,
             )
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Refuse a model that cannot be loaded, as far as its files tell."""
+    if find_spec("transformers") is None:
+        raise missing_extra()
+    place = None if settings.model is None else found(settings.model)
+    if place is not None and place.folder is not None:
+        refuse_unfit(place.folder)
 
 
 def refuse_untrained(settings: Settings) -> None:

@@ -20,5 +20,7 @@ class TrainedCard:
     head_dim: int
     stored_as: str  # the dtype of the checkpoint
     which: Which  # attention of an encoder, of a decoder, or between them
-    eager: float | None  # how far a weight is, at most, from the model's own eager attention
+    eager: float | None  # how far a weight is, at most, from the model's own eager attention,
+    vectors: float | None = None  # and the last vectors, relative to the largest number there,
+    compared: int = 0  # on so many tokens
     fallback: bool = False  # whether the weights are the model's own, and no queries were heard

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from typing import Any
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.pieces import Piece, Spelling
+from attnviz.traces.trained.pieces import Piece, spelling_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.wording.words import counted
 
@@ -24,16 +23,15 @@ def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> T
     with quietly():
         found = _cut(model.tokenizer, text)
     positions = positions_of(model)
-    longest = None if positions is None else max(1, positions - room)
+    longest = None if positions is None else positions - room
     if longest is not None and len(found["input_ids"]) > longest:
-        if not truncate:
+        if not truncate or longest < 1:
             raise _too_long(model, len(found["input_ids"]), room)
         lost = len(found["input_ids"]) - longest
         with quietly():
             found = _cut(model.tokenizer, text, truncation=True, max_length=longest)
         warnings.warn(Note(f"left out {counted(lost, 'token')} at the end"), stacklevel=2)
-    spelling = spelling_of(model.tokenizer)
-    return _tokens(text, spelling.read(text, found), spelling)
+    return _tokens(text, spelling_of(model.tokenizer).read(text, found))
 
 
 def tokens_of_ids(model: Loaded, ids: Ids, beginning: Tokens | None = None) -> Tokens:
@@ -44,8 +42,8 @@ def tokens_of_ids(model: Loaded, ids: Ids, beginning: Tokens | None = None) -> T
     pieces = spelling.written(ids)[known:]
     if beginning is None:
         text = model.tokenizer.decode(ids, skip_special_tokens=True)
-        return _tokens(text, pieces, spelling)
-    added = _tokens(beginning.text, pieces, spelling)
+        return _tokens(text, pieces)
+    added = _tokens(beginning.text, pieces)
     return Tokens(
         beginning.text,
         beginning.pieces + added.pieces,
@@ -67,12 +65,6 @@ def positions_of(model: Loaded) -> int | None:
     return longest
 
 
-@cache
-def spelling_of(tokenizer: Any) -> Spelling:
-    """How a tokenizer writes its tokens: looked up once."""
-    return Spelling(tokenizer)
-
-
 def _cut(tokenizer: Any, text: str, **limits: Any) -> Any:
     return tokenizer(
         text,
@@ -83,7 +75,7 @@ def _cut(tokenizer: Any, text: str, **limits: Any) -> Any:
     )
 
 
-def _tokens(text: str, pieces: list[Piece], spelling: Spelling) -> Tokens:
+def _tokens(text: str, pieces: list[Piece]) -> Tokens:
     return Tokens(
         text,
         tuple(each.letters for each in pieces),
@@ -110,6 +102,8 @@ def _too_long(model: Loaded, count: int, room: int) -> AttnvizError:
     return AttnvizError(
         f"the text has {counted(count, 'token')}{more}, and the model '{model.name}' has "
         f"positions for {positions_of(model)}",
-        "give a shorter text, or --truncate, which leaves out its end",
+        "give a smaller --generate, or a shorter text"
+        if room
+        else "give a shorter text, or --truncate, which leaves out its end",
         about="truncate",
     )

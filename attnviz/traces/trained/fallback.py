@@ -20,19 +20,24 @@ from attnviz.traces.trace import Layer
 from attnviz.traces.trained.agreeing import own_weights
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import Reading, run
+from attnviz.traces.trained.prediction import Asked, Ending
 
 GIVEN = frozenset(("scores", "queries", "keys", "values"))  # by the model, or not known
 BYTES, TIMES = 4, 3  # weights, their logarithms, and what hides some of them
 MOST_NAMED = 6
+TELL = {"output_attentions": True, "output_hidden_states": True}
 
 
 def given_layers(
-    model: Loaded, reading: Reading, layers: Collection[int] | None
-) -> tuple[tuple[Layer, ...], int]:
-    """Layers of weights alone, and how many there are in all; refused where there are none."""
+    model: Loaded, reading: Reading, layers: Collection[int] | None, asked: Asked | None
+) -> tuple[tuple[Layer, ...], int, Ending]:
+    """Layers of weights alone, how many there are in all, and what the model came to.
+
+    A model that hands back no weights is refused.
+    """
     _refuse_too_many(model, reading)
     try:
-        outputs = run(model, reading, output_attentions=True, output_hidden_states=True)
+        made, outputs = run(model, reading, asked, **TELL)
     except (TypeError, ValueError):
         raise _no_attention(model) from None
     weights = own_weights(outputs, reading.which)
@@ -42,12 +47,12 @@ def given_layers(
     states = _states(outputs, reading)
     memory_of = outputs.encoder_last_hidden_state[0] if reading.which == "cross" else None
     wanted = range(len(weights)) if layers is None else layers
-    made = [
+    found = [
         _layer(number, weights[number][0], states[number][0], memory_of)
         for number in wanted
         if number < len(weights)
     ]
-    return tuple(made), len(weights)
+    return tuple(found), len(weights), made
 
 
 def _states(outputs: Any, reading: Reading) -> Any:

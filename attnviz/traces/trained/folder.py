@@ -125,7 +125,19 @@ def header_of(path: Path) -> Header:
 
 
 def _refuse_odd_config(folder: Path) -> None:
+    if not files.is_file(folder / CONFIG):
+        raise AttnvizError(
+            f"the folder '{folder}' has no {CONFIG}, which says what kind of model it is",
+            "save the whole model there: model.save_pretrained(folder)",
+            about="model",
+        )
     config = _json(folder / CONFIG)
+    if not config.get("model_type"):
+        raise AttnvizError(
+            f"the {CONFIG} in '{folder}' does not say which kind of model it is",
+            'it must have a "model_type", such as "bert"',
+            about="model",
+        )
     for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
         layers = config.get(name, 1)
         if not isinstance(layers, int) or not 0 < layers <= MOST_LAYERS:

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
@@ -16,7 +17,7 @@ from attnviz.attention.choices import Instead
 from attnviz.cells import EVERYTHING
 from attnviz.traces.settings import Which
 
-CELLS_AT_ONCE = 2**21  # of all heads together: there are several tensors of this size at a time
+CELLS_AT_ONCE = 2**18  # of all heads together: there are several tensors of this size at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,7 +37,7 @@ class Heard:
     bias: Float[Tensor, "*#head query key"] | None  # and what positions do
     scale: float
     soft_cap: float | None
-    sink: Float[Tensor, "head"] | None = None  # what takes a share of each row
+    sink: Float[Tensor, "head"] | None = None  # which takes a share of rows
     off: Mapping[int, Instead] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
     b_out: Float[Tensor, "dim"] | None = None
@@ -72,9 +73,27 @@ class Heard:
         return Attended(**{**vars(found), "contexts": off})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """What each head makes, a few million cells at a time."""
-        parts = [self.attended(rows).contexts for rows in self.bands()]
-        return arithmetic.switched_off(torch.cat(parts, dim=-2), self.off)
+        """What each head makes, some queries at a time.
+
+        There is one place for all of it: small pieces that are kept would lie between the large
+        ones that are not, and those would then find no place that is free.
+        """
+        shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
+        found = self.values.new_empty(shape)
+        for rows in self.bands():
+            found[:, rows] = self._contexts(rows)
+        return arithmetic.switched_off(found, self.off)
+
+    def _contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
+        """Of some queries; for a gradient they are worked out again, and no weights are kept."""
+        if not (torch.is_grad_enabled() and self.values.requires_grad):
+            return self.attended(rows).contexts
+
+        def made() -> Tensor:
+            return self.attended(rows).contexts
+
+        found: Tensor = checkpoint(made, use_reentrant=False)
+        return found
 
     def bands(self) -> Iterator[slice]:
         """All queries, some at a time."""

@@ -7,7 +7,7 @@ context vectors back: so whatever model uses that interface can be heard, with n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -155,10 +155,9 @@ def _attend(
 def listening(model: Any, listener: Listener) -> Iterator[Listener]:
     """While this lasts, the model's attention is computed here."""
     from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import eager_mask
 
     AttentionInterface.register(OURS, _attend)
-    AttentionMaskInterface.register(OURS, eager_mask)
+    AttentionMaskInterface.register(OURS, _masks_for(model))
     if model.config.is_encoder_decoder:
         listener.decoders = frozenset(model.get_decoder().modules())
     told = _listener.set(listener)
@@ -170,7 +169,17 @@ def listening(model: Any, listener: Listener) -> Iterator[Listener]:
         model.set_attn_implementation("eager")
         for each in hooks:
             each.remove()
+        listener.given.clear()
         _listener.reset(told)
+
+
+def _masks_for(model: Any) -> Callable[..., Tensor | None]:
+    """What makes masks: of true and false, a quarter as large, if the model can do with those."""
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    if not getattr(model, "_supports_sdpa", False):
+        return eager_mask
+    return lambda *given, **named: sdpa_mask(*given, **named | {"allow_is_causal_skip": False})
 
 
 def _hooks(model: Any, listener: Listener) -> Iterator[Any]:
@@ -215,5 +224,6 @@ def _visible(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, 
     if of_one.dtype == torch.bool:
         return of_one, None
     visible = of_one > torch.finfo(of_one.dtype).min / 2
-    added = of_one.masked_fill(~visible, 0)
-    return visible, added if bool(added.any()) else None
+    if torch.equal(of_one == 0, visible):  # without a second mask of numbers: they are large
+        return visible, None
+    return visible, of_one.masked_fill(~visible, 0)

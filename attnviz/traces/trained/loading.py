@@ -17,6 +17,7 @@ from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import folder
+from attnviz.traces.trained.hub import at_hand
 from attnviz.traces.trained.place import Place, found
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.refusing import refused
@@ -52,6 +53,7 @@ def loaded(settings: Settings) -> Loaded:
     """The model that the settings name, on their device and in their dtype."""
     place = None if settings.model is None else found(settings.model)
     assert place is not None
+    place = at_hand(place)
     device = devices.choose(settings.device, settings.dtype)
     return _loaded(place, settings.dtype, str(device), settings.trust_remote_code)
 
@@ -73,10 +75,11 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool) -> Loaded:
             **options,
         )
         _refuse_missing(place, told)
-        tokenizer = _tokenizer(place, options)
         _refuse_textless(place, model)
         _without_caches(model)
         model = model.eval().requires_grad_(False).to(device)
+    with quietly(), refused(place, "tokenizer"):
+        tokenizer = _tokenizer(place, options)
     return Loaded(place.name, model, tokenizer, _stored_as(place, config))
 
 
@@ -101,7 +104,9 @@ def _class_of(config: Any, trusted: bool) -> Any:
         name = next((each for each in AUTOMATIC if each in remote), "AutoModel")
     else:
         name = str((config.architectures or [""])[0])
-    return getattr(transformers, name, None) or transformers.AutoModel
+    found = getattr(transformers, name, None)
+    known = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    return found if known or name in AUTOMATIC else transformers.AutoModel
 
 
 AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModel")

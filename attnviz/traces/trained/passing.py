@@ -16,13 +16,12 @@ from attnviz.traces.settings import Which
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.listening import Listener, Unheard, listening
 from attnviz.traces.trained.loading import Loaded
+from attnviz.traces.trained.prediction import Asked, Ending, ending
 from attnviz.traces.without import Place
 from attnviz.wording.words import counted
 
 Ids = tuple[int, ...]
 PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
-# What a model may say of a text that it cannot take.
-ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Passed:
 
     heard: tuple[Heard, ...]
     numbers: tuple[int, ...]  # of all layers that attend, kept or not
-    outputs: Any
+    ending: Ending  # what the model came to
     off: Mapping[Place, Instead] = field(default_factory=dict)
 
 
@@ -55,23 +54,27 @@ def passed(
     *,
     layers: Collection[int] | None = None,
     off: Mapping[Place, Instead] | None = None,
+    asked: Asked | None = None,
 ) -> Passed | None:
     """A pass that is listened to; None where nothing can be heard of it."""
     listener = Listener(which=reading.which, layers=layers, off=off or {})
     try:
         with listening(model.model, listener):
-            outputs = run(model, reading)
+            made, _ = run(model, reading, asked)
     except Unheard:
         return None
     if not listener.numbers:
         return None
-    return Passed(tuple(listener.heard), tuple(listener.numbers), outputs, off or {})
+    return Passed(tuple(listener.heard), tuple(listener.numbers), made, off or {})
 
 
-def run(model: Loaded, reading: Reading, **named: Any) -> Any:
-    """What the part of a model that attends so makes of what it reads; no logits of all words."""
-    with room_for(model, reading):
-        return part_of(model, reading.which)(**inputs(model, reading), **named)
+def run(
+    model: Loaded, reading: Reading, asked: Asked | None = None, **named: Any
+) -> tuple[Ending, Any]:
+    """What a model comes to, and what it hands back; it answers only where that is asked for."""
+    part = part_of(model, reading.which, answers=asked is not None)
+    with room_for(model, reading), ending(model, asked, reading.which) as made:
+        return made, part(**inputs(model, reading), **named)
 
 
 def inputs(model: Loaded, reading: Reading) -> dict[str, Tensor]:
@@ -82,11 +85,11 @@ def inputs(model: Loaded, reading: Reading) -> dict[str, Tensor]:
     return found
 
 
-def part_of(model: Loaded, which: Which) -> Any:
-    """The encoder, where it is all that is looked at; else all but what predicts words."""
+def part_of(model: Loaded, which: Which, *, answers: bool = False) -> Any:
+    """The encoder, where it is all that is looked at; what scores answers, only if it is asked."""
     if which == "self" and model.config.is_encoder_decoder:
         return model.model.get_encoder()
-    return model.model.base_model
+    return model.model if answers else model.model.base_model
 
 
 def _batch(model: Loaded, ids: Ids) -> Tensor:

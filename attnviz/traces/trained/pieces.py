@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from attnviz.tokens.gpt2 import spelled
@@ -30,6 +30,12 @@ class Piece:
     spaced: bool
     label: str
     special: bool = False
+
+
+@cache
+def spelling_of(tokenizer: Any) -> Spelling:
+    """How a tokenizer writes its tokens: looked up once."""
+    return Spelling(tokenizer)
 
 
 class Spelling:

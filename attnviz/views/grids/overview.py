@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Shaped
 
 from attnviz.cells import unmasked
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.scales import Bend, Scale, centred, rounded_up, weight_scale
+from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
 
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
     "straight": "",
-    "root": "colours by the square root",
-    "log": "colours by the logarithm",
+    "root": "colours by square root",
+    "log": "colours by logarithm",
 }
 
 Values = Float[np.ndarray, "map query key"]
 Hidden = Bool[np.ndarray, "map query key"]
-Starts = Int[np.ndarray, "place"]
+Counts = Shaped[np.ndarray, "place"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Flag:
     """What is said of one map: what its head does more than any other."""
 
     map: int  # which of them
-    kind: str  # previous token
+    kind: str  # first token (sink)
+    short: str  # first
     number: str  # how much of it: .98
 
 
@@ -52,8 +53,8 @@ class Overview:
     hidden: Hidden
     reads: Axis  # the sides of every map: who reads,
     read: Axis  # and what is read
-    tall: Int[np.ndarray, "query"]  # how many tokens a row stands for,
-    wide: Int[np.ndarray, "key"]  # and a column
+    tall: Shaped[np.ndarray, "query"]  # how many tokens a row stands for,
+    wide: Shaped[np.ndarray, "key"]  # and a column
     measure: str = "weight"
     share: bool = True  # rows sum to 1
     bend: Bend = "root"
@@ -82,32 +83,36 @@ class Overview:
             found = replace(weight_scale(cells), label=self.measure)
         else:
             found = Scale(self.measure, 0.0, rounded_up(high))
+        if self.bend == "log" and low >= 0:
+            return logarithmic(found, self.shape[1])
         return replace(found, bend=self.bend)
 
     @property
     def pooled(self) -> str:
-        """What one cell stands for, if that is several."""
-        tall, wide = _span(self.tall), _span(self.wide)
-        if (tall, wide) == ("1", "1"):
+        """What one cell stands for, if that is several tokens, or parts of some."""
+        tall, wide = float(self.tall.max()), float(self.wide.max())
+        if tall == wide == 1:
             return ""
-        queries, keys = "query" if tall == "1" else "queries", "key" if wide == "1" else "keys"
-        read = "the mean of what they read of them"
-        return f"one cell = {tall} {queries} × {wide} {keys}: {read}"
+        queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
+        return f"one cell = {queries} (averaged) × {keys} (added)"
 
     def grained(self, high: int, wide: int) -> Overview:
-        """The same in maps of at most so many cells."""
-        down, across = _starts(len(self.tall), high), _starts(len(self.wide), wide)
-        if (len(down), len(across)) == self.shape:
+        """The same in maps of at most so many cells, each of as many tokens as any other.
+
+        What a token reads, and what is read of it, is parted between the cells that it stands in.
+        """
+        down, across = _parts(self.tall, high), _parts(self.wide, wide)
+        if (down.shape[1], across.shape[1]) == self.shape:
             return self
-        tall = np.add.reduceat(self.tall, down)
-        shares = self.tall / np.repeat(tall, _lengths(down, len(self.tall)))
-        rows = np.add.reduceat(self.values * shares[None, :, None], down, axis=1)
+        means = (down / down.sum(0)).T.astype(self.values.dtype)
+        shares = (across / across.sum(1, keepdims=True)).astype(self.values.dtype)
+        seen = (down > 0).T.astype(float) @ ~self.hidden @ (across > 0)
         return replace(
             self,
-            values=np.add.reduceat(rows, across, axis=2),
-            hidden=_all_hidden(_all_hidden(self.hidden, down, 1), across, 2),
-            tall=tall,
-            wide=np.add.reduceat(self.wide, across),
+            values=means @ self.values @ shares,
+            hidden=seen == 0,
+            tall=down.sum(0),
+            wide=across.sum(0),
         )
 
     def row(self, layer: int) -> Iterator[tuple[int, int]]:
@@ -117,25 +122,20 @@ class Overview:
                 yield number, column
 
 
-def _starts(count: int, most: int) -> Starts:
-    """Where each of so many blocks begins, which are about as long as each other.
+def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
+    """How much of each place is in each of at most so many cells, which are equally long.
 
-    >>> _starts(15, 4).tolist(), _starts(3, 9).tolist()
-    ([0, 3, 7, 11], [0, 1, 2])
+    >>> _parts(np.ones(3), 2).tolist(), _parts(np.ones(1), 9).tolist()
+    ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [[1.0]])
     """
-    blocks = max(1, min(count, most))
-    return np.arange(blocks) * count // blocks
+    if len(tokens) <= most:
+        return np.diag(tokens).astype(float)
+    ends, total = np.cumsum(tokens), tokens.sum()
+    cells = np.arange(max(most, 1) + 1) * total / max(most, 1)
+    latest_start = np.maximum((ends - tokens)[:, None], cells[None, :-1])
+    earliest_end = np.minimum(ends[:, None], cells[None, 1:])
+    return np.asarray(np.maximum(earliest_end - latest_start, 0))
 
 
-def _lengths(starts: Starts, count: int) -> Int[np.ndarray, "place"]:
-    return np.diff(np.append(starts, count))
-
-
-def _all_hidden(hidden: Hidden, starts: Starts, axis: int) -> Hidden:
-    found: Hidden = np.logical_and.reduceat(hidden, starts, axis=axis)
-    return found
-
-
-def _span(counts: Int[np.ndarray, "place"]) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return str(low) if low == high else f"{low}–{high}"
+def _counted(number: float, one: str, several: str) -> str:
+    return f"{number:.2g} {one if number == 1 else several}"

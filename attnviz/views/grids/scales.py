@@ -17,6 +17,8 @@ from attnviz.cells import Cells
 KEYS_ON_FULL_SCALE = 16
 FEW_EXCEED = 0.98  # of the weights that are not 0 lie below the stated maximum
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a scale
+DECADES = 3  # that a scale of logarithms shows at least,
+BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
 TINIEST = 1e-300  # below, powers of ten are none any more
 
 Kind = Literal["sequential", "diverging", "none"]
@@ -96,6 +98,15 @@ def centred(label: str, cells: Cells) -> Scale:
     """A diverging scale that reaches as far on either side of 0 as the largest value does."""
     reach = rounded_up(cells.reach)
     return Scale(label, -reach, reach, "diverging")
+
+
+def logarithmic(scale: Scale, keys: int) -> Scale:
+    """The same with even steps of colour for each factor of ten.
+
+    It begins well below what each key gets where all are read alike.
+    """
+    decades = max(DECADES, math.ceil(math.log10(BELOW_EVEN * max(keys, 1))))
+    return replace(scale, low=scale.high / 10**decades, bend="log")
 
 
 def widest(scales: Sequence[Scale]) -> Scale:

@@ -86,7 +86,10 @@ def flags_of(inspection: Inspection) -> tuple[Flag, ...]:
     """The head that does most of each kind, to be marked among all heads."""
     found = inspection.patterns
     best = [(each, heads[0]) for each in KINDS if (heads := found.of_kind(each))]
-    return tuple(Flag(head, kind.name, share_text(found.score(head, kind))) for kind, head in best)
+    return tuple(
+        Flag(head, kind.name, kind.short, share_text(found.score(head, kind)))
+        for kind, head in best
+    )
 
 
 def _one(found: Patterns, kind: Kind, head: int, *, first: bool) -> str:

@@ -10,9 +10,10 @@ from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
-GOES_ON = " · behind the line: what the model wrote itself"
+GOES_ON = "behind the line: what the model wrote itself"
 
 
 def heatmaps(inspection: Inspection) -> list[Grid]:
@@ -20,8 +21,9 @@ def heatmaps(inspection: Inspection) -> list[Grid]:
     prompt = inspection.trace.prompt
     grids = [grid_of(each, inspection.looking, prompt) for each in inspection.maps]
     whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
-    note = f"{AXES_NOTE} · {SUM_TO_ONE}" if whole else AXES_NOTE
-    note += GOES_ON if any(each.rows.border is not None for each in grids) else ""
+    borders = any(each.rows.border is not None for each in grids)
+    notes = (AXES_NOTE, SUM_TO_ONE if whole else "", GOES_ON if borders else "")
+    note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking))))
     return same_scale([replace(each, note=note) for each in grids])
 
 

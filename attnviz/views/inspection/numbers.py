@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from attnviz.analysis.inspection.looking import Looking, Weigh
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
-from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
+from attnviz.views.grids.scales import Scale, centred, logarithmic, rounded_up, weight_scale
 from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
+from attnviz.wording.words import isolated
 
 CALLED: dict[Weigh, str] = {
     "weight": "weight",
@@ -21,8 +20,6 @@ CALLED: dict[Weigh, str] = {
     "gradient": "weight × gradient",
 }
 LARGE = 0.5  # a weight for which the whole scale is shown
-DECADES = 3  # that a scale of logarithms shows at least,
-BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
 
 
 def called(looking: Looking) -> str:
@@ -45,13 +42,18 @@ def bent(scale: Scale, keys: int, looking: Looking) -> Scale:
     if not looking.log:
         return scale
     if scale.kind == "diverging":
+        refuse_logarithms(looking)
+    return logarithmic(scale, keys)
+
+
+def refuse_logarithms(looking: Looking) -> None:
+    """Of numbers below 0 there are none."""
+    if looking.log:
         raise AttnvizError(
             f"--log colours by the logarithm, and --weigh {looking.weigh} has numbers below 0",
             "leave --log out",
             about="log",
         )
-    decades = max(DECADES, math.ceil(math.log10(BELOW_EVEN * max(keys, 1))))
-    return replace(scale, low=scale.high / 10**decades, bend="log")
 
 
 def of_row(numbers: np.ndarray, looking: Looking) -> Scale:
@@ -88,3 +90,8 @@ def head_name(found: Map) -> str:
 
 def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
     return tuple(head_name(each) for each in maps)
+
+
+def named(side: Side, place: int) -> str:
+    """`"it" (11)`"""
+    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'

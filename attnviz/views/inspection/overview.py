@@ -15,9 +15,11 @@ from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import FINEST, Flag, Overview
 from attnviz.views.grids.scales import Bend
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
+from attnviz.views.inspection.numbers import called, refuse_logarithms
 
-NOTE = "a map for each head: its rows read, its columns are read"
+NOTE = "each map: rows read, columns are read"
 
 
 def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
@@ -26,6 +28,9 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
     layers = list(dict.fromkeys(_layer_of(each) for each in maps))
     heads = list(dict.fromkeys(each.head for each in maps))
     patches = [_fine(each.cells) for each in maps]
+    values = np.stack([patch.values for patch in patches]).astype(np.float32)
+    if values.size and values.min() < 0:
+        refuse_logarithms(inspection.looking)
     bend: Bend = "log" if inspection.looking.log else "root"
     first = maps[0]
     high, wide = first.cells.shape
@@ -36,15 +41,16 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         groups=_groups(maps),
         names=tuple(each.name for each in maps),
         places=tuple((layers.index(_layer_of(m)), heads.index(m.head)) for m in maps),
-        values=np.stack([patch.values for patch in patches]).astype(np.float32),
+        values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
         reads=axis_of("query (reads)", first.rows),
         read=axis_of("key (is read)", first.columns),
         tall=_counts(high),
         wide=_counts(wide),
-        share=all(each.share for each in maps),
+        measure=called(inspection.looking),
+        share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
         bend=bend,
-        note=NOTE,
+        note=" · ".join((NOTE, *captions_of(inspection.looking))),
         flags=tuple(flags),
     )
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from attnviz.analysis.inspection.asked import Asked, Link
 from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Side
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.cells import Whole
 from attnviz.views.facts import sums_to_one
@@ -18,9 +17,9 @@ from attnviz.views.grids.axes import ROW_SUMS, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
+from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
-from attnviz.views.inspection.numbers import called, head_name, of_row, reach_of, told
-from attnviz.wording.words import isolated
+from attnviz.views.inspection.numbers import called, head_name, named, of_row, reach_of, told
 
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
@@ -37,6 +36,8 @@ def parts_of(asked: Asked) -> tuple[Sentence | Ranked, ...]:
 
 def parts_of_link(link: Link) -> tuple[Sentence | Ranked, ...]:
     """The sentence in the map that links the two most, and all maps ranked."""
+    if len(link.ranked) == 1:
+        return (sentence_of(link.asked, link.ranked[0], listed=True),)
     read = sentence_of(link.asked, link.ranked[0])
     return (read, link_ranked(link, read.grid.scale))
 
@@ -45,13 +46,14 @@ def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sent
     """The words, each in the colour of how much is read of it."""
     found, looking = reading.map, asked.looking
     cells = Whole(reading.patch.values, reading.patch.hidden)
+    whole = ROW_SUMS if listed and found.share and sums_to_one(cells) else ""
     grid = Grid(
-        f"what {named(found.rows, asked.row)} reads in {_which(reading)}",
+        f"what {named(found.rows, asked.row)} reads in {which(reading)}",
         plain_axis("head", [head_name(found)]),
         axis_of("key (is read)", found.columns),
         cells,
         of_row(reading.patch.values[0], looking),
-        note=ROW_SUMS if listed and found.share and sums_to_one(cells) else "",
+        note=" · ".join(filter(None, (whole, *captions_of(looking)))),
         share=looking.weigh == "weight",
     )
     return Sentence(grid, asked.own_place, listed)
@@ -74,7 +76,7 @@ def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
         f"most in {head_name(each.map)}: {told(each.of(place), asked.looking)}"
         for place, each in zip(seen, most, strict=True)
     ]
-    title = f"what it reads, in {_which(mean)}"
+    title = f"what it reads, in {which(mean)}"
     numbers = [float(values[place]) for place in seen]
     return _ranked(title, names, numbers, remarks, asked.looking, scale)
 
@@ -101,14 +103,14 @@ def link_ranked(link: Link, scale: Scale) -> Ranked:
         f"how much {reader} reads of {read}",
         _heads(link.ranked),
         [each.of(link.column) for each in link.ranked],
-        [_rank_told(each, link.column, looking) for each in link.ranked],
+        [rank_told(each, link.column, looking) for each in link.ranked],
         looking,
         scale,
         hidden=[not each.sees(link.column) for each in link.ranked],
     )
 
 
-def _rank_told(reading: Reading, column: int, looking: Looking) -> str:
+def rank_told(reading: Reading, column: int, looking: Looking) -> str:
     """Whether anything is read more there: `2nd, after "[SEP]" (15) with .31`."""
     rank = reading.rank(column)
     if not reading.sees(column):
@@ -155,12 +157,7 @@ def _heads(readings: Sequence[Reading]) -> Axis:
     return plain_axis("head", names)
 
 
-def _which(reading: Reading) -> str:
+def which(reading: Reading) -> str:
     """`L5H11`, `the mean of 72 heads`."""
     name = head_name(reading.map)
     return f"the {name}" if reading.map.of else name
-
-
-def named(side: Side, place: int) -> str:
-    """`"it" (11)`"""
-    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'

@@ -125,7 +125,7 @@ def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
         grid_of(found, sentences.looking, trace.prompt),
         title=f"{found.name} · {sentences.names[place]}",
     )
-    grid = replace(grid, note=AXES_NOTE + (GOES_ON if grid.rows.border else ""))
+    grid = replace(grid, note=f"{AXES_NOTE} · {GOES_ON}" if grid.rows.border else AXES_NOTE)
     if sentences.query is None:
         return grid
     row = (sentences.rows.first, sentences.rows.second)[place][sentences.query]

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attnviz.analysis.inspection.asked import Link
+from attnviz.analysis.inspection.asked import Asked, Link
 from attnviz.analysis.inspection.hidden import left_out, taken
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking, Merge
+from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.numbers import head_name, told
-from attnviz.views.inspection.reading import named
+from attnviz.views.inspection.numbers import head_name, named, told
+from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
 MOST_NAMED = 4  # heads, or tokens, in a sentence
-MERGED: dict[Merge, str] = {
-    "mean": "a mean hides what single heads do",
-    "max": "each cell is that of another head, perhaps, and rows do not sum to 1",
-    "rollout": (
-        "rollout = A of the last layer · … · A of the first, A = ½ mean of the heads + ½ what "
-        "passes by (Abnar & Zuidema 2020): what could have come from where, whatever the values "
-        "and the feed-forward between made of it"
-    ),
-}
 
 
 def on_link(link: Link) -> str:
@@ -36,7 +27,8 @@ def on_link(link: Link) -> str:
     much = told(first[0].of(link.column), looking)
     names = _heads(first)
     if len(link.asked.readings) == 1:
-        return f"{names} reads {read} from {reader} with {much}"
+        rank = rank_told(first[0], link.column, looking)
+        return f"in {which(first[0])} {reader} reads {read} with {much} ({rank})"
     alone = "s" if len(first) == 1 else ""
     return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
 
@@ -72,6 +64,20 @@ def on_little(link: Link) -> Iterator[str]:
         yield (
             f"no head links them: where all that can be seen is read alike, {read} gets "
             f"{told(link.even, looking)}"
+        )
+
+
+def on_sinks(asked: Asked) -> Iterator[str]:
+    """That most heads read most of what the tokenizer added, which can be left out."""
+    columns = asked.readings[0].map.columns
+    most = [each.most for each in asked.readings if columns.special[each.most]]
+    if len(asked.readings) > 1 and 2 * len(most) > len(asked.readings):
+        names = [named(columns, place) for place in dict.fromkeys(sorted(most))]
+        several = "or " * (len(names) > 1)
+        told_of = f"{', '.join(names[:-1])} {several}{names[-1]}".strip()
+        yield (
+            f"{len(most)} of {len(asked.readings)} heads read {told_of} most: --hide-special "
+            "leaves out what the tokenizer added"
         )
 
 

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.views.data import data_of
 from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
+from attnviz.views.inspection.data import (
+    data_of_all,
+    data_of_link,
+    data_of_maps,
+    data_of_reading,
+)
+from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
+from attnviz.views.inspection.ends import ends_of, what_comes_of_it
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
 from attnviz.views.inspection.told import (
-    MERGED,
     on_link,
     on_little,
     on_others,
+    on_sinks,
     on_what_is_left_out,
 )
+from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import Excerpt, Group, View, page_of
+from attnviz.views.view import Data, Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.words import sentence
 
@@ -32,65 +43,115 @@ class Shown:
     """What is shown, and what there is to say of it."""
 
     groups: tuple[Group, ...]
+    data: Data
     headline: str = ""
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
+    picture: tuple[Group, ...] = ()  # if it is a choice of them
+
+    @property
+    def drawn(self) -> list[Group]:
+        """What a picture shows, in which no panel repeats what stands over all."""
+        return [_untitled(each, self.headline) for each in self.picture or self.groups]
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
     """What was asked for: an overview and what the heads do, or the maps of some."""
-    trace, looking = inspection.trace, inspection.looking
+    trace = inspection.trace
     line = settings_line(trace)
-    shown = _shown(inspection)
+    shown = _with_ends(_shown(inspection), inspection)
     title = headline(trace)
-    of_several = (sentence(MERGED[looking.merge]),) if looking.merge else ()
-    picture = page_of([_untitled(each, shown.headline) for each in shown.groups], line)
     return View(
         title=title,
         headline=shown.headline or title,
         settings=line,
         screen=page_of(shown.groups, line),
-        picture=picture,
+        picture=page_of(shown.drawn, line),
         excerpt=shown.excerpt,
-        closing=(*shown.told, *of_several, *map(sentence, note_on_heads(trace))),
-        data=data_of(trace),
+        closing=(
+            *shown.told,
+            *map(sentence, on_weighing(inspection)),
+            *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
+        ),
+        data=shown.data,
         provenance=trace.provenance,
         command=command,
     )
 
 
 def _untitled(group: Group, headline: str) -> Group:
-    """In a picture a sentence need not repeat what stands over all."""
-    panels = [
-        replace(each, grid=replace(each.grid, title=""))
-        if isinstance(each, Sentence) and each.grid.title == headline
-        else each
-        for each in group.panels
-    ]
-    return replace(group, panels=tuple(panels))
+    return replace(group, panels=tuple(_without_title(each, headline) for each in group.panels))
+
+
+def _without_title(panel: Drawable, title: str) -> Drawable:
+    if isinstance(panel, Sentence) and panel.grid.title == title:
+        return replace(panel, grid=replace(panel.grid, title=""))
+    return replace(panel, title="") if isinstance(panel, Grid) and panel.title == title else panel
 
 
 def _shown(inspection: Inspection) -> Shown:
     looking = inspection.looking
+    if looking.by == "effect":
+        return _by_effect(inspection)
     if looking.source is not None:
         return _link(inspection)
     if looking.query is not None:
         return _query(inspection, looking.query)
-    if len(inspection.maps) > 1:
+    if looking.layer is None and looking.head is None and len(inspection.maps) > 1:
         return _heads(inspection)
-    told = _left_out(inspection)
-    return Shown((Group("weights", tuple(heatmaps(inspection))),), told=told)
+    return _maps(inspection)
+
+
+def _maps(inspection: Inspection) -> Shown:
+    """The heads of a layer, or a head in all layers, in full; or a single map."""
+    weights, data = Group("weights", tuple(heatmaps(inspection))), data_of_maps(inspection)
+    if inspection.looking.merge is not None:
+        return Shown((weights,), data, inspection.maps[0].name, _left_out(inspection))
+    said = sentences_on(inspection)
+    told = (*said, *_left_out(inspection))
+    if len(inspection.maps) == 1:
+        return Shown((weights,), data, _over(said), told)
+    rest = Excerpt((_overview(inspection),), "--full shows every weight")
+    return Shown((weights,), data, _over(said), told, rest)
+
+
+def _over(said: Sequence[str]) -> str:
+    """The last of some sentences, to stand over a picture."""
+    return said[-1].removesuffix(".") if said else ""
+
+
+def _overview(inspection: Inspection) -> Group:
+    return Group("all heads", (overview_of(inspection, flags_of(inspection)),))
 
 
 def _heads(inspection: Inspection) -> Shown:
     """All heads, small, and which of them do what."""
     table, said = heads_table(inspection), sentences_on(inspection)
-    small = Group("all heads", (overview_of(inspection, flags_of(inspection)),))
+    small, data = _overview(inspection), data_of_all(inspection)
     told = (*said[1:], *_left_out(inspection))  # the first says what the overview does
     if table is None:
-        return Shown((small,), told=told)
+        return Shown((small,), data, told=told)
     every = (small, Group("what heads do", (table,)))
-    return Shown(every, said[-1], told, Excerpt((small,), "--full shows which others do what"))
+    rest = Excerpt((small,), "--full shows which others do what")
+    return Shown(every, data, _over(said), told, rest, (small,))
+
+
+def _by_effect(inspection: Inspection) -> Shown:
+    """All heads, the one first without which most changes."""
+    first, *rest = on_effects(inspection)
+    groups = (Group("effects", (effects_ranked(inspection),)),)
+    told = (sentence(first), *map(sentence, rest))
+    return Shown(groups, data_of_effects(inspection), first, told)
+
+
+def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
+    """With what is answered, if that is asked for; and what becomes of vectors without heads."""
+    ends = ends_of(inspection)
+    if not ends:
+        return shown
+    excerpt = shown.excerpt and replace(shown.excerpt, groups=(*shown.excerpt.groups, *ends))
+    picture = (*shown.picture, *ends) if shown.picture else ()
+    return replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt, picture=picture)
 
 
 def _link(inspection: Inspection) -> Shown:
@@ -98,13 +159,16 @@ def _link(inspection: Inspection) -> Shown:
     said = on_link(link)
     told = (f"{said}{on_others(link)}", *on_little(link))
     sentences = (*map(sentence, told), *_left_out(inspection))
-    return Shown((Group("link", parts_of_link(link)),), said, sentences)
+    data = data_of_link(inspection, link)
+    return Shown((Group("link", parts_of_link(link)),), data, said, sentences)
 
 
 def _query(inspection: Inspection, wanted: str) -> Shown:
     asked = asked_of(inspection, wanted)
     parts = parts_of(asked)
-    return Shown((Group("reading", parts),), parts[0].grid.title, _left_out(inspection))
+    data = data_of_reading(inspection, asked)
+    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection))
+    return Shown((Group("reading", parts),), data, parts[0].grid.title, told)
 
 
 def _left_out(inspection: Inspection) -> tuple[str, ...]:

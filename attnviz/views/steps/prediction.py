@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
-from attnviz.views.prediction import PROBABILITY, answered, unasked
+from attnviz.views.prediction import PROBABILITY, answered, best_answers, unasked
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import block, sums
 from attnviz.views.steps.scene import Scene, count_of
@@ -27,12 +27,20 @@ def answers(here: Scene) -> Iterator[Section]:
     made = here.trace.prediction
     if made is None:
         return
-    if made.norm is not None:
-        section = block.normed(here, (made.inputs, made.vectors), made.norm, "", "last-norm")
-        yield replace(section, about=f"{_whose(here)}{section.about}", title="last LayerNorm")
+    if made.scoring is None:
+        yield _likeliest(here, made)
+        return
     order = made.best(here.followed, len(made.answers))
-    yield _scores(here, made, order)
+    yield from _last_norm(here, made.scoring)
+    yield _scores(here, made, made.scoring, order)
     yield _shares(here, made, order)
+
+
+def _last_norm(here: Scene, scoring: Scoring) -> Iterator[Section]:
+    if scoring.norm is not None:
+        vectors = (scoring.inputs, scoring.vectors)
+        section = block.normed(here, vectors, scoring.norm, "", "last-norm")
+        yield replace(section, about=f"{_whose(here)}{section.about}", title="last LayerNorm")
 
 
 def _whose(here: Scene) -> str:
@@ -41,28 +49,44 @@ def _whose(here: Scene) -> str:
     return "" if here.layer.layer == last else f"These are the vectors that layer {last} made. "
 
 
-def _scores(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
-    bias = made.b_answers is not None
-    count = {"w_answers": made.w_answers}
-    if made.b_answers is not None:
-        count["b_answers"] = made.b_answers
-    whose = "" if made.norm is not None else _whose(here)
+def _scores(here: Scene, made: Prediction, scoring: Scoring, order: Sequence[int]) -> Section:
+    bias = scoring.b_answers is not None
+    count = {"w_answers": scoring.w_answers}
+    if scoring.b_answers is not None:
+        count["b_answers"] = scoring.b_answers
+    whose = "" if scoring.norm is not None else _whose(here)
     return Section(
         number="",
         name="logits",
         title="scores of the answers",
         about=f"{whose}Each vector is multiplied with the vector of each answer, a column of "
         "w_answers, and the products are added: the larger the score, the surer the answer.",
-        shapes=f"vectors {here.size(made.vectors)} · w_answers {here.size(made.w_answers)} → "
+        shapes=f"vectors {here.size(scoring.vectors)} · w_answers {here.size(scoring.w_answers)} → "
         f"scores {here.size(made.logits)}",
         formula=f"scores = x W_answers{' + b_answers' * bias}",
         tex=r"x W_\mathrm{answers}" + r" + b_\mathrm{answers}" * bias,
         grids=(
-            _by_answer(_matrix(here, made), made, order),
+            _by_answer(_matrix(here, scoring), made, order),
             _of_tokens(here, "scores", made.logits, made, order),
         ),
-        sums=sums.scores_of_answers(here, made, _written(here, order)),
+        sums=sums.scores_of_answers(here, made, scoring, _written(here, order)),
         remarks=(count_of(here, count), *_left_out(here, order)),
+    )
+
+
+def _likeliest(here: Scene, made: Prediction) -> Section:
+    """What a transformer answers, of whose answers the likeliest are kept."""
+    return Section(
+        number="",
+        name="prediction",
+        title="prediction",
+        about="The last vectors get a score for each answer, in a way that the model has of its "
+        f"own, and the scores become shares: how likely each of {made.of:,} answers is.",
+        shapes=f"vectors of {here.size(made.probabilities[:, 0])} tokens → {made.of:,} answers",
+        formula="probability = exp(score) / sum of exp(scores in its row)",
+        tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
+        grids=(best_answers(here.trace, here.asked.query),),
+        remarks=answered(here.trace, here.asked.query),
     )
 
 
@@ -87,10 +111,10 @@ def _shares(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
     )
 
 
-def _matrix(here: Scene, made: Prediction) -> Grid:
+def _matrix(here: Scene, scoring: Scoring) -> Grid:
     """A row for each number of a vector, by its name where it has one."""
-    rows = axis_of(here.trace, here.layer, "dim", len(made.w_answers))
-    return here.grid("w_answers", made.w_answers, replace(rows, title=""), side=ANSWER)
+    rows = axis_of(here.trace, here.layer, "dim", len(scoring.w_answers))
+    return here.grid("w_answers", scoring.w_answers, replace(rows, title=""), side=ANSWER)
 
 
 def _of_tokens(

@@ -15,7 +15,7 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import mask_of
@@ -384,13 +384,15 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
 
 
 @_followed
-def scores_of_answers(here: Scene, made: Prediction, answers: Sequence[int]) -> Iterator[Sum]:
+def scores_of_answers(
+    here: Scene, made: Prediction, scoring: Scoring, answers: Sequence[int]
+) -> Iterator[Sum]:
     row, style = here.followed, here.style
-    vector, ends = made.vectors[row].tolist(), style.of(*made.logits[row].tolist())
+    vector, ends = scoring.vectors[row].tolist(), style.of(*made.logits[row].tolist())
     for each in answers:
         left = f"score({here.query_name}, {made.answers[each]})"
-        column, result = made.w_answers[:, each].tolist(), made.logits[row, each].item()
-        more = None if made.b_answers is None else made.b_answers[each].item()
+        column, result = scoring.w_answers[:, each].tolist(), made.logits[row, each].item()
+        more = None if scoring.b_answers is None else scoring.b_answers[each].item()
         yield sums.dot(left, vector, column, result, style, ends, more)
 
 

@@ -17,7 +17,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.views.whose import are_given, to_learn
+from attnviz.views.whose import are_given, of_a_table, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
@@ -85,6 +85,7 @@ def _embeddings(here: Scene) -> Section:
         about = "Each token has a row of numbers, its embedding. They are given."
     if trace.model is not None:
         about += f" They {are_given(trace)}."
+    about += of_a_table(trace)
     given = "positions" in here.layer.given
     if names_of(trace, here.layer, "dim"):
         about += " What each number means stands over it."

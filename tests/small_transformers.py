@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from attnviz.traces.trained.quiet import quietly
+
+Saved = Callable[[str], Path]
 CORPUS = [
     "The animal didn't cross the street because it was too tired.",
     "The trophy doesn't fit in the brown suitcase, because it is too large!",
@@ -20,10 +23,10 @@ SIZES = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 24,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": 96,
 }
 GROUPED = SIZES | {"num_key_value_heads": 2}
-OF_GPT = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64}
+OF_GPT = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 96}
 OF_T5 = {"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4}
 OF_BART = {
     "d_model": 16,
@@ -33,7 +36,7 @@ OF_BART = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 24,
     "decoder_ffn_dim": 24,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": 96,
 }
 
 
@@ -43,7 +46,7 @@ class Kind:
 
     name: str  # what its classes begin with
     head: str  # what its class ends with
-    tokenizer: str
+    tokenizer: str  # a key of TOKENIZERS
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -174,12 +177,21 @@ BLIND = {
 
 def save(kind: Kind, folder: Path, *, dtype: torch.dtype = torch.float32, **changes: Any) -> Path:
     """A model with numbers large enough for attention to be uneven, and its tokenizer."""
-    import transformers
-
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = TOKENIZERS[kind.tokenizer]()
+    with quietly():
+        _save_model(kind, folder, len(tokenizer), dtype, changes)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _save_model(
+    kind: Kind, folder: Path, words: int, dtype: torch.dtype, changes: dict[str, Any]
+) -> None:
+    import transformers
+
     config = getattr(transformers, f"{kind.name}Config")
-    options = {"vocab_size": len(tokenizer)} | SPECIAL | kind.options | changes
+    options = {"vocab_size": words} | SPECIAL | kind.options | changes
     made = config(**options)
     name = "Gemma3ForCausalLM" if kind.name == "Gemma3Text" else f"{kind.name}{kind.head}"
     torch.manual_seed(7)
@@ -189,8 +201,6 @@ def save(kind: Kind, folder: Path, *, dtype: torch.dtype = torch.float32, **chan
             if parameter.ndim > 1:
                 parameter.normal_(0, 0.4)
     model.to(dtype).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -312,3 +322,6 @@ TOKENIZERS: dict[str, Callable[[], Any]] = {
     "fallback": fallback,
     "unigram": unigram,
 }
+
+
+EVERY = KINDS | OUTSIDE | BLIND

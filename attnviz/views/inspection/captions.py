@@ -1,0 +1,22 @@
+"""What weighed weights, and several heads together, are; and what they do not show."""
+
+from __future__ import annotations
+
+from attnviz.analysis.inspection.looking import Looking, Merge
+from attnviz.views.inspection.weighing import ABOUT
+
+MERGED: dict[Merge, str] = {
+    "mean": "mean = the sum of the heads, over how many they are · it hides what single ones do",
+    "max": "max = the largest of any head, cell by cell · rows do not sum to 1, and neighbours may "
+    "be of different heads",
+    "rollout": "rollout = A of the last layer × … × A of the first · A = ½ mean of the heads + ½ "
+    "what passes by (Abnar & Zuidema 2020) · it is what could have come from where, whatever "
+    "values and feed-forward made of it",
+}
+
+
+def captions_of(looking: Looking) -> tuple[str, ...]:
+    """What stands below a map, or a row of one."""
+    weighed = ABOUT.get(looking.weigh)
+    merged = None if looking.merge is None else MERGED[looking.merge]
+    return tuple(each for each in (weighed, merged) if each)

@@ -1,0 +1,59 @@
+"""What heads that are off change of the vectors that a trained model makes in the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnviz.analysis.moved import changes_of
+from attnviz.cells import unmasked
+from attnviz.traces.trace import Trace
+from attnviz.traces.weights import array
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import colorless
+from attnviz.views.reading import token_axis
+from attnviz.views.switched_off import without_heads
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import isolated
+
+NOTE = (
+    "change = length of the difference / length of the last vector with all heads · cosine = of "
+    "both"
+)
+STILL = 5e-4  # of its length: a vector that moves less is not said to move
+
+
+def moved_table(trace: Trace) -> Grid | None:
+    """How far the last vector of each token moves, and turns; None where all heads are on."""
+    made = trace.outputs
+    if made is None or made.with_all_heads is None:
+        return None
+    changes, cosines = changes_of(made.with_all_heads, made.vectors)
+    return Grid(
+        f"last vectors{without_heads(trace)}",
+        token_axis("token", trace.tokens),
+        plain_axis("measure", ["change", "cosine"]),
+        unmasked(np.stack([array(changes), array(cosines)], axis=1)),
+        colorless("change"),
+        note=NOTE,
+        decimals=2,
+    )
+
+
+def moved(trace: Trace) -> tuple[str, ...]:
+    """The same in a sentence, of a model that makes vectors and answers nothing."""
+    made = trace.outputs
+    if made is None or made.with_all_heads is None or trace.prediction is not None:
+        return ()
+    changes, cosines = changes_of(made.with_all_heads, made.vectors)
+    start, most = without_heads(trace).strip(), int(changes.argmax())
+    if float(changes[most]) < STILL:
+        return (f"{start} no vector moves",)
+    where = f'"{isolated(trace.tokens.labels[most])}" ({most + 1})'
+    if len(changes) == 1:
+        return (f"{start} the last vector moves by {share_text(float(changes[0]))} of its length",)
+    return (
+        f"{start} the last vectors move by {share_text(float(changes.mean()))} of their length in "
+        f"the mean, most that of {where} by {share_text(float(changes[most]))}; the mean cosine "
+        f"with what they were is {share_text(float(cosines.mean()))}",
+    )

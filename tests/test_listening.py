@@ -1,0 +1,235 @@
+"""Every kind of transformer is heard as it is: held against its own eager attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnviz import AttnvizError, trace
+from attnviz.analysis.checks import verify
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Trace
+from attnviz.traces.trained.listening import Listener, listening
+from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.quiet import quietly
+from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
+
+SEVERAL = ("t5", "bart")  # have an encoder and a decoder
+
+
+@cache
+def own(folder: Path) -> Any:
+    """The model as transformers loads it, with eager attention, and nothing of ours."""
+    return loaded(Settings(model=str(folder))).model
+
+
+def own_result(folder: Path, made: Trace, **named: Any) -> Any:
+    model, ids = own(folder), torch.tensor([made.tokens.ids])
+    with quietly(), torch.no_grad():
+        if model.config.is_encoder_decoder:
+            return model.get_encoder()(input_ids=ids, **named)
+        return model.base_model(input_ids=ids, **named)
+
+
+def own_weights(folder: Path, made: Trace) -> Sequence[Tensor]:
+    found = own_result(folder, made, output_attentions=True).attentions
+    return [each[0] for each in found if each is not None]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_is_heard_as_its_own_eager_attention_computes(
+    name: str, small_transformer: Saved
+) -> None:
+    folder = small_transformer(name)
+    made = trace(TEXT, model=str(folder))
+    outputs = own_result(folder, made, output_attentions=True)
+    theirs = [each[0] for each in outputs.attentions if each is not None]
+
+    assert made.trained is not None
+    assert not made.trained.fallback
+    assert len(made.layers) == len(theirs)
+    for layer, weights in zip(made.layers, theirs, strict=True):
+        assert (layer.attended.weights - weights).abs().max() <= 1e-5
+        assert weights.max() > 3 * weights.mean()  # and they are not all alike
+        assert layer.projections is not None
+        assert layer.projections.w_out is not None
+        assert layer.inputs.shape == (len(made.tokens), 16)
+    assert made.outputs is not None
+    assert (made.outputs.vectors - outputs.last_hidden_state[0]).abs().max() <= 1e-5
+    checks = verify(made)
+    assert [each.text for each in checks if not each.passed] == []
+    assert checks[0].text.startswith(
+        "✓ the model's own eager attention agrees: largest difference 0.0e+00, of vectors 0.0e+00"
+    )
+
+
+def test_grouped_queries_keep_the_heads_of_keys_and_values_apart(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("llama")))
+
+    assert (made.variant.heads, made.variant.kv_heads) == (4, 2)
+    assert made.layers[0].kv_heads == 2
+    assert made.layers[0].keys is not None
+    assert made.layers[0].keys.shape[0] == 2
+
+
+def test_a_sliding_window_hides_what_is_far(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("mistral")))
+    visible = made.layers[0].visible
+
+    assert visible.sum(-1).max() == 5
+    assert made.variant.causal
+    assert (made.layers[0].attended.weights[:, 10, :6] == 0).all()
+
+
+def test_gemma_bends_scores_and_sees_far_in_every_other_layer(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("gemma2")))
+    near, far = made.layers
+
+    assert made.variant.soft_cap == 1.5
+    assert near.attended.capped_scores is not None
+    assert near.attended.capped_scores.abs().max() <= 1.5
+    assert near.visible.sum(-1).max() == 5
+    assert far.visible.sum(-1).max() == len(made.tokens)
+
+
+def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("gpt-oss")))
+    attended = made.layers[0].attended
+
+    assert attended.sink is not None
+    logits = attended.logits.masked_fill(~made.layers[0].visible, -torch.inf).exp().sum(-1)
+    left = logits / (logits + attended.sink.exp()[:, None])
+    assert torch.allclose(attended.weights.sum(-1), left, atol=1e-5)
+    assert left.min() < 0.9
+    assert any("with what a sink takes" in each.claim for each in verify(made))
+
+
+def test_a_position_bias_stands_beside_scores_that_are_not_scaled(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("t5")))
+
+    assert made.layers[0].scale == 1
+    assert not made.variant.scaled
+    assert made.layers[0].attended.bias is not None
+    assert made.layers[0].attended.bias.abs().max() > 0
+
+
+def test_shared_layers_are_counted_as_often_as_a_text_passes_them(small_transformer: Saved) -> None:
+    made = trace(TEXT, model=str(small_transformer("albert")))
+
+    assert [layer.layer for layer in made.layers] == [0, 1]
+    assert made.layers[0].projections is not None
+    assert made.layers[1].projections is not None
+    first, second = made.layers[0].projections.w_out, made.layers[1].projections.w_out
+    assert first is not None
+    assert second is not None
+    assert torch.equal(first, second)
+
+
+def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
+    small_transformer: Saved,
+) -> None:
+    folder = str(small_transformer("jamba"))
+    made = trace(TEXT, model=folder)
+
+    assert [layer.layer for layer in made.layers] == [1]
+    assert trace(TEXT, model=folder, without="L1H0").layers[0].off == {0: "zero"}
+    with pytest.raises(AttnvizError, match="there is no layer 0: the model has 1 layer of") as told:
+        trace(TEXT, model=folder, without="L0H0")
+    assert told.value.hint == "try --layer 1"
+
+
+def test_only_layers_that_are_asked_for_are_kept(small_transformer: Saved) -> None:
+    model = loaded(Settings(model=str(small_transformer("gpt2"))))
+    listener = Listener(layers=(1,))
+    with torch.no_grad(), listening(model.model, listener):
+        model.model(input_ids=torch.tensor([[5, 6, 7]]))
+
+    assert [heard.layer for heard in listener.heard] == [1]
+    assert listener.numbers == [0, 1]
+    assert listener.given == {}
+
+
+def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -> None:
+    folder = small_transformer("bert")
+    made = trace(TEXT, model=str(folder))
+    model = own(folder)
+
+    hooks = [each for part in model.modules() for each in part._forward_pre_hooks.values()]
+    assert hooks == []
+    assert model.config._attn_implementation == "eager"
+    assert len(own_weights(folder, made)) == 2
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_model_outside_the_interface_tells_its_weights_itself(
+    name: str, small_transformer: Saved
+) -> None:
+    folder = small_transformer(name)
+    made = trace(TEXT, model=str(folder))
+
+    theirs = own_weights(folder, made)
+
+    assert made.trained is not None
+    assert made.trained.fallback
+    assert made.trained.eager is None
+    for layer, weights in zip(made.layers, theirs, strict=True):
+        assert torch.equal(layer.attended.weights, weights)
+        assert layer.queries is None
+        assert layer.keys is None
+        assert layer.values.shape[-1] == 0  # they are not known
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_of_weights_that_a_model_tells_only_that_is_checked(
+    name: str, small_transformer: Saved
+) -> None:
+    checks = verify(trace(TEXT, model=str(small_transformer(name))))
+
+    assert all(each.passed for each in checks)
+    assert [each.claim for each in checks] == ["the weights are the model's own"]
+
+
+def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
+    small_transformer: Saved,
+) -> None:
+    with pytest.raises(AttnvizError, match=r"--without switches heads off, .*\(mpnet\) cannot be"):
+        trace(TEXT, model=str(small_transformer("mpnet")), without="L0H0")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mamba", r"nothing of attention can be seen in .* it is made of MambaBlock, .*MambaMixer"),
+        ("fnet", r"nothing of attention can be seen in .*FNetBasicFourierTransform"),
+        ("longformer", r"hands back weights of 1 × 4 × \d+ × 5, which are not those of \d+ tokens"),
+    ],
+)
+def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
+    name: str, said: str, small_transformer: Saved
+) -> None:
+    assert name in BLIND
+    with pytest.raises(AttnvizError, match=said):
+        trace(TEXT, model=str(small_transformer(name)))
+
+
+def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As sinks would be, if they were not heard: what is computed here is not what it computes."""
+    attend: Any = Listener.attend
+
+    def deaf(self: Listener, *args: Any) -> Tensor:
+        found: Tensor = attend(self, *args[:-1], None)
+        return found
+
+    monkeypatch.setattr(Listener, "attend", deaf)
+    made = trace(TEXT, model=str(small_transformer("gpt-oss")))
+
+    assert made.trained is not None
+    assert made.trained.fallback

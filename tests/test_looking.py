@@ -1,0 +1,285 @@
+"""Heads as somebody wants to see them: tokens left out, in words, together; held against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from attnviz import Trace, trace
+from attnviz.analysis.inspection.asked import asked_of, link_of
+from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.words import words_of
+from attnviz.cells import EVERYTHING
+from attnviz.errors import AttnvizError
+from attnviz.tokens.finding import find_query
+from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.words import words
+
+TEXT = "Don't stop now, my friend: we aren't done"
+GIVEN: dict[str, Any] = {"tokenizer": "gpt2", "heads": 3, "layers": 2, "dim": 12}
+
+
+@cache
+def made(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any) -> Trace:
+    """Attention of two layers, of whose tokens some count as those of a tokenizer."""
+    found = trace(text, **{**GIVEN, **changes})
+    tokens = replace(found.tokens, special=frozenset(special))
+    return replace(found, tokens=tokens, keys=tokens)
+
+
+def looked(found: Trace, **wanted: Any) -> Inspection:
+    return Inspection(trace=found, looking=Looking(**wanted))
+
+
+def values(found: Map) -> np.ndarray:
+    return found.cells.window(EVERYTHING, EVERYTHING).values
+
+
+def weights(found: Trace) -> np.ndarray:
+    """Of all heads, one layer after the other: [layer head query key]."""
+    return np.stack([layer.attended.weights.numpy() for layer in found.layers])
+
+
+def in_pieces(text: str, cuts: list[int]) -> Tokens:
+    """The words of a text, cut up further after so many letters each."""
+    pieces, spaced = [], []
+    for place, (piece, gap) in enumerate(zip(words(text).pieces, words(text).spaced, strict=True)):
+        at = min(cuts[place % len(cuts)], len(piece))
+        parts = [part for part in (piece[:at], piece[at:]) if part]
+        pieces += parts
+        spaced += [gap or not place, *[False] * (len(parts) - 1)]
+    return Tokens(text, tuple(pieces), tuple(range(len(pieces))), tuple(spaced))
+
+
+@given(
+    text=st.text("abc '’.,-é3", min_size=1).filter(lambda text: text.strip()),
+    cuts=st.lists(st.integers(0, 4), min_size=1, max_size=5),
+)
+def test_pieces_are_put_together_to_the_words_of_the_tokenizer_of_words(
+    text: str, cuts: list[int]
+) -> None:
+    text = text.strip()
+    tokens = in_pieces(text, [2 * cut for cut in cuts])  # é has two bytes
+    groups = words_of(tokens)
+
+    assert [place for group in groups for place in group] == list(range(len(tokens)))
+    joined = tuple(b"".join(tokens.pieces[place] for place in group) for group in groups)
+    assert joined == words(text).pieces
+
+
+def test_what_a_tokenizer_added_is_no_part_of_a_word() -> None:
+    tokens = Tokens(
+        "ab", (b"[CLS]", b"a", b"b", b"[SEP]"), (1, 2, 3, 4), (True, True, False, False),
+        special=frozenset((0, 3)),
+    )  # fmt: skip
+
+    assert words_of(tokens) == ((0,), (1, 2), (3,))
+
+
+def test_signs_of_chinese_are_words_of_their_own() -> None:
+    pieces = tuple(each.encode() for each in "我喜欢ab")
+    tokens = Tokens("我喜欢ab", pieces, (1, 2, 3, 4, 5), (True, False, False, False, False))
+
+    assert words_of(tokens) == ((0,), (1,), (2,), (3, 4))
+
+
+def test_a_word_gets_the_sum_of_what_is_read_of_it_and_reads_in_the_mean() -> None:
+    found = made()
+    groups = words_of(found.tokens)
+    maps = looked(found, words=True).maps
+    plain = weights(found).reshape(6, len(found.tokens), -1)
+
+    summed = np.stack([plain[:, :, list(group)].sum(-1) for group in groups], -1)
+    expected = np.stack([summed[:, list(group)].mean(1) for group in groups], 1)
+
+    assert len(groups) < len(found.tokens)
+    assert_allclose(np.stack([values(each) for each in maps]), expected, atol=1e-6)
+    assert_allclose(expected.sum(-1), 1, atol=1e-5)
+    assert maps[0].rows.labels[0] == "Don't"
+
+
+def test_what_is_left_is_divided_into_the_softmax_of_what_is_left() -> None:
+    found = made(special=(0, 5))
+    left = [place for place in range(len(found.tokens)) if place not in (0, 5)]
+    maps = looked(found, hide_special=True, renormalise=True).maps
+
+    scores = np.stack([layer.attended.logits.numpy() for layer in found.layers])
+    kept = np.exp(scores[..., left, :][..., left]).reshape(6, len(left), len(left))
+
+    assert_allclose(
+        np.stack([values(each) for each in maps]), kept / kept.sum(-1, keepdims=True), atol=1e-6
+    )
+    assert maps[0].columns.numbers == tuple(place + 1 for place in left)
+
+
+def test_what_is_left_stays_as_it_was_where_nobody_asks_for_more() -> None:
+    found = made()
+    maps = looked(found, hide_first=True).maps
+
+    assert_allclose(values(maps[4]), weights(found)[1, 1, 1:, 1:])
+
+
+def test_words_of_what_is_left_sum_to_one_still() -> None:
+    found = made(special=(0,))
+
+    maps = looked(found, hide_special=True, renormalise=True, words=True).maps
+
+    assert_allclose([values(each).sum(-1) for each in maps], 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"merge": "mean"}, lambda w: w.mean((0, 1))),
+        ({"merge": "max"}, lambda w: w.max((0, 1))),
+        ({"merge": "mean", "layer": 1}, lambda w: w[1].mean(0)),
+        ({"merge": "max", "head": 2}, lambda w: w[:, 2].max(0)),
+        ({"merge": "mean", "layer": 0, "head": 1}, lambda w: w[0, 1]),
+    ],
+)
+def test_heads_are_one_map_together(wanted: dict[str, Any], expected: Any) -> None:
+    found = made()
+    (merged,) = looked(found, **wanted).maps
+
+    assert_allclose(values(merged), expected(weights(found)), atol=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["scaled", "causal"])
+def test_rollout_is_that_of_abnar_and_zuidema(variant: str) -> None:
+    found = made(variant=variant)
+    (rolled,) = looked(found, merge="rollout").maps
+
+    expected = np.eye(len(found.tokens))
+    for layer in weights(found).astype(float):
+        augmented = layer.mean(0) + np.eye(len(expected))
+        expected = (augmented / augmented.sum(-1, keepdims=True)) @ expected
+
+    assert_allclose(values(rolled), expected, atol=1e-6)
+    assert_allclose(values(rolled).sum(-1), 1, atol=1e-6)
+    hidden = rolled.cells.window(EVERYTHING, EVERYTHING).hidden
+    assert hidden.sum() == (0 if variant == "scaled" else np.triu(np.ones_like(expected), 1).sum())
+
+
+def test_tokens_are_left_out_of_a_rollout_when_it_is_made() -> None:
+    found = made(special=(0,))
+    (whole,) = looked(found, merge="rollout").maps
+    (less,) = looked(found, merge="rollout", hide_special=True).maps
+
+    assert_allclose(values(less), values(whole)[1:, 1:])
+
+
+@given(st.data())
+def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
+    found = made(special=(0,))
+    wanted: dict[str, Any] = data.draw(
+        st.sampled_from([
+            {"words": True, "hide_special": True},
+            {"merge": "mean", "words": True},
+            {"merge": "rollout"},
+            {"hide_first": True, "renormalise": True},
+        ])
+    )  # fmt: skip
+    one = looked(found, **wanted).maps[0]
+    top, left = (data.draw(st.integers(0, size - 1)) for size in one.cells.shape)
+    rows, columns = slice(top, top + 2), slice(left, left + 3)
+
+    patch = one.cells.window(rows, columns)
+
+    assert_allclose(patch.values, values(one)[rows, columns])
+    assert one.cells.row(top).values.shape == (1, one.cells.shape[1])
+
+
+def test_heads_are_ranked_by_one_weight() -> None:
+    found = made(variant="causal")
+    link = link_of(looked(found, source="done", to="now"))
+    row, column = len(found.tokens) - 1, 3
+    read = weights(found)[:, :, row, column].ravel()
+
+    assert found.tokens.labels[column] == "now"
+    assert [each.of(link.column) for each in link.ranked] == sorted(read.tolist(), reverse=True)
+    assert link.ranked[0].map.name == f"L{read.argmax() // 3}H{read.argmax() % 3}"
+    assert link.mean == pytest.approx(read.mean())
+    best = weights(found)[read.argmax() // 3, read.argmax() % 3, row]
+    assert link.ranked[0].rank(column) == 1 + (best > read.max()).sum()
+
+
+def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
+    found = made()
+    asked = asked_of(looked(found, query="done"), "done")
+    peaks = weights(found)[:, :, -1].max(-1).ravel()
+
+    assert [each.peak for each in asked.by_peak] == sorted(peaks.tolist(), reverse=True)
+    assert_allclose(asked.mean.patch.values[0], weights(found)[:, :, -1].mean((0, 1)), atol=1e-6)
+
+
+def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -> None:
+    inspection = looked(made(variant="causal"), source="now", to="done")
+
+    with pytest.raises(AttnvizError, match="cannot read 'done'") as refused:
+        link_of(inspection)
+
+    assert refused.value.hint == "ask the other way round: --from 'done' --to 'now'"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ({"source": "it"}, "--to what is read"),
+        ({"to": "it"}, "--from who reads it"),
+        ({"query": "it", "source": "it", "to": "a"}, "--query shows all"),
+        ({"merge": "rollout", "layer": 0}, "goes through all layers and heads"),
+        ({"merge": "rollout", "weigh": "gradient"}, "rows that sum to 1"),
+        ({"renormalise": True}, "about what is left when tokens are hidden"),
+        ({"layer": -1}, "count from 0"),
+        ({"merge": "sum"}, "no --merge 'sum'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) -> None:
+    with pytest.raises(AttnvizError, match=problem):
+        Looking(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ({"layer": 2}, "the model has 2 layers, 0 to 1"),
+        ({"head": 3}, "the model has 3 heads, 0 to 2"),
+        ({"query": "cat"}, "no token of the sentence is 'cat'"),
+        ({"query": "Don", "hide_first": True}, r"'Don' is left out \(--hide-first\)"),
+        ({"source": "my", "to": "cat"}, "no token of the sentence is 'cat'"),
+        ({"query": "Don", "words": True}, "no token of the sentence is 'Don'"),
+    ],
+)
+def test_what_is_not_there_is_refused(wanted: dict[str, Any], problem: str) -> None:
+    with pytest.raises(AttnvizError, match=problem):
+        looked(made(), **wanted).view()
+
+
+def test_nothing_is_left_of_a_text_of_added_tokens_alone() -> None:
+    with pytest.raises(AttnvizError, match="nothing is left"):
+        looked(made("a", special=(0,)), hide_special=True).view()
+
+
+def test_the_second_of_tokens_that_read_alike_has_a_number() -> None:
+    tokens = words("the cat and the dog and # 2")
+
+    assert find_query(tokens, "the#2") == 3
+    assert find_query(tokens, "and#1") == 2
+    assert find_query(tokens, "#") == 6
+    with pytest.raises(AttnvizError, match="'cat' is in the sentence once, and number 2"):
+        find_query(tokens, "cat#2")
+
+
+def test_the_library_looks_as_the_command_does() -> None:
+    found = inspect(made(), layer=1, head=0, words=True)
+
+    assert [each.name for each in found.maps] == ["L1H0"]

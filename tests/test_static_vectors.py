@@ -1,0 +1,323 @@
+"""Vectors of a trained model's table: --embeddings minilm, a folder, a name on a hub."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from attnviz import AttnvizError, Settings, compare, read, trace
+from attnviz.traces.trained import place
+from attnviz.traces.trained.static import place_of
+from attnviz.vectors import static
+from attnviz.vectors.components import principal
+from tests.conftest import Attnviz
+from tests.test_house import loaded_after
+
+SENTENCE = "the cat chased the dog"
+MINILM: dict[str, Any] = {"variant": "plain", "embeddings": "minilm", "tokenizer": "words"}
+COMMAND = ("run", SENTENCE, "--variant", "plain", "--embeddings", "minilm")
+VOCABULARY = {"cat": 0, "Ġcat": 1, "Ġdog": 2, "Ġruns": 3, "s": 4, "c": 5, "a": 6, "t": 7, ".": 8,
+              "Ġ": 9, "d": 10, "o": 11, "g": 12}  # fmt: skip
+MERGES = ["c a", "ca t", "Ġ cat"]
+
+
+@cache
+def folder() -> Path:
+    return place._in_the_wheel()
+
+
+@cache
+def vocabulary() -> dict[str, int]:
+    words = (folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    return {word: number for number, word in enumerate(words)}
+
+
+@cache
+def table() -> np.ndarray:
+    with safe_open(folder() / "model.safetensors", framework="np") as tensors:
+        return np.asarray(tensors.get_tensor("embeddings.word_embeddings.weight"), np.float64)
+
+
+def vectors(text: str, **changes: Any) -> np.ndarray:
+    return trace(text, Settings(**MINILM | {"dtype": "float64"} | changes)).embeddings.numpy()
+
+
+def rows(*pieces: str) -> np.ndarray:
+    return table()[[vocabulary()[piece] for piece in pieces]]
+
+
+@pytest.fixture(scope="module")
+def of_bytes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model as GPT-2 is saved: pieces that hold the space before them; bfloat16, in two files."""
+    there = tmp_path_factory.mktemp("models") / "tiny"
+    there.mkdir()
+    (there / "config.json").write_text('{"model_type": "gpt2"}')
+    words = {
+        "cat": 0,
+        "Ġcat": 1,
+        "c": 2,
+        "a": 3,
+        "t": 4,
+        "Ġ": 5,
+        "s": 6,
+        ".": 7,
+        "ca": 8,
+        "<unk>": 9,
+    }
+    words |= {f"Ġ{letter}": 10 + place for place, letter in enumerate("abcdefgh")}
+    model = {
+        "type": "BPE",
+        "vocab": words,
+        "merges": ["c a", "ca t", "Ġ cat"],
+        "unk_token": "<unk>",
+    }
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    tokenizer = {"version": "1.0", "pre_tokenizer": level, "model": model, "added_tokens": []}
+    (there / "tokenizer.json").write_text(json.dumps(tokenizer))
+    torch.manual_seed(0)
+    save_file({"wte.weight": torch.randn(18, 6).bfloat16()}, there / "one.safetensors")
+    save_file({"wpe.weight": torch.randn(4, 6).bfloat16()}, there / "two.safetensors")
+    parts = {"wpe.weight": "two.safetensors", "wte.weight": "one.safetensors"}
+    (there / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    return there
+
+
+def test_a_word_has_the_row_of_the_models_table() -> None:
+    assert np.array_equal(vectors("the cat"), rows("the", "cat"))
+
+
+def test_a_word_in_several_pieces_has_their_mean() -> None:
+    assert np.allclose(vectors("strawberries")[0], rows("straw", "##berries").mean(0), atol=1e-12)
+
+
+def test_capitals_accents_and_the_space_before_a_word_change_nothing() -> None:
+    capital, small = vectors("CAFÉ cafe")
+
+    assert np.array_equal(capital, small)
+    assert np.array_equal(vectors(SENTENCE, tokenizer="gpt2"), vectors(SENTENCE))
+
+
+def test_a_number_and_a_mark_have_rows_too() -> None:
+    assert np.array_equal(vectors("1984 !"), rows("1984", "!"))
+
+
+def test_cat_and_dog_read_each_other_and_nothing_comes_from_a_seed(attnviz: Attnviz) -> None:
+    weights = trace(SENTENCE, Settings(**MINILM)).layers[0].attended.weights[0]
+    cat, dog = 1, 4
+
+    for one, other in ((cat, dog), (dog, cat)):
+        assert weights[one].argsort(descending=True)[:2].tolist() == [one, other]
+    first, second = attnviz(*COMMAND), attnviz(*COMMAND, "--seed", "7")
+    assert first.out == second.out
+    assert "seed" not in first.out
+    assert "random" not in first.out
+    assert "embeddings of minilm" in first.out
+
+
+def test_fewer_numbers_are_principal_components_of_the_models_whole_words() -> None:
+    """Held against the singular vectors of all words of letters in its vocabulary."""
+    ids = [number for word, number in vocabulary().items() if word.isalpha()]
+    mean = table()[ids].mean(0)
+    _, lengths, directions = np.linalg.svd(table()[ids] - mean, full_matrices=False)
+    made = trace(SENTENCE, Settings(**MINILM | {"dim": 8, "dtype": "float64"}))
+    projected = (rows(*SENTENCE.split()) - mean) @ directions[:8].T
+    signs = np.sign((made.embeddings.numpy() * projected).sum(0))
+
+    assert np.allclose(made.embeddings.numpy(), projected * signs, atol=1e-9)
+    kept = (lengths[:8] ** 2).sum() / (lengths**2).sum()
+    assert made.origin.table.kept == pytest.approx(kept)  # type: ignore[union-attr]
+
+
+def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) -> None:
+    few = attnviz(*COMMAND, "--dim", "8", "--show", "weights").out
+    step = attnviz("steps", *COMMAND[1:], "--dim", "8", "--step", "embeddings").out
+    whole = attnviz("steps", *COMMAND[1:], "--step", "embeddings").out
+
+    assert "(principal components, which keep 10.6% of the variance)" in " ".join(few.split())
+    assert "Of 384 numbers 8 are left: principal components of its words, which keep 10.6% of " \
+        "their variance." in " ".join(step.split())  # fmt: skip
+    assert "rows of minilm's table" in whole
+    assert "components" not in whole
+
+
+@given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_what_components_keep_is_what_they_do_not_lose(count: int, width: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed).normal(size=(count, width))
+    few = principal(drawn, min(width, 2))
+    again = few.of(drawn) @ few.directions.T + few.mean
+
+    assert few.kept == pytest.approx(
+        1 - ((again - drawn) ** 2).sum() / (drawn - few.mean).var(0).sum() / count
+    )
+    assert np.allclose(few.directions.T @ few.directions, np.eye(few.directions.shape[1]))
+    largest = np.abs(few.directions).argmax(0)
+    assert (few.directions[largest, np.arange(len(largest))] > 0).all()
+
+
+def test_as_many_numbers_as_there_are_leave_the_rows_as_they_are() -> None:
+    assert np.array_equal(vectors("the cat", dim=384), rows("the", "cat"))
+
+
+def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
+    done = attnviz(*COMMAND, "--dim", "385")
+
+    assert done.status == 2
+    assert done.err == (
+        "error: --dim is 385, and the vectors of 'minilm' are 384 wide\n"
+        " hint: leave --dim out, or give at most 384\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "problem"),
+    [
+        ("a 🦄", "words", "'minilm' has no vector for '🦄': its vocabulary has no such piece"),
+        ("a 🦄", "gpt2", "is a part of a letter, which has no vector"),
+        ("a\nb", "gpt2", "is white space, which has no vector"),
+    ],
+)
+def test_what_has_no_vector_is_said(text: str, tokenizer: str, problem: str) -> None:
+    with pytest.raises(AttnvizError, match="no vector") as refused:
+        vectors(text, tokenizer=tokenizer)
+
+    assert problem in str(refused.value)
+
+
+def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(of_bytes: Path) -> None:
+    with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
+        stored = tensors.get_tensor("wte.weight").double().numpy()
+    found = vectors("cat.", embeddings=str(of_bytes))
+
+    assert np.array_equal(found, stored[[1, 7]])  # Ġcat, and a mark as it is
+
+
+def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes: Path) -> None:
+    lexicon = static._lexicon(of_bytes, "tiny")
+
+    assert lexicon.words() == [1, *range(10, 18)]
+    with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
+        stored = tensors.get_tensor("wte.weight").double().numpy()
+    expected = principal(stored[lexicon.words()], 2).of(stored[[1]])
+    assert np.allclose(vectors("cat", embeddings=str(of_bytes), dim=2), expected)
+
+
+def test_a_vocabulary_of_few_words_has_few_components(of_bytes: Path) -> None:
+    few = static._components
+    with pytest.raises(AttnvizError, match="has 9 whole words to find components of"):
+        few(of_bytes, "tiny", 9)
+
+
+def test_a_second_sentence_has_vectors_of_the_same_table() -> None:
+    made = trace(SENTENCE, Settings(**MINILM | {"variant": "scaled", "memory": "a dog", "dim": 16}))
+
+    assert made.layers[0].cross is not None
+    read_by = made.layers[0].cross.key_inputs
+    alone = vectors("a dog", dim=16, dtype="float32")
+    assert read_by is not None
+    assert np.allclose(read_by.numpy(), alone, atol=1e-6)
+
+
+def test_widths_can_be_compared_and_two_sentences() -> None:
+    by_dim = compare(SENTENCE, by="dim", values=["4", "64"], **MINILM)
+    by_text = compare(SENTENCE, other="the cat chased the ball", **MINILM)
+
+    dims = [each.trace for each in by_dim.alternatives]
+    one, other = [each.trace for each in by_text.alternatives]
+
+    assert [each.embeddings.shape[1] for each in dims if each is not None] == [4, 64]
+    assert one is not None
+    assert other is not None
+    assert not torch.equal(one.embeddings[-1], other.embeddings[-1])
+
+
+def test_a_saved_trace_comes_back_where_no_model_is_installed(
+    tmp_path: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "numbers.npz"
+    told = attnviz(*COMMAND, "--dim", "8", "--show", "weights")
+    attnviz(*COMMAND, "--dim", "8", "-o", str(saved))
+    again = attnviz("run", "--trace", str(saved), "--show", "weights")
+    place._in_the_wheel.cache_clear()
+    monkeypatch.setattr(place, "find_spec", lambda name: None)
+
+    assert told.out.splitlines()[:5] == again.out.splitlines()[:5]
+    assert read(str(saved)).origin.table.width == 384  # type: ignore[union-attr]
+    assert attnviz("compare", "--trace", str(saved), "--by", "scale").status == 0
+    refused = attnviz(*COMMAND)
+    place._in_the_wheel.cache_clear()
+    assert refused.status == 2
+    assert "the model 'minilm' is not installed" in refused.err
+
+
+def test_no_transformers_are_needed() -> None:
+    code = f"from attnviz.cli.app import main; main({[*COMMAND]})"
+
+    assert not loaded_after(code) & {"transformers", "huggingface_hub", "matplotlib"}
+
+
+def test_without_tokenizers_the_extra_is_named(
+    of_bytes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(AttnvizError, match="need the package tokenizers") as refused:
+        static._tokenizer(of_bytes, "tiny")
+
+    assert refused.value.hint == 'pip install "attnviz[models]"'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("tokenizer.json", None, "there is no tokenizer.json in 'broken'"),
+        ("tokenizer.json", b"{", "is damaged, or of another version"),
+        ("model.safetensors.index.json", None, "there are no weights in safetensors in 'broken'"),
+        ("model.safetensors.index.json", b'{"weight_map": 3}', "does not say which file holds"),
+        ("model.safetensors.index.json", b'{"weight_map": {}}', "no table of embeddings is in"),
+        ("one.safetensors", b"cut sho", "cannot be read as safetensors"),
+        ("one.safetensors", None, "cannot be read as safetensors"),
+    ],
+)
+def test_a_folder_that_is_damaged_is_named(
+    of_bytes: Path, tmp_path: Path, name: str, content: bytes | None, problem: str
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for each in of_bytes.iterdir():
+        (broken / each.name).write_bytes(each.read_bytes())
+    (broken / name).unlink() if content is None else (broken / name).write_bytes(content)
+
+    with pytest.raises(AttnvizError, match=problem):
+        vectors("cat", embeddings=str(broken))
+
+
+def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    done = attnviz("run", "a", "--embeddings", "nobody/nothing")
+
+    assert done.status == 2
+    assert done.err == (
+        "error: 'nobody/nothing' is no file and no folder, and the hub's model of that name cannot "
+        "be had\n"
+        " hint: check the name, and the connection; offline it must be in the hub's cache\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["glove.txt", "my/vectors.npy", "a/model.safetensors#wte.weight"])
+def test_files_of_vectors_are_no_models(name: str) -> None:
+    assert place_of(name) is None
