@@ -579,9 +579,10 @@ def with_a_sink(said: Said, match: re.Match[str]) -> bool:
     return said.layer.attended.sink is not None and bool((sums < 1).all())
 
 
-@claims(r"what the model makes of these vectors next is not shown")
+@claims(r"what the model makes of these vectors next is not shown(, but for its answers)?")
 def more_follows(said: Said, match: re.Match[str]) -> bool:
-    return said.trace.trained is not None
+    answers = said.trace.prediction is not None
+    return said.trace.trained is not None and answers == bool(match[1])
 
 
 # What is given.

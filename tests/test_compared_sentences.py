@@ -20,7 +20,7 @@ from attnviz.tokens.tokens import named
 from attnviz.views.grids.grid import Grid
 from attnviz.wording.numbers import share_text
 from tests.conftest import Attnviz
-from tests.transformers_at_hand import KINDS, save
+from tests.small_transformers import KINDS, save
 
 TIRED = "The animal didn't cross the street because it was too tired"
 WIDE = "The animal didn't cross the street because it was too wide"

@@ -14,7 +14,7 @@ from attnviz import Trace, read, trace
 from attnviz.traces.trained import stored
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
-from tests.transformers_at_hand import KINDS, OUTSIDE, save
+from tests.small_transformers import KINDS, OUTSIDE, save
 
 TEXT = "it was too tired"
 MATRICES = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")

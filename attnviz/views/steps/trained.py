@@ -35,6 +35,7 @@ WITH_A_SINK = (
     "sums to less than 1."
 )
 AFTERWARDS = "what the model makes of these vectors next is not shown"
+BUT_FOR_ANSWERS = f"{AFTERWARDS}, but for its answers"
 
 
 def refuse_weights_alone(trace: Trace) -> None:
