@@ -423,7 +423,7 @@ def placed(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r" · model (\S+)| of the model (\S+?)(?= without|, step|$)")
 def of_the_model(said: Said, match: re.Match[str]) -> bool:
-    model = said.trace.model
+    model = said.trace.trained or said.trace.model
     return model is not None and model.name == (match[1] or match[2])
 
 
@@ -432,8 +432,10 @@ def of_the_model(said: Said, match: re.Match[str]) -> bool:
     r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
 )
 def whose_numbers(said: Said, match: re.Match[str]) -> bool:
-    model = said.trace.model
-    return model is not None and model.by_hand == ("written" in match.groups())
+    model, written = said.trace.model, "written" in match.groups()
+    if said.trace.trained is not None:
+        return not written
+    return model is not None and model.by_hand == written
 
 
 @claims(
@@ -461,6 +463,126 @@ def never_learned(said: Said, match: re.Match[str]) -> bool:
 def table_of_words(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.model
     return model is not None and len(model.embeddings) == int(match[1].replace(",", ""))
+
+
+# What is heard of a trained transformer.
+
+
+@claims(r"^the table for all ([\d,]+) ids has ([\d,]+) × (\d+) = ([\d,]+) numbers that")
+def table_of_ids(said: Said, match: re.Match[str]) -> bool:
+    ids, again, width, count = (int(each.replace(",", "")) for each in match.groups())
+    own = said.trace.vocabulary, said.trace.embeddings.shape[1]
+    return (
+        said.trace.trained is not None
+        and ids == again
+        and own == (ids, width)
+        and (ids * width == count and ids > max(said.trace.tokens.ids))
+    )
+
+
+@claims(r'((?:"[^"]+"(?:, | and )?)+) (?:is|are) added to them\.')
+def added_by_tokenizer(said: Said, match: re.Match[str]) -> bool:
+    tokens = said.trace.tokens
+    names = {tokens.labels[place] for place in tokens.special}
+    return {*re.findall(r'"([^"]+)"', match[1])} == names
+
+
+@claims(r"The last (?:token|(\d+) tokens) the model wrote itself\.")
+def written_itself(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.prompt == len(said.trace.tokens) - int(match[1] or 1)
+
+
+@claims(r"The inputs are what attention reads in their place\.")
+def in_their_place(said: Said, match: re.Match[str]) -> bool:
+    return said.layer.layer == 0 and not torch.equal(said.layer.inputs, said.trace.embeddings)
+
+
+@claims(r"What the attention of layer (\d+) reads of each token, after layer (\d+)\.")
+def given_after(said: Said, match: re.Match[str]) -> bool:
+    return (said.layer.layer, said.layer.layer - 1) == tuple(map(int, match.groups()))
+
+
+@claims(r"((?:Queries|Keys|Values)[a-z, ]*) the model makes in a way of its own: they are shown")
+def unknown_makers(said: Said, match: re.Match[str]) -> bool:
+    named = {*re.findall(r"queries|keys|values", match[1].lower())}
+    return said.layer.given & {"queries", "keys", "values"} == named
+
+
+@claims(r"The model turns queries and keys in a way of its own: at the first position they stay")
+def turned_otherwise(said: Said, match: re.Match[str]) -> bool:
+    before, layer = said.layer.before_rotary, said.layer
+    assert before is not None
+    assert layer.queries is not None
+    pairs = ((before.queries, layer.queries), (before.keys, layer.keys))
+    return all(
+        other is not None
+        and close(one[:, :1], other[:, :1])
+        and close(one.norm(dim=-1), other.norm(dim=-1))
+        for one, other in pairs
+    )
+
+
+@claims(r"The model divides scores by (\S+), a number of its own, in place of √(\d+)\.")
+def divided_otherwise(said: Said, match: re.Match[str]) -> bool:
+    attended = said.layer.attended
+    other = abs(said.layer.scale * int(match[2]) ** 0.5 - 1) > 1e-6
+    return other and close(attended.scores / float(match[1]), attended.scaled_scores)
+
+
+@claims(r"Scores stay as they are: the model does not scale them\.")
+def undivided(said: Said, match: re.Match[str]) -> bool:
+    return torch.equal(said.layer.attended.scores, said.layer.attended.scaled_scores)
+
+
+@claims(r"To each score the model adds a number(, another in each head)?\.")
+@claims(r"^biased = (?:scaled|capped) \+ bias$")
+def number_added(said: Said, match: re.Match[str]) -> bool:
+    bias = said.layer.attended.bias
+    assert bias is not None
+    added = said.layer.attended.biased - said.layer.attended.scaled_scores
+    other = bool((bias != bias[:1]).any())
+    return close(added, bias.expand_as(added)) and (other or not match[match.re.groups])
+
+
+@claims(r"It depends on nothing but how far the key stands before or after the query\.")
+def by_distance(said: Said, match: re.Match[str]) -> bool:
+    bias = said.layer.attended.bias
+    return bias is not None and close(bias[..., 1:, 1:], bias[..., :-1, :-1])
+
+
+@claims(r"What each token may read the model decides(, in each head on its own)?\.")
+def own_mask(said: Said, match: re.Match[str]) -> bool:
+    by_head = said.layer.visible.ndim == 3
+    return not bool(said.layer.visible.all()) and by_head == bool(match[1])
+
+
+@claims(r"A token reads only what is less than (\d+) places? away\.")
+def nearby(said: Said, match: re.Match[str]) -> bool:
+    queries, keys = said.layer.visible.shape[-2:]
+    apart = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
+    return not bool(said.layer.visible[apart >= int(match[1])].any()) and bool(
+        said.layer.visible[apart == int(match[1]) - 1].any()
+    )
+
+
+@claims(r"Keys and values are made of what the encoder made of its own text: Y\.")
+def made_of_memory(said: Said, match: re.Match[str]) -> bool:
+    card = said.trace.trained
+    return card is not None and card.which == "cross" and said.layer.key_inputs is not None
+
+
+@claims(r"What the sink takes is lost: a row sums to less than 1\.")
+@claims(r"the sum of all in the row, and of a number that the model learned for each head")
+@claims(r"^weight = exp\(score\) / sum of exp\(scores in its row and of the sink\)$")
+def with_a_sink(said: Said, match: re.Match[str]) -> bool:
+    sums = said.layer.attended.weights.sum(-1)
+    return said.layer.attended.sink is not None and bool((sums < 1).all())
+
+
+@claims(r"what the model makes of these vectors next is not shown(, but for its answers)?")
+def more_follows(said: Said, match: re.Match[str]) -> bool:
+    answers = said.trace.prediction is not None
+    return said.trace.trained is not None and answers == bool(match[1])
 
 
 # What is given.
@@ -1267,7 +1389,8 @@ def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
 
 def of_steps(walk: Walk) -> Iterator[Said]:
     """Every string of the sections of one layer."""
-    view, made, layer = walk.view(), walk.trace, walk.trace.layers[walk.asked.layer]
+    view, made = walk.view(), walk.trace
+    layer = next(each for each in made.layers if each.layer == walk.asked.layer)
     yield Said(view.title, made, made.layers[0])
     for section in view.sections:
         crossed = section.name.startswith("cross-") or section.name == "memory"

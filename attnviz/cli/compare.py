@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -253,7 +253,8 @@ def compare(
         compare_learning(chosen, attention, blocks, teaching, wanted, pictures, typed)
         return
     _refuse_what_is_learned(typed.of(blocks, teaching))
-    refuse_both(saved.trace, typed.of(text, model, trained, matrices))
+    text, chosen, told = _beside_a_file(text, chosen, saved.trace, typed.of(text))
+    refuse_both(saved.trace, told | typed.of(model, trained, matrices))
     refuse_others(model.model, typed.of(text, attention, matrices))
     settings = settings_of(text, model, trained, attention, matrices)
     base = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
@@ -275,6 +276,16 @@ def compare(
     source.ask_about_files(text.text, chosen.other, quiet=quiet)
     source.ask_about_words(text.text, chosen.other, quiet=quiet)
     source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
+
+
+def _beside_a_file(
+    text: TextOptions, chosen: ComparisonOptions, trace: str | None, told: dict[str, Any]
+) -> tuple[TextOptions, ComparisonOptions, dict[str, Any]]:
+    """Where a saved trace is the first sentence, the only one that is typed is the second."""
+    if trace is None or text.text is None or chosen.other is not None:
+        return text, chosen, told
+    others = {name: each for name, each in told.items() if name != "text"}
+    return replace(text, text=None), replace(chosen, other=text.text), others
 
 
 def _of_texts(

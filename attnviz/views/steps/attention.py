@@ -237,7 +237,10 @@ def context(here: Scene) -> Iterator[Section]:
 
 def _afterwards(here: Scene) -> tuple[str, ...]:
     """That more follows, of which nothing was heard."""
-    return () if here.trace.trained is None else (trained.AFTERWARDS,)
+    if here.trace.trained is None:
+        return ()
+    answers = here.trace.prediction is not None
+    return (trained.BUT_FOR_ANSWERS if answers else trained.AFTERWARDS,)
 
 
 def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:

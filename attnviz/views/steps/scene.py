@@ -296,12 +296,23 @@ class Scene:
 
 def scene(trace: Trace, asked: StepSettings) -> Scene:
     """The attention of the layer that is asked for."""
-    by_number = {each.layer: each for each in trace.layers}  # of a trained model some may be left
-    if asked.layer not in by_number:
-        refuse_missing_layer(asked.layer, len(trace.layers))
-    layer = by_number[asked.layer]
+    layer = _layer(trace, asked.layer)
     refuse_missing_head(asked.head, layer.heads)
     return Scene(trace, layer, asked)
+
+
+def _layer(trace: Trace, number: int) -> Layer:
+    """The layer of this number: of some models not every layer attends."""
+    found = {each.layer: each for each in trace.layers}
+    if number not in found:
+        whole = list(found) == list(range(len(found)))
+        refuse_missing_layer(number, len(found)) if whole else None
+        raise AttnvizError(
+            f"layer {number} has no attention: these have, {', '.join(map(str, found))}",
+            f"try --layer {next(iter(found))}",
+            about="layer",
+        )
+    return found[number]
 
 
 def count_of(here: Scene, matrices: Mapping[str, Tensor]) -> str:

@@ -150,7 +150,8 @@ def alibi(here: Scene) -> Iterator[Section]:
     if bias is None:
         return
     if here.trace.trained is not None:
-        yield trained.position_bias(here, bias, sums.position_bias(here, layer))
+        if bias.any():  # T5 has one of zeros, between encoder and decoder
+            yield trained.position_bias(here, bias, sums.position_bias(here, layer))
         return
     yield Section(
         number="6b",

@@ -35,6 +35,7 @@ WITH_A_SINK = (
     "sums to less than 1."
 )
 AFTERWARDS = "what the model makes of these vectors next is not shown"
+BUT_FOR_ANSWERS = f"{AFTERWARDS}, but for its answers"
 
 
 def refuse_weights_alone(trace: Trace) -> None:
@@ -54,7 +55,7 @@ def about_tokens(trace: Trace) -> str:
     added = dict.fromkeys(tokens.labels[place] for place in sorted(tokens.special))
     if trace.trained is not None and added:
         names = listed([f'"{isolated(label)}"' for label in added])
-        told += f" The model's tokenizer adds {names}."
+        told += f" {names} {'is' if len(added) == 1 else 'are'} added to them."
     if trace.prompt is not None and trace.prompt < len(tokens):
         last = len(tokens) - trace.prompt
         which = "The last token" if last == 1 else f"The last {counted(last, 'token')}"
@@ -67,7 +68,7 @@ def inputs(here: Scene) -> Section:
     entering, number = here.layer.inputs, here.layer.layer
     rows = token_axis("token", here.trace.tokens)
     grids = [here.grid("inputs", entering, rows)]
-    about = f"What the attention of layer {number} is given for each token, after layer "
+    about = f"What the attention of layer {number} reads of each token, after layer "
     about += f"{number - 1}."
     if not number:
         grids = [*_embeddings(here), *grids]
@@ -105,7 +106,7 @@ def _about_embeddings(here: Scene) -> str:
     )
     if _as_they_are(here):
         return about
-    return f"{about} The inputs are what attention is given in their place."
+    return f"{about} The inputs are what attention reads in their place."
 
 
 def _table_of_embeddings(here: Scene) -> tuple[str, ...]:
@@ -214,7 +215,7 @@ def position_bias(here: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Section:
 
 
 def _about_bias(here: Scene, bias: Tensor) -> str:
-    own = bias.ndim == 3 and bias.shape[0] > 1
+    own = bias.ndim == 3 and not torch.equal(bias, bias[:1].expand_as(bias))
     about = f"To each score the model adds a number{', another in each head' if own else ''}"
     if here.keys is not here.trace.tokens or not _by_distance(bias):
         return f"{about}."

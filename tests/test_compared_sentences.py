@@ -1,0 +1,288 @@
+"""Two sentences read by a trained model: which heads read the second otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from attnviz import compare_sentences, trace
+from attnviz.analysis.inspection import sentences as analysis
+from attnviz.analysis.inspection.pairing import paired
+from attnviz.analysis.inspection.sentences import Sentences
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import named
+from attnviz.views.grids.grid import Grid
+from attnviz.wording.numbers import share_text
+from tests.conftest import Attnviz
+from tests.small_transformers import KINDS, save
+
+TIRED = "The animal didn't cross the street because it was too tired"
+WIDE = "The animal didn't cross the street because it was too wide"
+LONGER = "The big animal didn't cross the street because it was tired"
+
+
+@pytest.fixture(scope="module")
+def both() -> Sentences:
+    return compare_sentences(TIRED, WIDE, model="minilm")
+
+
+@pytest.fixture(scope="module")
+def uneven() -> Sentences:
+    return compare_sentences(TIRED, LONGER, model="minilm")
+
+
+def grids_of(found: Sentences) -> list[Grid]:
+    return [each for each in found.view().screen.panels if isinstance(each, Grid)]
+
+
+def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
+    """Half of what each says more than their middle, after Kullback and Leibler: in bits."""
+    middle = (one + other) / 2
+    pairs = ((each, middle) for each in (one, other))
+    return sum(float((p[p > 0] * np.log2(p[p > 0] / m[p > 0])).sum()) / 2 for p, m in pairs)
+
+
+def pairs_of(one: str, other: str) -> list[tuple[str, str]]:
+    """The words that stand for each other, of sentences whose words have their letters for ids."""
+    letters = sorted({*one.split(), *other.split()})
+    tokens, others = (
+        named(letters + text.split()) for text in (one, other)
+    )  # so that a word has one id in both
+    found, count = paired(tokens, others), len(letters)
+    return [
+        (tokens.labels[a], others.labels[b])
+        for a, b in zip(found.first, found.second, strict=True)
+        if a >= count
+    ]
+
+
+def test_words_are_paired_as_they_are_the_same_or_stand_in_their_place() -> None:
+    assert pairs_of("a b c", "a x c") == [("a", "a"), ("b", "x"), ("c", "c")]
+    assert pairs_of("a b c", "a c") == [("a", "a"), ("c", "c")]
+    assert pairs_of("a b c", "a x y c") == [("a", "a"), ("c", "c")]
+    assert pairs_of("b c d", "a b c d") == [("b", "b"), ("c", "c"), ("d", "d")]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc"), min_size=1))
+def test_pairs_are_in_order_and_none_is_in_two(one: list[str], other: list[str]) -> None:
+    tokens, others = named(["a", "b", "c", *one]), named(["a", "b", "c", *other])
+    found = paired(tokens, others)
+
+    for side, count in ((found.first, len(tokens)), (found.second, len(others))):
+        assert [*side] == sorted({*side})
+        assert {*side} <= {*range(count)}
+    replaced = {*found.replaced}
+    for number, (a, b) in enumerate(zip(found.first, found.second, strict=True)):
+        assert (tokens.ids[a] == others.ids[b]) == (number not in replaced)
+    assert paired(tokens, tokens).first == tuple(range(len(tokens)))
+
+
+def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: Sentences) -> None:
+    first, second = (each.layers for each in (both.first, both.second))
+    assert len(both.heads) == 72
+    for head in both.heads[::7]:
+        layer, number = divmod(int(head.name[1]) * 12 + int(head.name.partition("H")[2]), 12)
+        one, other = (
+            every[layer].attended.weights[number].double().numpy() for every in (first, second)
+        )
+        distances = [jensen_shannon(a, b) for a, b in zip(one, other, strict=True)]
+        assert_allclose(head.apart, np.mean(distances), atol=1e-7)
+        change = abs(other - one)
+        assert_allclose(head.largest.size, change.max(), atol=1e-9)
+        assert change[head.largest.query, head.largest.key] == change.max()
+
+
+def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: Sentences) -> None:
+    rows = uneven.rows
+    assert (len(rows), len(rows.tokens), len(rows.others)) == (14, 15, 15)
+    head = uneven.heads[0]
+    layer, number = int(head.name[1]), int(head.name.partition("H")[2])
+    found = []
+    for made, side in ((uneven.first, rows.first), (uneven.second, rows.second)):
+        weights = made.layers[layer].attended.weights[number].double().numpy()
+        kept = weights[np.ix_(side, side)]
+        rest = np.delete(weights[list(side)], side, axis=1).sum(axis=1)
+        found.append(np.column_stack([kept, rest]))
+    distances = [jensen_shannon(a, b) for a, b in zip(*found, strict=True)]
+
+    assert_allclose(head.apart, np.mean(distances), atol=1e-7)
+
+
+def test_heads_are_ranked_by_it(both: Sentences) -> None:
+    found = [each.apart for each in both.heads]
+
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 10 * max(found[-1], 1e-9)
+
+
+def test_a_few_rows_at_a_time_come_to_the_same(
+    both: Sentences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "CELLS_AT_ONCE", 40)
+    again = compare_sentences(both.first, both.second)
+
+    assert [each.name for each in again.heads] == [each.name for each in both.heads]
+    for one, other in zip(both.heads, again.heads, strict=True):
+        assert_allclose(one.apart, other.apart, atol=1e-12)
+        assert (one.largest, one.of_same) == (other.largest, other.of_same)
+
+
+def test_what_it_reads_of_animal_hangs_on_tired() -> None:
+    of_it = compare_sentences(TIRED, WIDE, model="minilm", query="it")
+    told = of_it.view().closing
+
+    assert told[0] == (
+        'L3H1 changes most of 72 heads in what "it" reads: "it" reads "animal" with .64 in the '
+        "first sentence, and with .27 in the second"
+    )
+    assert told[-1] == "tired/wide: not the same token, and stands for each other by place"
+
+
+def test_the_closing_sentences_are_true_of_the_numbers(both: Sentences) -> None:
+    most, told = both.heads[0], both.view().closing
+    kept = max(both.heads, key=lambda each: each.of_same.size if each.of_same else 0.0)
+    layers = [
+        np.mean([each.apart for each in both.heads if each.name.startswith(f"L{layer}H")])
+        for layer in range(6)
+    ]
+
+    assert told[0].startswith(f"{most.name} changes most of 72 heads: ")
+    assert f"with {share_text(most.largest.before)} in the first sentence" in told[0]
+    assert told[0].endswith(f"with {share_text(most.largest.after)} in the second")
+    assert told[1].startswith(f"between tokens that both have, a weight of {kept.name} changes")
+    assert kept.of_same is not None
+    assert {kept.of_same.query, kept.of_same.key}.isdisjoint(both.rows.replaced)
+    assert told[2] == (
+        f"on average the heads of layer {np.argmax(layers)} change most ({max(layers):.3f} bits), "
+        f"and those of layer {np.argmin(layers)} least ({min(layers):.3f})"
+    )
+
+
+def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -> None:
+    model = str(save(KINDS["gpt2"], tmp_path / "gpt2"))
+    found = compare_sentences("it was too tired", "it was open too", model=model)
+    rows = found.rows
+    both = zip(rows.tokens.ids, rows.others.ids, strict=False)
+    first_change = next(place for place, (one, other) in enumerate(both) if one != other)
+
+    assert first_change > 1
+    for head in found.heads:
+        assert rows.first[head.largest.query] >= first_change
+
+
+def test_the_same_tokens_are_read_alike() -> None:
+    found = compare_sentences("The cat sat", "the CAT sat", model="minilm")
+
+    assert not found.changes
+    assert found.view().closing == ("no head reads anything otherwise in the second",)
+
+
+def test_the_difference_is_that_of_paired_tokens(uneven: Sentences) -> None:
+    *_, first, second, difference = grids_of(uneven)
+    rows = uneven.rows
+    expected = (
+        second.values[np.ix_(rows.second, rows.second)]
+        - (first.values[np.ix_(rows.first, rows.first)])
+    )
+
+    assert_allclose(difference.values, expected, atol=1e-7)
+    assert difference.rows.labels == difference.columns.labels
+
+
+def test_one_layer_one_head_and_one_token_can_be_asked_for() -> None:
+    found = compare_sentences(TIRED, WIDE, model="minilm", layer=3, head=1, query="tired")
+
+    assert [each.name for each in found.heads] == ["L3H1"]
+    assert found.query == 13
+    assert {len(each.rows) for each in grids_of(found)} == {1}
+
+
+def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
+    json_file, csv_file = tmp_path / "both.json", tmp_path / "both.csv"
+    result = attnviz(
+        "compare", TIRED, WIDE, "--model=minilm", "-o", str(json_file), "-o", str(csv_file)
+    )
+    document = json.loads(json_file.read_text())
+    lines = csv_file.read_text().splitlines()
+
+    assert result.status == 0
+    assert len(document["heads"]) == 72
+    assert document["pairs"] == [[n, n] for n in range(1, 16)]
+    assert document["attnviz"]["command"].startswith("attnviz compare 'The animal didn")
+    assert lines[0] == "head,query,key,apart,first,second"
+    assert len(lines) == 73
+
+
+def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
+    result = attnviz("compare", "The cat sat", "--model=minilm", "--by=dtype")
+
+    assert result.out.startswith("one sentence, read by minilm in float32 and bfloat16\n")
+    assert "in float32, and with" in result.out.replace("\n", " ")
+
+
+def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
+    file = str(tmp_path / "trace.npz")
+    trace(TIRED, model="minilm").view().save(file)
+    saved = attnviz("compare", "--trace", file, WIDE, "--query=it")
+    fresh = attnviz("compare", TIRED, WIDE, "--model=minilm", "--query=it")
+
+    assert saved.status == 0, saved.err
+    assert saved.out == fresh.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "hint"),
+    [
+        (["a", "--model=minilm"], "no second sentence to hold against", "give both: attnviz compa"),
+        (["a", "a", "--model=minilm"], "both sentences are the same", "give another one"),
+        (
+            ["a", "--by=temperature", "--model=minilm"],
+            "--by temperature asks for another way of attending",
+            "give a second sentence, or --by dtype or --by device",
+        ),
+        (["a", "--by=nonsense", "--model=minilm"], "no way to compare by 'nonsense'", "known:"),
+        (
+            ["a", "b", "--by=dtype", "--model=minilm"],
+            "a second sentence is given, and --by dtype",
+            "leave one of them out",
+        ),
+        (
+            ["a", "--by=dtype", "--values=float32", "--model=minilm"],
+            "compared in two ways, and --by dtype has only float32",
+            "give two, such as --values float32,bfloat16",
+        ),
+        (["a", "b", "--curves", "--model=minilm"], "--curves is about ways", "leave --curves out"),
+        (["a", "b", "--heads=2", "--model=minilm"], "--heads is given, and the model", "leave"),
+        (["a", "b", "--head=1"], "--head is about the heads of a trained model", "leave --head"),
+        (["a", "b", "--layer=9", "--model=minilm"], "there is no layer 9", "try --layer 5"),
+        (["a", "b", "--head=12", "--model=minilm"], "there is no head 12", "try --head 11"),
+        (["a", "b", "--query=x", "--model=minilm"], "no token of the sentence is 'x'", "the tok"),
+        (
+            ["a cat", "one more old dog", "--query=cat", "--model=minilm"],
+            "'cat' stands for no token of the other sentence",
+            "name another token",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    attnviz: Attnviz, arguments: list[str], told: str, hint: str
+) -> None:
+    result = attnviz("compare", *arguments)
+
+    assert (result.status, result.out) == (2, "")
+    problem, advice = result.err.splitlines()
+    assert told in problem
+    assert hint in advice
+
+
+def test_sentences_with_nothing_in_common_are_refused(tmp_path: Path) -> None:
+    model = str(save(KINDS["gpt2"], tmp_path / "gpt2"))
+
+    with pytest.raises(AttnvizError, match="no token in common"):
+        compare_sentences("b", "quiz", model=model)
