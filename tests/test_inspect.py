@@ -121,7 +121,7 @@ def test_how_much_is_left_out_is_said(minilm: Inspection) -> None:
 
 LINK = re.compile(
     r'(L\dH\d(?: and L\dH\d)*) reads? "(.*)" \((\d+)\) from "(.*)" \((\d+)\) with (\S+), the most '
-    r"of 6 heads(?:; (L\dH\d) follows with (\S+))?; the mean is (\S+)\."
+    r"of 6 heads(?:; (L\dH\d) follows(?:, almost as much,)? with (\S+))?; the mean is (\S+)\."
 )
 
 
@@ -265,3 +265,26 @@ def test_the_command_makes_the_same_again(attnviz: Attnviz, tmp_path: Path) -> N
     assert "--model agreement" in line
     assert "--layer 1" in line
     assert "--hide-first" in line
+
+
+def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
+    command = looked(minilm.trace, source="it", to="animal", hide_special=True).view().command
+
+    assert command is not None
+    assert command.line.endswith("--model minilm --from it --to animal --hide-special")
+
+
+def test_what_is_weighed_is_said_to_be() -> None:
+    view = looked(made(), source="done", to="now", weigh="norm").view()
+
+    assert "with a weight × length of" in view.closing[0]
+    assert "weight × length = how long" in view.picture.caption
+
+
+def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "head.json"
+    done = attnviz("inspect", "one two", "--model", "toy", "--dtype", "float64", "-o", str(path))
+
+    assert done.status == 0
+    assert '"dtype":"float64"' in path.read_text().replace(" ", "")
+    assert "has no option --dim" in attnviz("inspect", "one", "--dim", "4").err

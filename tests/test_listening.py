@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnviz import AttnvizError, trace
+from attnviz import AttnvizError, inspect, trace
 from attnviz.analysis.checks import verify
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import loaded
 from attnviz.traces.trained.quiet import quietly
+from tests.conftest import Attnviz
 from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 
 SEVERAL = ("t5", "bart")  # have an encoder and a decoder
@@ -139,7 +140,9 @@ def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
 
     assert [layer.layer for layer in made.layers] == [1]
     assert trace(TEXT, model=folder, without="L1H0").layers[0].off == {0: "zero"}
-    with pytest.raises(AttnvizError, match="there is no layer 0: the model has 1 layer of") as told:
+    with pytest.raises(
+        AttnvizError, match="there is no layer 0: the model attends in 1 layer: 1"
+    ) as told:
         trace(TEXT, model=folder, without="L0H0")
     assert told.value.hint == "try --layer 1"
 
@@ -233,3 +236,24 @@ def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
 
     assert made.trained is not None
     assert made.trained.fallback
+
+
+def test_a_layer_that_there_is_not_is_refused_by_how_many_there_are(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    told = attnviz("inspect", TEXT, "--model", str(small_transformer("bert")), "--layer", "2")
+
+    assert told.err == (
+        "error: there is no layer 2: the model has 2 layers, 0 to 1\n hint: try --layer 1\n"
+    )
+
+
+def test_one_layer_that_is_looked_at_is_all_that_is_kept(small_transformer: Saved) -> None:
+    folder = str(small_transformer("bert"))
+
+    one, whole = inspect(TEXT, model=folder, layer=1), inspect(TEXT, model=folder)
+
+    assert [layer.layer for layer in one.trace.layers] == [1]
+    assert one.trace.trained == whole.trace.trained
+    assert torch.equal(one.trace.layers[0].attended.weights, whole.trace.layers[1].attended.weights)
+    assert [each.name for each in one.maps] == ["L1H0", "L1H1", "L1H2", "L1H3"]

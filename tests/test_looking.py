@@ -85,6 +85,14 @@ def test_what_a_tokenizer_added_is_no_part_of_a_word() -> None:
     assert words_of(tokens) == ((0,), (1, 2), (3,))
 
 
+def test_a_space_that_is_a_token_belongs_to_the_word_behind_it() -> None:
+    tokens = Tokens(
+        "a b\nc", (b"a", b" ", b"b", b"\n", b"c"), (1, 2, 3, 4, 5), (True, True, True, True, True)
+    )
+
+    assert words_of(tokens) == ((0,), (1, 2), (3,), (4,))
+
+
 def test_signs_of_chinese_are_words_of_their_own() -> None:
     pieces = tuple(each.encode() for each in "我喜欢ab")
     tokens = Tokens("我喜欢ab", pieces, (1, 2, 3, 4, 5), (True, False, False, False, False))
@@ -257,6 +265,7 @@ def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) ->
         ({"query": "Don", "hide_first": True}, r"'Don' is left out \(--hide-first\)"),
         ({"source": "my", "to": "cat"}, "no token of the sentence is 'cat'"),
         ({"query": "Don", "words": True}, "no token of the sentence is 'Don'"),
+        ({"query": "Don't"}, "'Don't' is 2 tokens here: Don 't"),
     ],
 )
 def test_what_is_not_there_is_refused(wanted: dict[str, Any], problem: str) -> None:

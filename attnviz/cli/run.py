@@ -107,9 +107,17 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
 
 
 def traced(
-    name: str, text: TextOptions, saved: SavedOptions, settings: Settings, *groups: object
+    name: str,
+    text: TextOptions,
+    saved: SavedOptions,
+    settings: Settings,
+    *groups: object,
+    kept: tuple[int, ...] | None = None,
 ) -> Trace:
-    """The trace that is asked for: of a text, or one that was written before."""
+    """The trace that is asked for: of a text, or one that was written before.
+
+    Of the layers of a trained model those are `kept` that are asked for.
+    """
     if saved.trace is None:
         foreseen.refuse_settings(settings)
         words = source.read_or_given(text, settings, f"attnviz {name}")
@@ -118,7 +126,7 @@ def traced(
 
         from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait
 
-        return trace(words, settings, command=command)
+        return trace(words, settings, command=command, kept=kept)
     files.refuse_missing(Path(saved.trace), "read a trace from")
 
     from attnviz.cli.saved import read_again

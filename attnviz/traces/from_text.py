@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -49,23 +49,31 @@ def trace(
     vectors: Float[Tensor, "token dim"] | None = None,
     mistake: str = "",
     command: str | None = None,
+    kept: Collection[int] | None = None,
     **changes: Any,
 ) -> Trace:
     """Attention on a text, every step of it kept.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
     What is `given` is used instead of what would be drawn or computed, and so are `vectors` for
-    those of the file that the settings name. A `mistake` is one to be looked at.
+    those of the file that the settings name. A `mistake` is one to be looked at. Of the
+    layers of a trained model those are `kept` that are asked for.
     """
     chosen = replace(settings or Settings(), **changes)
     source = source_of_text(text, chosen, given, vectors)
-    return trace_of(source, mistake=mistake, command=command)
+    return trace_of(source, mistake=mistake, command=command, kept=kept)
 
 
-def trace_of(source: Source, *, mistake: str = "", command: str | None = None) -> Trace:
+def trace_of(
+    source: Source,
+    *,
+    mistake: str = "",
+    command: str | None = None,
+    kept: Collection[int] | None = None,
+) -> Trace:
     """The same of a source, which says all that there is to choose."""
     if is_trained(source.settings.model):
-        return trace_trained(source.text, source.settings, command=command)
+        return trace_trained(source.text, source.settings, layers=kept, command=command)
     sentence = sentence_of(source)
     source = with_vectors(source, sentence.tokens)
     plan, embeddings = _start(source, sentence, mistake)

@@ -8,7 +8,6 @@ from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted
 
 EXACT = 1e-6  # relative: a scale that is so near to 1/√d_k, or to 1, is meant to be it
-WHOSE = {"self": "", "decoder": "its decoder", "cross": "from its decoder to its encoder"}
 
 
 def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
@@ -20,7 +19,7 @@ def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
         "kv_heads": f"{counted(card.kv_heads, 'head')} of keys and values"
         if card.kv_heads < card.heads
         else "",
-        "which": WHOSE[card.which],
+        "which": _which(trace, card),
         "scale": _scale(trace),
         "mask": _mask(trace),
         "soft_cap": f"soft cap {exact_text(trace.variant.soft_cap)}"
@@ -40,6 +39,13 @@ def parameters_text(number: int) -> str:
         if number >= size:
             return f"{number / size:.1f} {unit}"
     return f"{number:,}"
+
+
+def _which(trace: Trace, card: TrainedCard) -> str:
+    """Which attention it is, of a model that has several."""
+    if card.which == "cross":
+        return f"reads the {counted(len(trace.keys), 'token')} of its encoder"
+    return "of its decoder" if card.which == "decoder" else ""
 
 
 def _scale(trace: Trace) -> str:

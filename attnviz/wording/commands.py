@@ -13,6 +13,8 @@ from attnviz.wording.printable import in_quotes
 # Options whose values are files or folders.
 PATHS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
 
+OTHERWISE = {"source": "from"}  # options whose fields are called something else
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -54,10 +56,10 @@ def chosen(*groups: Any) -> dict[str, Any]:
 
 def option(name: str) -> str:
     """
-    >>> option("head_dim"), option("as_")
-    ('--head-dim', '--as')
+    >>> option("head_dim"), option("as_"), option("source")
+    ('--head-dim', '--as', '--from')
     """
-    return f"--{name.rstrip('_').replace('_', '-')}"
+    return f"--{OTHERWISE.get(name, name).rstrip('_').replace('_', '-')}"
 
 
 def quoted(word: str) -> str:

@@ -287,6 +287,8 @@ class _Inventor:
         return ",".join(chosen)
 
     def _embeddings(self) -> str:
+        if self.random.random() < 0.2:
+            return "minilm"
         suffix, content = contents.vectors(self.random)
         return self._file(("vectors", suffix), content) + self.random.choice(
             ("", "", "#table", "#x")

@@ -69,4 +69,5 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     if isinstance(text, Trace):
         return Inspection(trace=text, looking=looking)
     wanted = {"model": MINILM} | others if settings is None else others
-    return Inspection(trace=trace(text, settings, **wanted), looking=looking)
+    made = trace(text, settings, kept=looking.layers, **wanted)
+    return Inspection(trace=made, looking=looking)

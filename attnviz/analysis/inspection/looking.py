@@ -60,6 +60,11 @@ class Looking:
                 )
         self._refuse_half()
 
+    @property
+    def layers(self) -> tuple[int, ...] | None:
+        """Those that have to be kept of a model; None: every one."""
+        return None if self.layer is None else (self.layer,)
+
     def _refuse_half(self) -> None:
         """Some choices mean nothing without another."""
         needs = {
@@ -82,12 +87,26 @@ class Looking:
                 "leave one of them out",
                 about="query",
             )
+        self._refuse_odd_ranking()
         if self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
                 "give --weigh gradient",
                 about="toward",
             )
+
+    def _refuse_odd_ranking(self) -> None:
+        """Heads by what is lost without them: nothing is asked of tokens, or of weights."""
+        others = ("query", "source", "merge", "words", "log", "hide_special", "hide_first")
+        for name in ("weigh", *others) if self.by == "effect" else ():
+            if getattr(self, name) != getattr(Looking, name):
+                typed = "--from" if name == "source" else option(name)
+                raise AttnvizError(
+                    f"--by effect ranks heads by what is lost without each, and {typed} is about "
+                    "weights",
+                    f"leave {typed} out, or --by effect",
+                    about=name,
+                )
 
     def _refuse_odd_rollout(self) -> None:
         """Rollout is about weights, and all of them."""

@@ -77,14 +77,15 @@ def heads_of(trace: Trace, looking: Looking) -> tuple[Map, ...]:
     heads = range(layers[0].heads)
     if looking.head is not None and looking.head not in heads:
         raise _no(trace, "head", looking.head, list(heads))
+    rows, columns = side_of(trace.tokens), side_of(trace.keys)  # one for all heads: texts are long
     return tuple(
         Map(
             name_of(layer.layer, head),
             layer,
             head,
             layer.weights.cells("mixing", head),
-            side_of(trace.tokens),
-            side_of(trace.keys_of(layer)),
+            rows,
+            rows if trace.keys_of(layer) is trace.tokens else columns,
         )
         for layer in layers
         for head in range(layer.heads)

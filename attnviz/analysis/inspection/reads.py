@@ -10,7 +10,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side
-from attnviz.analysis.inspection.words import whole_side
+from attnviz.analysis.inspection.words import whole_side, words_side
 from attnviz.cells import Patch
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
@@ -65,6 +65,7 @@ def by_peak(readings: Sequence[Reading]) -> list[Reading]:
 def place_in(side: Side, looking: Looking, wanted: str, name: str) -> int:
     """The place of a token that somebody names, on a side of which some may be left out."""
     whole = whole_side(side.tokens, looking)
+    _refuse_pieces(whole, wanted, looking, name)
     group = whole.groups[find_query(_named(whole), wanted, option(name))]
     found = [place for place, each in enumerate(side.groups) if set(each) & set(group)]
     if not found:
@@ -76,6 +77,21 @@ def place_in(side: Side, looking: Looking, wanted: str, name: str) -> int:
             about=name,
         )
     return found[0]
+
+
+def _refuse_pieces(whole: Side, wanted: str, looking: Looking, name: str) -> None:
+    """A word that the model's tokenizer cuts up has no place of its own, unless words are shown."""
+    words = words_side(whole.tokens)
+    if looking.words or wanted in whole.labels or wanted not in words.labels:
+        return
+    group = words.groups[words.labels.index(wanted)]
+    pieces = " ".join(whole.labels[token] for token in group)
+    raise AttnvizError(
+        f"'{wanted}' is {len(group)} tokens here: {pieces}",
+        f"give --words, which puts them together, or one of them by its number: "
+        f"{option(name)} {group[0] + 1}",
+        about=name,
+    )
 
 
 def _named(side: Side) -> Tokens:

@@ -60,7 +60,9 @@ def _flat(groups: Groups) -> Int[np.ndarray, "place"]:
 
 
 def _added(numbers: np.ndarray, down: Groups, across: Groups) -> np.ndarray:
-    """Sums over groups that stand side by side."""
+    """Sums over groups that stand side by side; each alone is its own sum."""
+    if numbers.shape == (len(down), len(across)):
+        return numbers
     rows, columns = (np.cumsum([0, *map(len, groups)])[:-1] for groups in (down, across))
     added = np.add.reduceat(numbers, columns, axis=1, dtype=np.float64)
     sums: np.ndarray = np.add.reduceat(added, rows, axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 import regex  # which knows scripts, and the marks of letters
@@ -58,6 +59,7 @@ def kept(side: Side, tokens: set[int]) -> Side:
     )
 
 
+@lru_cache(maxsize=4)  # asked for again for each head
 def words_side(tokens: Tokens) -> Side:
     """A place for each word."""
     groups = words_of(tokens)
@@ -82,11 +84,15 @@ def words_of(tokens: Tokens) -> Groups:
 
 
 def _runs(tokens: Tokens) -> Iterator[list[int]]:
-    """Tokens that no space parts; one that the tokenizer added stands alone."""
+    """Tokens that no space parts; one that the tokenizer added stands alone.
+
+    A space that is a token of its own belongs to what it stands before.
+    """
     run: list[int] = []
     for place, spaced in enumerate(tokens.spaced):
         alone = place in tokens.special or place - 1 in tokens.special
-        if run and (spaced or alone):
+        only_spaces = all(tokens.pieces[each].strip(b" ") == b"" for each in run)
+        if run and (alone or (spaced and not only_spaces)):
             yield run
             run = []
         run.append(place)

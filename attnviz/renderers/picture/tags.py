@@ -11,7 +11,7 @@ from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Block, Box, Layout, Words, empty_layout, joined
-from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.texts import BOLD, fitted
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import BENDS, Flag, Overview
@@ -19,7 +19,6 @@ from attnviz.views.grids.overview import BENDS, Flag, Overview
 ACCENT = 0  # the colour of frames and letters, among those of lines
 SIDE = 1.35  # of a letter's box, in letters
 PART = 0.26  # of a map, its letter may take
-BOLD = 1.12  # times as wide as plain letters
 GAP = 0.5  # between a letter and its words, in letters
 BETWEEN = 1.8  # between two of them in a line
 LINE = 1.8  # from one line to the next, in letters

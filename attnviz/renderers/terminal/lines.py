@@ -46,7 +46,9 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
     body = list(lines(view.screen.panels, less, above))
     if above + len(body) <= less.rows:
         return body
-    return list(ending(list(lines(view.excerpt.panels, less, above)), view.excerpt.rest, screen))
+    return list(
+        ending(list(lines(view.excerpt.panels, less, above + 1)), view.excerpt.rest, screen)
+    )
 
 
 def txt(view: View, look: Look) -> list[bytes]:

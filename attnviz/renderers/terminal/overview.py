@@ -28,6 +28,7 @@ ORDINARY = 80  # columns of a text that is not for a screen
 NARROWEST, FEWEST_LINES = 3, 2  # of a map
 BETWEEN = 3  # columns between two flags in a line
 LEGEND = 8  # columns of colour
+NARROW = 40  # columns: in fewer words are short
 NOTHING = " ", PLAIN
 
 Letter = tuple[str, Style]
@@ -57,7 +58,8 @@ def _told(drawn: Overview, screen: Screen, *, short: bool) -> Iterator[Text]:
     room = ORDINARY if screen.width is None else screen.room
     between = BETWEEN - short
     line = Text(end="")
-    for told in (*_flags(drawn, short), _scale(drawn, screen)):
+    for told in (*_flags(drawn, short or room < NARROW), _scale(drawn, screen)):
+        told.truncate(room)
         if line and line.cell_len + between + told.cell_len > room:
             yield line
             line = Text(end="")

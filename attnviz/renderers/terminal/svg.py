@@ -28,6 +28,7 @@ COLUMNS = 80  # of the terminal that is drawn
 WIDE, HIGH, LETTER = 8.4, 19.0, 14.0  # a cell, and the letters in it, in pixels
 MARGIN = 18.0
 HALF = "▀"  # the upper half of a cell in one colour, the lower in another
+LOWER = "▄"  # the lower half alone
 FULL = "█"
 FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
@@ -108,9 +109,10 @@ def _text(text: str, style: Style, left: float, top: float, colors: Theme) -> It
     ink = colors.faint if style.dim else colors.ink
     if style.color is not None:
         ink = _hexadecimal(style.color)
-    if text and not text.strip(HALF + FULL):
+    if text and not text.strip(text[0]) and text[0] in HALF + LOWER + FULL:
         high = HIGH if text[0] == FULL else HIGH / 2
-        yield _rectangle(left, top, cell_len(text), high, ink)
+        start = top + HIGH / 2 if text[0] == LOWER else top
+        yield _rectangle(left, start, cell_len(text), high, ink)
     elif text.strip():
         start = len(text) - len(text.lstrip())
         word = text.strip()

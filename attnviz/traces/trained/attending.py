@@ -118,11 +118,11 @@ def _refuse_missing(
     off = [layer for layer, _ in heads_off(settings.without)]
     absent = [each for each in (*(layers or ()), *off) if each not in numbers]
     if absent:
-        whole = numbers == tuple(range(len(numbers)))
-        which = f"0 to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
+        whole, count = numbers == tuple(range(len(numbers))), counted(len(numbers), "layer")
+        one = f"the model has {count}, {' to '.join(map(str, sorted({0, numbers[-1]})))}"
+        few = f"the model attends in {count}: {', '.join(map(str, numbers))}"
         raise AttnvizError(
-            f"there is no layer {absent[0]}: the model has {counted(len(numbers), 'layer')} of "
-            f"attention, {which}",
+            f"there is no layer {absent[0]}: {one if whole else few}",
             f"try --layer {numbers[-1]}",
             about="layer",
         )

@@ -59,9 +59,10 @@ def positions_of(model: Loaded) -> int | None:
     said = getattr(model.text_config, "max_position_embeddings", None)
     longest = said if isinstance(said, int) and said > 0 else None
     for name, module in model.model.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None):
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
             # RoBERTa and its kin count from the place after that of padding.
-            return int(module.num_embeddings - module.padding_idx - 1)
+            return int(module.num_embeddings - padding - 1)
     return longest
 
 

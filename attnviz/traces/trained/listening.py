@@ -218,7 +218,8 @@ def _visible(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, 
     """What can be seen, and what a mask adds to the scores of that, if it adds anything."""
     queries, keys = query.shape[2], key.shape[2]
     if mask is None:
-        return torch.ones(queries, keys, dtype=torch.bool, device=query.device), None
+        everything = torch.ones((), dtype=torch.bool, device=query.device)
+        return everything.expand(queries, keys), None
     of_one = mask[0, 0] if mask.shape[1] == 1 else mask[0]
     of_one = of_one[..., :queries, :keys].expand(*of_one.shape[:-2], queries, keys)
     if of_one.dtype == torch.bool:

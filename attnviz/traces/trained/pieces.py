@@ -7,8 +7,8 @@ they do not know as <0xE2>, or as letters that stand for bytes. People see what 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -88,20 +88,20 @@ class Spelling:
         marks = found["special_tokens_mask"]
         words = self.tokenizer.convert_ids_to_tokens(ids)
         told = zip(ids, words, spans, marks, strict=True)
-        return [
+        return _after_spaces(
             self._special(number)
             if mark == 1 or number in self.special
             else self._read(number, word, text, span)
             for number, word, span, mark in told
-        ]
+        )
 
     def written(self, ids: Ids) -> list[Piece]:
         """Tokens that stand in no text, as far as they tell what they stand for themselves."""
         words = self.tokenizer.convert_ids_to_tokens(list(ids))
-        return [
+        return _after_spaces(
             self._special(number) if number in self.special else self._written(number, word)
             for number, word in zip(ids, words, strict=True)
-        ]
+        )
 
     def _special(self, number: int) -> Piece:
         word = str(self.tokenizer.convert_ids_to_tokens(number))
@@ -138,3 +138,12 @@ class Spelling:
         if byte:
             return bytes([int(byte[1], 16)])
         return (word.removeprefix(REST).removesuffix(END).replace(SPACE, " ") or " ").encode()
+
+
+def _after_spaces(pieces: Iterable[Piece]) -> list[Piece]:
+    """White space may be a token of its own, and stands before the next one."""
+    found, space = [], False
+    for each in pieces:
+        found.append(replace(each, spaced=each.spaced or space))
+        space = each.letters[-1:].isspace()
+    return found

@@ -60,17 +60,17 @@ def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
             f"the model '{place.name}' comes with Python code of its own, and none is run unasked",
             "read that code; if you trust it, give --trust-remote-code",
         )
+    if UNKNOWN_KIND.search(said):
+        return (
+            f"the model '{place.name}' is of a kind that transformers does not know{_kind(said)}",
+            "pip install --upgrade transformers",
+        )
     needed = NEEDS.search(said)
     if needed:
         package = (needed[1] or needed[2]).strip(" .")
         return (
             f"the model '{place.name}' needs {package}, not installed",
             f"pip install {package}",
-        )
-    if UNKNOWN_KIND.search(said):
-        return (
-            f"the model '{place.name}' is of a kind that transformers does not know{_kind(said)}",
-            "pip install --upgrade transformers",
         )
     if place.folder is None:
         return _told_of_a_hub(place, said)

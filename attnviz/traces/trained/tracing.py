@@ -89,13 +89,12 @@ def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
 def _variant(card: TrainedCard, found: Attending) -> Variant:
     """How the model attends, as far as one row can say it."""
     layer = found.layers[0]
-    queries, keys = layer.visible.shape[-2:]
-    after = torch.ones(queries, keys, dtype=torch.bool, device=layer.visible.device).triu(1)
+    several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",
         scaled=abs(layer.scale * card.head_dim**0.5 - 1) < 1e-6,
-        causal=card.which != "cross" and queries > 1 and not bool((layer.visible & after).any()),
+        causal=card.which != "cross" and several and not looks_ahead,
         heads=card.heads,
         kv_heads=card.kv_heads,
         joined=True,

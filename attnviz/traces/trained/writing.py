@@ -25,6 +25,7 @@ PLAIN: dict[str, Any] = {  # what a checkpoint may ask for beside the likeliest 
     "repetition_penalty": 1.0,
     "no_repeat_ngram_size": 0,
     "renormalize_logits": False,
+    "forced_eos_token_id": None,
 }
 
 
@@ -65,9 +66,7 @@ def decoded(model: Loaded, ids: Ids, settings: Settings) -> Ids:
 def targeted(model: Loaded, target: str) -> Ids:
     """The same of a text that a person gives."""
     ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
-    start = getattr(model.config, "decoder_start_token_id", None)
-    if start is None:
-        start = getattr(model.model.generation_config, "decoder_start_token_id", None)
+    start = _said(model, "decoder_start_token_id")
     begun = ids if start is None else (start, *ids)
     return _without_end(model, begun, 1)
 
@@ -90,7 +89,13 @@ def _written(model: Loaded, ids: Ids, count: int, settings: Settings) -> Ids:
 
 def _without_end(model: Loaded, ids: Ids, least: int) -> Ids:
     """Nothing is read after the token that ends a text: it has no part in what is shown."""
-    told = getattr(model.model.generation_config, "eos_token_id", None)
-    told = model.config.eos_token_id if told is None else told
+    told = _said(model, "eos_token_id")
     ends = {told} if isinstance(told, int) else set(told or ())
     return ids[:-1] if len(ids) > least and ids[-1] in ends else ids
+
+
+def _said(model: Loaded, name: str) -> Any:
+    """What a model says of how it writes; its config, where it does not write itself."""
+    places = (getattr(model.model, "generation_config", None), model.text_config, model.config)
+    told = (getattr(place, name, None) for place in places)
+    return next((each for each in told if each is not None), None)

@@ -54,7 +54,8 @@ def document(inspection: Inspection) -> Contents:
     return {**contents(inspection.trace), "inspection": asked}
 
 
-def _with(inspection: Inspection, more: Contents) -> Contents:
+def with_more(inspection: Inspection, more: Contents) -> Contents:
+    """The same, and what else was found."""
     made = document(inspection)
     return {**made, "inspection": {**made["inspection"], **more}}
 
@@ -62,7 +63,7 @@ def _with(inspection: Inspection, more: Contents) -> Contents:
 def _with_reading(inspection: Inspection, found: Sequence[Reading]) -> Contents:
     columns = found[0].map.columns
     rows = [{"head": each.map.name, "weights": each.patch.values[0]} for each in found]
-    return _with(inspection, {"reading": {"keys": _side(columns), "heads": rows}})
+    return with_more(inspection, {"reading": {"keys": _side(columns), "heads": rows}})
 
 
 def _with_link(inspection: Inspection, link: Link) -> Contents:
@@ -80,7 +81,7 @@ def _with_link(inspection: Inspection, link: Link) -> Contents:
         "to": found.columns.numbers[link.column],
         "ranked": ranked,
     }
-    return _with(inspection, {"link": between})
+    return with_more(inspection, {"link": between})
 
 
 def _rank(reading: Reading, link: Link) -> int | None:

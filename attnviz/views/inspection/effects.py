@@ -17,6 +17,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale, rounded_up
+from attnviz.views.inspection.data import with_more
 from attnviz.views.view import Data, Lines, Words
 from attnviz.wording.numbers import fixed_text, share_text
 from attnviz.wording.words import counted, isolated
@@ -109,6 +110,8 @@ def _on_the_answer(found: Effects, tokens: Tokens) -> str:
         return f"{said}; {'something else' if others else 'the same'} without {found.heads[0].name}"
     if not others:
         return f"{said}; the same whichever of these heads is off"
+    if others == heads:
+        return f"{said}; each of the {heads} heads is needed for that"
     one, several = f"1 of the {heads} heads is", f"each of {others} of the {heads} heads is"
     return f"{said}; {one if others == 1 else several} needed for that"
 
@@ -125,12 +128,12 @@ def data_of_effects(inspection: Inspection) -> Data:
     """A line for each head, the one first that changes most."""
     found = inspection.effects
     header = ("head", "change", "cosine" if found.measured == "vectors" else "answer without it")
-    return Data(partial(document_of_effects, inspection), header, partial(_lines, found))
+    return Data(partial(_document, inspection), header, partial(_lines, found))
 
 
-def document_of_effects(inspection: Inspection) -> Contents:
+def _document(inspection: Inspection) -> Contents:
     found = inspection.effects
-    return {
+    effects = {
         "measured": found.measured,
         "tokens": [place + 1 for place in found.tokens],
         "answer": found.answer or None,
@@ -147,6 +150,7 @@ def document_of_effects(inspection: Inspection) -> Contents:
             for each in found.heads
         ],
     }
+    return with_more(inspection, {"effects": effects})
 
 
 def _lines(found: Effects) -> Iterator[Lines]:

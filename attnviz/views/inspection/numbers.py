@@ -80,6 +80,15 @@ def told(value: float, looking: Looking) -> str:
     return share_text(value) if looking.weigh == "weight" else fixed_text(value, 2)
 
 
+def amount(value: float, looking: Looking) -> str:
+    """
+    >>> amount(0.647, Looking()), amount(1.25, Looking(weigh="norm"))
+    ('.65', 'a weight × length of 1.25')
+    """
+    number = told(value, looking)
+    return number if looking.weigh == "weight" else f"a {called(looking)} of {number}"
+
+
 def head_name(found: Map) -> str:
     """`L4H7`; and where heads share keys and values, those of which one: `L4H7 (kv 1)`."""
     layer = found.layer

@@ -21,6 +21,7 @@ from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called, head_name, named, of_row, reach_of, told
 
+NONE = "all are 0"
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
@@ -39,7 +40,7 @@ def parts_of_link(link: Link) -> tuple[Sentence | Ranked, ...]:
     if len(link.ranked) == 1:
         return (sentence_of(link.asked, link.ranked[0], listed=True),)
     read = sentence_of(link.asked, link.ranked[0])
-    return (read, link_ranked(link, read.grid.scale))
+    return (link_ranked(link, read.grid.scale), read)
 
 
 def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sentence:
@@ -84,7 +85,7 @@ def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
 def heads_ranked(asked: Asked, scale: Scale) -> Ranked:
     """The maps by how much they read of one token."""
     columns = asked.readings[0].map.columns
-    remarks = [f"of {named(columns, each.most)}" for each in asked.by_peak]
+    remarks = [f"of {named(columns, each.most)}" if each.peak else NONE for each in asked.by_peak]
     return _ranked(
         "heads by how much they read of one token",
         _heads(asked.by_peak),
@@ -115,6 +116,8 @@ def rank_told(reading: Reading, column: int, looking: Looking) -> str:
     rank = reading.rank(column)
     if not reading.sees(column):
         return "hidden by the mask"
+    if not reading.peak:
+        return NONE
     if rank == 1:
         return "nothing is read more"
     more = named(reading.map.columns, reading.most)

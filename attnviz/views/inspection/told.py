@@ -12,7 +12,7 @@ from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.numbers import head_name, named, told
+from attnviz.views.inspection.numbers import amount, head_name, named, told
 from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
@@ -24,13 +24,14 @@ def on_link(link: Link) -> str:
     looking, first = link.asked.looking, link.first
     found = link.asked.readings[0].map
     reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
-    much = told(first[0].of(link.column), looking)
+    much = amount(first[0].of(link.column), looking)
     names = _heads(first)
     if len(link.asked.readings) == 1:
         rank = rank_told(first[0], link.column, looking)
         return f"in {which(first[0])} {reader} reads {read} with {much} ({rank})"
     alone = "s" if len(first) == 1 else ""
-    return f"{names} read{alone} {read} from {reader} with {much}, the most of {_of(link)}"
+    most = "furthest from 0" if looking.weigh == "gradient" else "most"
+    return f"{names} read{alone} {read} from {reader} with {much}, the {most} of {_of(link)}"
 
 
 def _of(link: Link) -> str:
@@ -41,13 +42,19 @@ def _of(link: Link) -> str:
 
 def on_others(link: Link) -> str:
     """Which head follows, and the mean: nothing where there is one head."""
-    looking, first = link.asked.looking, len(link.first)
+    looking, first = link.asked.looking, link.first
     following = [
-        f"{head_name(each.map)} follows with {told(each.of(link.column), looking)}"
-        for each in link.seeing[first : first + 1]
+        f"{head_name(each.map)} follows{_by_how_much(first[0], each, link)}"
+        for each in link.seeing[len(first) : len(first) + 1]
     ]
     mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
     return "".join(f"; {each}" for each in [*following, *mean])
+
+
+def _by_how_much(first: Reading, following: Reading, link: Link) -> str:
+    """With how much; or that it is almost as much, where digits do not tell them apart."""
+    one, other = (told(each.of(link.column), link.asked.looking) for each in (first, following))
+    return f", almost as much, with {other}" if one == other else f" with {other}"
 
 
 def _heads(readings: list[Reading]) -> str:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
 from attnviz.views.inspection.data import (
@@ -34,8 +36,10 @@ from attnviz.views.inspection.weighing import on_weighing
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Data, Excerpt, Group, View, page_of
-from attnviz.wording.commands import Command
+from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
+
+LONGEST = 100  # tokens of a sentence that stands on a screen beside what was asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +79,14 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         ),
         data=shown.data,
         provenance=trace.provenance,
-        command=command,
+        command=command or _command(inspection),
     )
+
+
+def _command(inspection: Inspection) -> Command | None:
+    """The one that would show the same."""
+    made = command_of("inspect", source_of(inspection.trace))
+    return made and made.also(**chosen(inspection.looking))
 
 
 def _untitled(group: Group, headline: str) -> Group:
@@ -160,7 +170,10 @@ def _link(inspection: Inspection) -> Shown:
     told = (f"{said}{on_others(link)}", *on_little(link))
     sentences = (*map(sentence, told), *_left_out(inspection))
     data = data_of_link(inspection, link)
-    return Shown((Group("link", parts_of_link(link)),), data, said, sentences)
+    every = parts_of_link(link)
+    few = [each for each in every if isinstance(each, Ranked) or len(each.grid.columns) <= LONGEST]
+    screen, picture = (Group("link", tuple(parts)) for parts in (few or every, every))
+    return Shown((screen,), data, said, sentences, picture=(picture,))
 
 
 def _query(inspection: Inspection, wanted: str) -> Shown:

@@ -1,0 +1,191 @@
+"""What a decoder reads and writes: continuations, and the attention beside an encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnviz import AttnvizError, trace
+from attnviz.analysis.checks import verify
+from attnviz.errors import Note
+from attnviz.traces.settings import Settings, Which
+from attnviz.traces.trace import Trace
+from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.quiet import quietly
+from tests.conftest import Attnviz
+from tests.small_transformers import KINDS, TEXT, Saved, save
+
+SEVERAL = ("t5", "bart")  # have an encoder and a decoder
+SHORT = "The animal was"
+
+
+def likeliest(folder: Path, ids: list[int], count: int) -> list[int]:
+    """What comes next, by the model's own eager attention, without a cache, one after the other."""
+    model = loaded(Settings(model=str(folder))).model
+    with quietly(), torch.no_grad():
+        for _ in range(count):
+            ids = [*ids, int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())]
+    return ids
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "gpt-oss", "jamba", "bloom"])
+def test_a_decoder_goes_on_with_the_likeliest_token_each(
+    name: str, small_transformer: Saved
+) -> None:
+    folder = small_transformer(name)
+    plain = trace(SHORT, model=str(folder))
+
+    made = trace(SHORT, model=str(folder), generate=4)
+
+    assert made.prompt == len(plain.tokens)
+    assert list(made.tokens.ids) == likeliest(folder, list(plain.tokens.ids), 4)
+    assert made.tokens.labels[: made.prompt] == plain.tokens.labels
+    assert made.text == SHORT
+    assert made.layers[-1].attended.weights.shape[-1] == len(made.tokens)
+    assert all(each.passed for each in verify(made))
+
+
+def test_heads_that_are_off_are_off_while_a_decoder_writes(small_transformer: Saved) -> None:
+    folder = str(small_transformer("gpt2"))
+    whole = trace(SHORT, model=folder, generate=4)
+
+    less = trace(SHORT, model=folder, generate=4, without="L0H0,L1H1,L1H2=mean")
+
+    assert less.prompt == whole.prompt
+    assert less.tokens.ids != whole.tokens.ids
+
+
+def test_a_decoder_that_ends_says_so(tmp_path: Path) -> None:
+    folder = save(KINDS["gpt2"], tmp_path / "model")
+    first = trace(SHORT, model=str(folder), generate=3)
+    assert first.prompt is not None
+    ending = first.tokens.ids[first.prompt + 1]
+    ended = save(KINDS["gpt2"], tmp_path / "ended", eos_token_id=ending)
+
+    with pytest.warns(Note, match="the model ended the text after 1 token"):
+        made = trace(SHORT, model=str(ended), generate=3)
+
+    assert made.tokens.ids == first.tokens.ids[: first.prompt + 1]
+
+    ended = save(KINDS["gpt2"], tmp_path / "at once", eos_token_id=first.tokens.ids[first.prompt])
+    with pytest.warns(Note, match="the model ended the text at once, and added nothing"):
+        made = trace(SHORT, model=str(ended), generate=3)
+    assert made.prompt is None
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("which", ["decoder", "cross"])
+def test_attention_of_a_decoder_beside_an_encoder_is_the_models_own(
+    name: str, which: Which, small_transformer: Saved
+) -> None:
+    folder = small_transformer(name)
+    made = trace(TEXT, model=str(folder), attention=which, target="it was too tired")
+    model, encoder = loaded(Settings(model=str(folder))), trace(TEXT, model=str(folder))
+    ids = {"input_ids": encoder.tokens.ids, "decoder_input_ids": made.tokens.ids}
+    with quietly(), torch.no_grad():
+        outputs = model.model(
+            **{name: torch.tensor([each]) for name, each in ids.items()}, output_attentions=True
+        )
+    theirs = outputs.decoder_attentions if which == "decoder" else outputs.cross_attentions
+
+    assert made.trained is not None
+    assert made.trained.which == which
+    assert made.keys.ids == (made.tokens.ids if which == "decoder" else encoder.tokens.ids)
+    assert made.text == TEXT
+    for layer, weights in zip(made.layers, theirs, strict=True):
+        assert (layer.attended.weights - weights[0]).abs().max() <= 1e-5
+        assert layer.visible.shape == (len(made.tokens), len(made.keys))
+    if which == "cross":
+        read = made.layers[0].key_inputs
+        assert read is not None
+        assert torch.allclose(read, outputs.encoder_last_hidden_state[0], atol=1e-5)
+    assert all(each.passed for each in verify(made))
+    assert made.variant.causal == (which == "decoder")
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_target_is_read_behind_the_start_token_and_its_end_is_not(
+    name: str, small_transformer: Saved
+) -> None:
+    made = trace(SHORT, model=str(small_transformer(name)), attention="decoder", target="it was")
+
+    assert [label for label in made.tokens.labels if label in ("it", "was")] == ["it", "was"]
+    assert made.tokens.special == {0}
+    assert made.tokens.text == "it was"
+
+
+def test_without_a_target_a_decoder_reads_what_it_writes_itself(small_transformer: Saved) -> None:
+    folder = small_transformer("bart")
+    made = trace(SHORT, model=str(folder), attention="cross")
+    model = loaded(Settings(model=str(folder))).model
+    ids = torch.tensor([made.keys.ids])
+    with quietly(), torch.no_grad():
+        logits = model(input_ids=ids, decoder_input_ids=torch.tensor([made.tokens.ids])).logits[0]
+
+    assert 1 < len(made.tokens) <= 21
+    assert logits.argmax(-1)[:-1].tolist() == list(made.tokens.ids[1:])
+    few = trace(SHORT, model=str(folder), attention="cross", generate=3)
+    assert few.tokens.ids == made.tokens.ids[:4]
+
+
+def test_the_encoder_of_both_is_looked_at_unless_it_is_said(small_transformer: Saved) -> None:
+    folder = str(small_transformer("t5"))
+
+    made = trace(SHORT, model=folder)
+
+    assert made.trained is not None
+    assert made.trained.which == "self"
+    assert not made.variant.causal
+    assert made.prediction is None
+
+
+def test_of_what_a_model_is_asked_and_cannot_do_is_said_what_it_can(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    gpt2, bert, t5 = (str(small_transformer(name)) for name in ("gpt2", "bert", "t5"))
+    both = "the model 'gpt2' (gpt2) has no encoder beside a decoder"
+    cases = {
+        (gpt2, "--attention", "cross"): f"--attention is cross, and {both}",
+        (gpt2, "--target", "x"): "--target is what a decoder reads beside an encoder, and the "
+        "model 'gpt2' is not both",
+        (t5, "--target", "x"): "--target is what a decoder reads beside an encoder, and "
+        "--attention is self",
+        (t5, "--generate", "3"): "--generate says how much a decoder writes, and --attention is "
+        "self: the encoder's",
+        (t5, "--generate", "3", "--target", "x", "--attention", "cross"): "--generate says how "
+        "much a decoder writes, and --target says what",
+        (bert, "--generate", "3"): "the model 'bert' continues no text: it was saved as "
+        "BertForMaskedLM, which predicts no next token",
+        (gpt2, "--generate", "0"): "--generate is 0, and must be at least 1",
+        (gpt2, "--generate", "99"): "the text has 4 tokens, and 99 to be added, and the model "
+        "'gpt2' has positions for 96",
+    }
+    for (folder, *options), problem in cases.items():
+        told = attnviz("inspect", "The animal", "--model", folder, *options)
+        assert told.status == 2
+        assert told.out == ""
+        assert told.err.splitlines()[0] == f"error: {problem}"
+        assert len(told.err.splitlines()) == 2
+
+
+def test_a_model_saved_without_what_writes_needs_a_target(tmp_path: Path) -> None:
+    from attnviz.traces.trained.quiet import quietly as without_bars
+
+    folder = save(KINDS["bart"], tmp_path / "whole")
+    whole = loaded(Settings(model=str(folder)))
+    with without_bars():
+        whole.model.model.save_pretrained(tmp_path / "body")
+        whole.tokenizer.save_pretrained(tmp_path / "body")
+    body = str(tmp_path / "body")
+
+    with pytest.raises(AttnvizError, match="was saved without the part that writes"):
+        trace(SHORT, model=body, attention="cross")
+    assert trace(SHORT, model=body, attention="cross", target="it").trained is not None
+
+
+def test_a_trace_of_what_was_given_alone_has_no_prompt(small_transformer: Saved) -> None:
+    made: Trace = trace(SHORT, model=str(small_transformer("gpt2")))
+
+    assert made.prompt is None

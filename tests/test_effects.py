@@ -1,0 +1,146 @@
+"""What each head changes of what a model comes to: held against runs without it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from math import log
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attnviz import AttnvizError, trace
+from attnviz.analysis.inspection import effects
+from attnviz.analysis.inspection.effects import bits_between
+from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.traces.trained.loading import loaded
+from attnviz.views.inspection.effects import effects_ranked, on_effects
+from tests.conftest import Attnviz
+from tests.small_transformers import TEXT, Saved
+
+GAP = "The animal [MASK] the street because it was too tired"
+SHORT = "the animal was tired"
+
+
+@pytest.fixture(scope="module")
+def of_vectors() -> Inspection:
+    return inspect(SHORT, layer=5, by="effect")
+
+
+def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
+    of_vectors: Inspection,
+) -> None:
+    found = of_vectors.effects
+    assert found.measured == "vectors"
+    for each in (found.heads[0], found.heads[-1]):
+        made = trace(SHORT, model="minilm", without=each.name).outputs
+        assert made is not None
+        assert made.with_all_heads is not None
+        moved = (made.vectors - made.with_all_heads).norm(dim=1)
+        assert_close(each.amounts.float(), moved / made.with_all_heads.norm(dim=1))
+
+
+def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
+    means = [each.mean for each in of_vectors.effects.heads]
+    assert means == sorted(means, reverse=True)
+    assert len({each.name for each in of_vectors.effects.heads}) == 12
+
+
+def test_the_first_is_told_of_with_its_figures(of_vectors: Inspection) -> None:
+    first = of_vectors.effects.heads[0]
+    told, caveat = on_effects(of_vectors)
+    assert first.cosine is not None
+    assert told == (
+        f"without {first.name} the vectors of the tokens move by {first.mean:.2f} of their length "
+        f"in the mean, the most of 12 heads; the cosine with what they were is {first.cosine:.2f}"
+    ).replace(" 0.", " .")
+    assert caveat.startswith("each head hands on 0 by itself")
+
+
+def test_what_a_head_changes_of_answers_is_their_divergence(small_transformer: Saved) -> None:
+    """From all answers of two runs through transformers, in bits."""
+    made = inspect(GAP, model=str(small_transformer("bert")), by="effect")
+    found, place = made.effects, made.trace.tokens.labels.index("[MASK]")
+    model = loaded(made.trace.origin.settings).model
+    ids = torch.tensor([made.trace.tokens.ids])
+    with torch.no_grad():
+        before = model(input_ids=ids).logits[0, place].double().softmax(-1)
+        weight = model.get_submodule("bert.encoder.layer.0.attention.output.dense").weight
+        kept = weight.clone()
+        weight[:, 8:12] = 0
+        after = model(input_ids=ids).logits[0, place].double().softmax(-1)
+        weight.copy_(kept)
+
+    (head,) = [each for each in found.heads if each.name == "L0H2"]
+    wanted = float((before * (before / after).log()).sum()) / log(2)
+    assert (found.measured, found.tokens, found.at) == ("answers", (place,), place)
+    assert head.mean == pytest.approx(wanted, rel=1e-3)
+    assert head.likely == pytest.approx(float(after[before.argmax()]), rel=1e-4)
+    assert bool(head.instead) == (int(after.argmax()) != int(before.argmax()))
+    assert found.likely == pytest.approx(float(before.max()), rel=1e-5)
+
+
+def test_of_how_many_heads_an_answer_needs_each_is_counted(small_transformer: Saved) -> None:
+    made = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect")
+    others = sum(bool(each.instead) for each in made.effects.heads)
+    told = " ".join(on_effects(made))
+    expected = {0: "the same whichever of these heads is off", 1: "1 of the 8 heads is needed"}
+    assert expected.get(others, f"each of {others} of the 8 heads is needed for that") in told
+    assert f"what is answered at {len(made.trace.tokens)} tokens changes" in told
+
+
+def test_no_answer_diverges_from_itself() -> None:
+    shares = torch.rand(3, 7).log_softmax(-1)
+    assert_close(bits_between(shares, shares), torch.zeros(3))
+    one, other = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]).log()
+    assert float(bits_between(one, other)) == pytest.approx(0.5 + 0.5 * log(2 / 3, 2))
+
+
+def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
+    folder = str(small_transformer("gpt2"))
+    made = inspect(TEXT, model=folder, by="effect", without="L1H1")
+    by_name = {each.name: each.mean for each in made.effects.heads}
+    assert by_name["L1H1"] == 0
+    assert by_name["L1H0"] > 0
+
+
+def test_bars_are_in_the_order_of_the_ranking(of_vectors: Inspection) -> None:
+    drawn = effects_ranked(of_vectors)
+    assert drawn.grid.rows.labels == tuple(each.name for each in of_vectors.effects.heads)
+    assert drawn.grid.values[:, 0].tolist() == [each.mean for each in of_vectors.effects.heads]
+    assert drawn.reach >= drawn.grid.values.max()
+
+
+def test_data_hold_every_head(of_vectors: Inspection, tmp_path: Path) -> None:
+    view = of_vectors.view()
+    rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
+    assert [row["head"] for row in rows] == [each.name for each in of_vectors.effects.heads]
+    assert float(rows[0]["change"]) == pytest.approx(of_vectors.effects.heads[0].mean)
+    kept = json.loads(view.render(".json"))["inspection"]["effects"]
+    assert kept["measured"] == "vectors"
+    assert len(kept["heads"]) == 12
+
+
+def test_what_would_take_too_long_is_refused_before_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effects, "LONGEST", 0)
+    with pytest.raises(AttnvizError, match=r"each of 12 heads in turn would take about 0 minutes"):
+        effects_ranked(inspect(SHORT, layer=5, by="effect"))
+
+
+def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", "the key", "--model", "agreement", "--by", "effect")
+    assert result.err == (
+        "error: --by effect switches off the heads of a trained transformer, and this is none\n"
+        " hint: give --model a folder, or a name on a hub, of a transformer\n"
+    )
+
+
+def test_the_command_ranks_them(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", SHORT, "--by", "effect", "--layer", "5")
+    assert "how far vectors move without each head" in result.out
+    assert "the most of 12 heads" in result.out

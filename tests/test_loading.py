@@ -1,0 +1,457 @@
+"""Models that cannot be loaded, and those that can: what is said, and that nothing is made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from attnviz import AttnvizError, trace
+from attnviz.errors import Note
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained import hub, loading, place
+from attnviz.traces.trained.folder import stored_as
+from attnviz.traces.trained.listening import Listener
+from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.quiet import quietly
+from tests.conftest import Attnviz
+from tests.small_transformers import KINDS, TEXT, Saved, save
+
+WEIGHTS = "model.safetensors"
+SHORT = "the animal was tired"
+
+
+@pytest.fixture
+def copied(small_transformer: Saved, tmp_path: Path) -> Path:
+    """The folder of a small BERT, to be spoiled."""
+    folder = tmp_path / "mine"
+    shutil.copytree(small_transformer("bert"), folder)
+    return folder
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    """With some files less."""
+
+    def remove(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return remove
+
+
+def written(text: str) -> Callable[[Path], None]:
+    """With a config of another kind."""
+
+    def write(folder: Path) -> None:
+        (folder / "config.json").write_text(text)
+
+    return write
+
+
+def saying(**changes: Any) -> Callable[[Path], None]:
+    """With another config."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def cut_short(folder: Path) -> None:
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-100])
+
+
+def garbled(folder: Path) -> None:
+    (folder / WEIGHTS).write_bytes(b"\xff" * 2000)
+
+
+def with_code(folder: Path) -> None:
+    """A torch file that would run something, as whoever unpickles it does."""
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(folder / "run"),)
+
+    (folder / WEIGHTS).unlink()
+    with (folder / "pytorch_model.bin").open("wb") as file:
+        pickle.dump({"weight": Evil()}, file)
+
+
+def with_torch_code(folder: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(folder / "run"),)
+
+    (folder / WEIGHTS).unlink()
+    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
+
+
+def in_parts(folder: Path) -> None:
+    """Of two files one."""
+    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
+    parts = {name: f"model-0000{name}-of-00002.safetensors" for name in "12"}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
+
+
+def lacking(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    del weights["bert.encoder.layer.1.attention.self.query.weight"]
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+
+
+def of_others(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / "model-Q4.gguf").write_bytes(b"GGUF")
+
+
+CODE = """
+import os
+os.mkdir(os.environ["RUN"])
+print("hello from far away")
+from transformers import BertConfig, BertModel
+class MineConfig(BertConfig):
+    model_type = "mine"
+class Mine(BertModel):
+    config_class = MineConfig
+"""
+
+
+def remote(folder: Path) -> None:
+    auto = {"AutoConfig": "mine.MineConfig", "AutoModel": "mine.Mine"}
+    saying(model_type="mine", architectures=["Mine"], auto_map=auto)(folder)
+    (folder / "mine.py").write_text(CODE)
+
+
+SPOILED = {
+    without("config.json"): "the folder '{}' has no config.json, which says what kind of model",
+    without(WEIGHTS): f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin",
+    of_others: f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin, but those "
+    "of llama.cpp",
+    without("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
+    "tokenizer.json, no vocabulary",
+    without("tokenizer.json"): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
+    cut_short: f"'{{}}/{WEIGHTS}' is damaged, or cut short: its header tells of another size than",
+    garbled: f"'{{}}/{WEIGHTS}' is damaged, or cut short: its header tells of another size than",
+    with_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
+    with_torch_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
+    in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
+    lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
+    "bert.encoder.layer.1.attention.self.query.weight",
+    remote: "the model 'mine' comes with Python code of its own, and none is run unasked",
+    saying(model_type="wonder"): "the model 'mine' is of a kind that transformers does not know "
+    "(wonder)",
+    saying(model_type=""): "the config.json in '{}' does not say which kind of model it is",
+    saying(num_hidden_layers=-1): "the config.json in '{}' says that num_hidden_layers is -1",
+    saying(num_hidden_layers=10**9): "the config.json in '{}' says that num_hidden_layers is 1000",
+    saying(num_hidden_layers=3): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
+    saying(num_attention_heads=3): "the model 'mine' could not be loaded: ValueError: The hidden",
+    saying(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
+    saying(hidden_size=10**9): "the config.json in '{}' tells of other sizes than the weights",
+    saying(hidden_size="big"): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
+    saying(quantization_config={"quant_method": "gptq", "bits": 4}): "the model 'mine' needs optim",
+    written("[]"): "'{}/config.json' is no JSON that describes a model",
+    written("{"): "'{}/config.json' is no JSON that describes a model",
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+def test_what_is_wrong_with_a_folder_is_said_in_two_lines(
+    spoil: Callable[[Path], None], copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN", str(copied / "run"))
+    spoil(copied)
+
+    told = attnviz("inspect", SHORT, "--model", str(copied))
+
+    assert told.status == 2
+    assert told.out == ""
+    first, second = told.err.splitlines()
+    assert first.startswith(f"error: {SPOILED[spoil].format(copied)}")
+    assert second.startswith(" hint: ")
+    assert not (copied / "run").exists()
+
+
+def test_code_of_a_model_runs_when_somebody_trusts_it_and_prints_nothing(
+    copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN", str(copied / "run"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(copied / "own"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    remote(copied)
+
+    one = ("--layer", "0", "--head", "0")
+    told = attnviz("inspect", SHORT, "--model", str(copied), "--trust-remote-code", *one)
+
+    assert (copied / "run").exists()
+    assert told.status == 0
+    assert "far away" not in told.out + told.err
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_weights_in_a_torch_file_are_read_where_they_are_numbers(
+    zipped: bool, copied: Path, small_transformer: Saved
+) -> None:
+    torch.save(
+        load_file(copied / WEIGHTS),
+        copied / "pytorch_model.bin",
+        _use_new_zipfile_serialization=zipped,
+    )
+    (copied / WEIGHTS).unlink()
+
+    made = trace(SHORT, model=str(copied))
+
+    same = trace(SHORT, model=str(small_transformer("bert")))
+    assert torch.equal(made.layers[1].attended.weights, same.layers[1].attended.weights)
+
+
+def test_a_checkpoint_in_16_bits_is_computed_with_32_and_said_to_have_16(tmp_path: Path) -> None:
+    folder = save(KINDS["llama"], tmp_path / "half", dtype=torch.bfloat16)
+
+    made = trace(TEXT, model=str(folder))
+
+    assert made.trained is not None
+    assert made.trained.stored_as == "bfloat16"
+    assert made.layers[0].attended.weights.dtype == torch.float32
+    assert made.trained.eager == 0
+    coarse = trace(TEXT, model=str(folder), dtype="bfloat16")
+    assert coarse.layers[0].attended.weights.dtype == torch.bfloat16
+    assert coarse.trained is not None
+    assert not coarse.trained.fallback
+    apart = coarse.layers[0].attended.weights.float() - made.layers[0].attended.weights
+    assert apart.abs().max() < 0.1
+
+
+def test_the_dtype_of_a_checkpoint_is_what_its_file_says_whatever_its_config_does(
+    copied: Path,
+) -> None:
+    halved = {name: each.half() for name, each in load_file(copied / WEIGHTS).items()}
+    save_file(halved, copied / WEIGHTS, {"format": "pt"})
+
+    assert stored_as(copied) == "float16"
+    assert loaded(Settings(model=str(copied))).stored_as == "float16"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of a hub, with nothing in it."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def keep(folder: Path, cache: Path, name: str) -> Path:
+    at = cache / f"models--{name.replace('/', '--')}"
+    shutil.copytree(folder, at / "snapshots" / "abc")
+    (at / "refs").mkdir()
+    (at / "refs" / "main").write_text("abc")
+    return at / "snapshots" / "abc"
+
+
+def refuse_network(*arguments: Any, **named: Any) -> None:
+    raise AssertionError("somebody asked the hub")
+
+
+@pytest.mark.parametrize("name", ["owner/small", "small"])
+def test_a_model_in_the_cache_of_a_hub_is_taken_from_there_and_nobody_is_asked(
+    name: str, small_transformer: Saved, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(small_transformer("bert"), cache, name)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
+
+    made = trace(SHORT, model=name)
+
+    assert made.trained is not None
+    assert made.trained.name == name
+    assert made.provenance.settings["model"] == name
+
+
+def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
+    small_transformer: Saved, cache: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (keep(small_transformer("bert"), cache, "owner/half") / WEIGHTS).unlink()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
+
+    for name in ("owner/absent", "owner/half"):
+        told = attnviz("inspect", SHORT, "--model", name)
+        assert told.status == 2
+        assert told.err == (
+            f"error: the model '{name}' is not in the cache of this machine, or not as a whole, "
+            "and HF_HUB_OFFLINE is set, so nothing is downloaded\n"
+            f" hint: unset HF_HUB_OFFLINE; or download it elsewhere: hf download {name}\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionError("Name or service not known"), "and the hub cannot be reached"),
+        (OSError("404 Client Error. Repository Not Found for url"), "the hub has no model 'o/n'"),
+        (OSError("Cannot access gated repo. 401"), "only to those whom it knows, or has none"),
+    ],
+)
+def test_what_a_hub_answers_is_said_in_two_lines(
+    error: Exception,
+    said: str,
+    cache: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(*arguments: Any, **named: Any) -> None:
+        raise error
+
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", answer)
+
+    told = attnviz("inspect", SHORT, "--model", "o/n")
+
+    assert told.status == 2
+    assert said in told.err.splitlines()[0]
+    assert len(told.err.splitlines()) == 2
+
+
+def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from transformers.utils import logging as theirs
+
+    with quietly():
+        print("a print")
+        print("a report", file=sys.stderr)
+        warnings.warn("a warning", stacklevel=1)
+        theirs.get_logger("transformers.somewhere").error("an error")
+        theirs.get_logger("transformers.somewhere").warning_once("a warning")
+    assert capfd.readouterr() == ("", "")
+    with pytest.warns(UserWarning, match="afterwards"):
+        warnings.warn("afterwards", stacklevel=1)
+
+
+def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
+    import transformers
+
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    with quietly():
+        transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
+    (tmp_path / "vit" / "tokenizer.json").write_text("{}")
+
+    told = attnviz("inspect", SHORT, "--model", str(tmp_path / "vit"))
+
+    assert told.err.splitlines()[0] == (
+        "error: the model 'vit' (vit) reads no text: it takes pixel_values"
+    )
+
+
+def test_without_transformers_the_extra_is_named(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.traces.trained.asked.find_spec", lambda name: None)
+
+    told = attnviz("inspect", SHORT)
+
+    assert told.err == (
+        "error: trained models need transformers, which is not installed (--model minilm)\n"
+        ' hint: pip install "attnviz[models]"\n'
+    )
+
+
+def test_without_the_wheel_the_model_in_it_is_not_there(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "WHEEL", "a_wheel_that_is_not_installed")
+    place._in_the_wheel.cache_clear()
+
+    told = attnviz("inspect", SHORT)
+
+    place._in_the_wheel.cache_clear()
+    assert told.status == 2
+    assert told.err.startswith("error: the model 'minilm' is not installed\n hint: pip install ")
+
+
+def test_a_text_that_is_longer_than_the_positions_is_refused_or_cut(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    folder, text = str(small_transformer("bert")), " ".join(["animal"] * 120)
+
+    told = attnviz("inspect", text, "--model", folder)
+    assert told.err == (
+        "error: the text has 122 tokens, and the model 'bert' has positions for 96\n"
+        " hint: give a shorter text, or --truncate, which leaves out its end\n"
+    )
+    with pytest.warns(Note, match="left out 26 tokens at the end"):
+        made = trace(text, model=folder, truncate=True)
+    assert len(made.tokens) == 96
+    assert made.tokens.special == {0, 95}
+
+
+def test_models_that_count_positions_from_behind_padding_have_fewer(
+    small_transformer: Saved,
+) -> None:
+    folder, text = str(small_transformer("roberta")), " ".join(["the"] * 120)
+
+    with pytest.warns(Note, match="left out"):
+        made = trace(text, model=folder, truncate=True)
+
+    assert len(made.tokens) == 95  # of 96 rows, of which that of padding and those before it
+
+
+def test_a_model_without_a_limit_takes_a_long_text(small_transformer: Saved) -> None:
+    made = trace(" ".join(["the"] * 120), model=str(small_transformer("t5")))
+
+    assert len(made.tokens) == 121
+
+
+@pytest.mark.parametrize(("text", "said"), [("", "the text is empty"), ("  ", "the text is blank")])
+def test_nothing_is_no_text(text: str, said: str, small_transformer: Saved) -> None:
+    with pytest.raises(AttnvizError, match=said):
+        trace(text, model=str(small_transformer("bert")))
+
+
+def test_out_of_memory_a_device_says_how_many_tokens_fit(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend: Any = Listener.attend
+
+    def filled(self: Listener, module: Any, query: Any, *rest: Any) -> Any:
+        if query.shape[2] > 6:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return attend(self, module, query, *rest)
+
+    monkeypatch.setattr(Listener, "attend", filled)
+    with pytest.raises(AttnvizError, match="cpu has not enough memory for 19 tokens") as told:
+        trace(TEXT, model=str(small_transformer("gpt2")))
+
+    assert told.value.hint.startswith("the first 4 of them fit; or try --dtype bfloat16")
+
+
+def test_more_weights_than_there_is_memory_for_are_not_loaded(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.machine.memory.free", lambda: 10_000)
+
+    with pytest.raises(AttnvizError, match=r"the model in .* numbers as float32, takes about") as e:
+        trace(SHORT, model=str(copied))
+
+    assert e.value.hint == "--dtype bfloat16 takes half"
+
+
+def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> None:
+    folder = str(small_transformer("bert"))
+    first = loaded(Settings(model=folder))
+
+    assert loaded(Settings(model=folder)) is first
+    assert hub.at_hand(place.Place("x", Path(folder))).folder == Path(folder)
+    assert loading.Loaded is type(first)

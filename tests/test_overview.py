@@ -1,0 +1,424 @@
+"""All heads at once: small maps hold what heads read, and are drawn so everywhere."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from attnviz import inspect, trace
+from attnviz.cells import Cells, Patch
+from attnviz.renderers import Look, render
+from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.picture.placed import Layout
+from attnviz.renderers.terminal.lines import printed
+from attnviz.renderers.terminal.overview import overview
+from attnviz.renderers.terminal.screen import Colors, Screen, segments
+from attnviz.views.grids.description import describe
+from attnviz.views.grids.overview import FINEST, Overview
+from attnviz.views.inspection.overview import _fine, overview_of
+from tests.hand import DRAWN, HOSTILE, view_of
+from tests.overviews import KINDS, overview_by_hand
+from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlapping
+
+pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
+
+ANIMAL = "The animal didn't cross the street because it was too tired"
+OF_MANY_SIZES: dict[str, dict[str, Any]] = {
+    "6 × 12": {"layers": 6, "heads": 12},
+    "12 × 12, causal": {"layers": 12, "heads": 12, "queries": 40, "causal": True},
+    "2 × 4": {"layers": 2, "heads": 4, "queries": 6, "causal": True},
+    "32 × 32": {"layers": 32, "heads": 32, "queries": 50, "groups": 8},
+    "1 × 12": {"layers": 1, "heads": 12},
+    "1 × 2, of a word": {"layers": 1, "heads": 2, "queries": 1},
+    "4 × 16, grouped": {"layers": 4, "heads": 16, "queries": 30, "causal": True, "groups": 4},
+    "to a second text": {"layers": 6, "heads": 8, "queries": 5, "keys": 30},
+    "24 × 1": {"layers": 24, "heads": 1, "queries": 9},
+    "without flags": {"layers": 6, "heads": 12, "flags": 0},
+    "hostile words": {"layers": 2, "heads": 2, "queries": len(HOSTILE), "words": HOSTILE},
+}
+every = pytest.mark.parametrize("name", OF_MANY_SIZES)
+COLORS: tuple[Colors, ...] = ("none", "16", "256", "truecolor")
+
+
+@cache
+def drawn(name: str) -> Overview:
+    return overview_by_hand(**OF_MANY_SIZES[name])
+
+
+# What maps hold.
+
+
+@given(high=st.integers(1, 20), wide=st.integers(1, 20), queries=st.integers(1, 17))
+def test_rows_of_maps_sum_to_1_however_small_they_are(high: int, wide: int, queries: int) -> None:
+    small = overview_by_hand(2, 5, queries, queries + 3).grained(high, wide)
+
+    assert small.shape == (min(high, queries), min(wide, queries + 3))
+    np.testing.assert_allclose(small.values.sum(2), 1, atol=1e-5)
+
+
+@given(high=st.integers(1, 9), wide=st.integers(1, 9))
+def test_even_attention_looks_even_in_any_size(high: int, wide: int) -> None:
+    """Blocks of two tokens beside blocks of three would look as if more were read there."""
+    small = overview_by_hand(1, 5, 11, 13).grained(high, wide)
+
+    np.testing.assert_allclose(small.values[4], 1 / wide, atol=1e-5)
+
+
+def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
+    whole = overview_by_hand(1, 4, 6, 6)
+
+    small = whole.grained(3, 2)
+
+    expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
+    np.testing.assert_allclose(small.values, expected, atol=1e-6)
+    assert small.pooled == "one cell = 2 queries (averaged) × 3 keys (added)"
+
+
+def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand_for() -> None:
+    tokens = overview_by_hand(1, 1, 5, 5)
+    blocks = overview_by_hand(
+        1,
+        1,
+        3,
+        3,
+        values=tokens.values[:, [0, 2, 4], :3],
+        tall=np.array([2, 2, 1]),
+        wide=np.ones(3),
+    )
+
+    (found,) = blocks.grained(1, 3).values
+
+    np.testing.assert_allclose(found[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6)
+
+
+def test_a_map_with_room_for_its_cells_is_what_it_was() -> None:
+    whole = overview_by_hand(2, 3, 7)
+
+    assert whole.grained(7, 9) is whole
+    assert whole.pooled == ""
+
+
+def test_a_cell_is_hidden_where_all_of_it_is() -> None:
+    small = overview_by_hand(1, 1, 6, causal=True).grained(3, 3)
+
+    assert small.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
+    corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).grained(2, 2)
+    assert corner.hidden[0].tolist() == [[False, True], [True, True]]
+
+
+# What colours mean.
+
+
+def test_a_root_shows_what_is_small_beside_a_sink() -> None:
+    scale = overview_by_hand(1, 1).scale
+
+    assert (scale.label, scale.low, scale.high, scale.bend) == ("weight", 0.0, 1.0, "root")
+    assert scale.shares(np.array([0.04])) == pytest.approx([0.2])
+
+
+def test_numbers_of_any_sign_have_two_colours() -> None:
+    signed = overview_by_hand(1, 2, 4, measure="weight × gradient", share=False)
+    signed.values[0, 0, 0] = -2.0
+
+    assert (signed.scale.kind, signed.scale.low, signed.scale.high) == ("diverging", -2.0, 2.0)
+
+
+def test_numbers_that_are_no_shares_reach_as_far_as_they_go() -> None:
+    small = overview_by_hand(1, 1, 4, measure="weight × length", share=False)
+
+    assert small.scale.high == pytest.approx(1.0)
+    assert overview_by_hand(1, 1, 4, values=small.values / 50, share=False).scale.high == 0.02
+
+
+def test_a_scale_of_logarithms_begins_above_0() -> None:
+    scale = overview_by_hand(1, 1, bend="log").scale
+
+    assert 0 < scale.low < 0.01
+
+
+# On a terminal.
+
+
+@pytest.mark.parametrize("colors", COLORS)
+@pytest.mark.parametrize("width", [24, 40, 80, 132])
+@every
+def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: Colors) -> None:
+    lines = list(overview(drawn(name), Screen(width, 24, colors), 20))
+
+    assert max(line.cell_len for line in lines) <= width
+    words = " ".join(line.plain for line in lines)
+    heads = re.findall(r"\bH\d+\b", words)
+    assert set(drawn(name).columns.labels) <= {*heads} or width == 24
+    assert all(f" {layer}" in f" {words}" for layer in drawn(name).rows.labels)
+
+
+@pytest.mark.parametrize("colors", COLORS)
+def test_144_heads_stand_in_80_columns(colors: Colors) -> None:
+    lines = [line.plain for line in overview(drawn("12 × 12, causal"), Screen(80, 24, colors), 20)]
+
+    assert sum(line.startswith("L") for line in lines) == 12
+    assert lines[0].split() == [f"H{head}" for head in range(12)]
+
+
+def test_72_heads_and_8_kinds_fit_18_lines() -> None:
+    lines = list(overview(drawn("6 × 12"), Screen(80, 24, "truecolor"), 18))
+
+    assert len(lines) <= 18
+    assert all(kind.split()[0] in " ".join(line.plain for line in lines) for kind in KINDS)
+
+
+def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None:
+    heights = [
+        len(list(overview(drawn("6 × 12"), Screen(80, lines, "truecolor"), lines)))
+        for lines in range(20, 40)
+    ]
+
+    assert all(high <= lines for high, lines in zip(heights, range(20, 40), strict=True))
+    assert max(heights) > min(heights)
+
+
+def test_every_cell_has_the_colour_of_its_number() -> None:
+    whole = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
+    screen = Screen(80, 24, "truecolor", theme="dark")
+    lines = list(overview(whole, screen, 20))[1:4]
+    letters = [segment for line in lines for segment in _letters(line)[3:8]]
+
+    anchors = gradient("ocean", "dark", "sequential")
+    wanted = shade(np.sqrt(whole.values[0]), 0, 1, anchors)
+    for place, style in enumerate(letters):
+        line, column = divmod(place, 5)
+        assert style.color is not None
+        assert tuple(style.color.get_truecolor()) == tuple(wanted[2 * line, column].tolist())
+        if line < 2:
+            assert style.bgcolor is not None
+            assert tuple(style.bgcolor.get_truecolor()) == tuple(wanted[2 * line + 1, column])
+
+
+def _letters(line: Text) -> list[Style]:
+    """The style of each letter."""
+    parts = segments(line, Console(width=80, color_system="truecolor"))
+    return [part.style or Style() for part in parts for _ in part.text.rstrip("\n")]
+
+
+def test_without_colours_the_more_the_darker() -> None:
+    lines = [line.plain for line in overview(overview_by_hand(1, 1, 6, flags=0), Screen(80))]
+
+    assert all(line[3] == "█" and set(line[4:9]) <= {" ", "░"} for line in lines[1:3])
+
+
+def test_heads_that_share_keys_stand_under_their_name() -> None:
+    over, heads, *_ = overview(drawn("4 × 16, grouped"), Screen(80, 24, "16"), 20)
+
+    for group in range(4):
+        assert over.plain.index(f"kv {group} ") == heads.plain.index(f"H{group * 4}")
+
+
+def test_the_letter_of_a_flag_stands_at_its_map() -> None:
+    lines = [line.plain for line in overview(overview_by_hand(6, 12, flags=3), Screen(80))]
+
+    (of_b,) = [line for line in lines if line.startswith("L0")]
+    assert of_b.index("b") == lines[0].index("H7") + 5
+    assert "b next token L0H7 .98" in " ".join(lines)
+
+
+def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
+    """In few columns weights can reach 1, where those of 60 tokens are far from it."""
+    near, broad = overview_by_hand(1, 5, 60).values[[3, 4]]
+    whole = overview_by_hand(1, 2, 60, values=np.stack([near, broad]), flags=0)
+    lines = [line.plain for line in overview(whole, Screen(12 * 2, 24), 20)]
+
+    assert whole.scale.high < 0.5
+    assert any(re.search(r"weight 0 .* 1$", line) for line in lines)
+
+
+# In files.
+
+
+@pytest.mark.parametrize("suffix", DRAWN)
+def test_every_renderer_takes_an_overview(suffix: str) -> None:
+    view = view_of(drawn("hostile words"), headline="all heads")
+
+    found = render(view, suffix, dpi=40)
+
+    assert found == render(view, suffix, dpi=40)
+    if suffix in (".svg", ".txt", ".md"):
+        assert all(f"L{layer}" in found.decode() for layer in range(2))
+
+
+def test_who_does_not_see_it_hears_which_head_does_what() -> None:
+    svg = render(view_of(drawn("6 × 12"), description=described("6 × 12")), ".svg").decode()
+
+    assert "72 small maps of 15 × 15 tokens" in svg
+    assert "previous token L0H0 (.98), next token L0H7 (.98)" in svg
+
+
+def described(name: str) -> str:
+    return describe([drawn(name)])
+
+
+# In pictures.
+
+
+@cache
+def laid_out(name: str, size: str) -> Layout:
+    view = view_of(drawn(name), headline="In 57 of the 72 heads the first token stands out most.")
+    return layout_of(view, Look(size=SIZES[size]))
+
+
+every_size = pytest.mark.parametrize("size", SIZES)
+
+
+@every_size
+@every
+def test_no_two_texts_overlap(name: str, size: str) -> None:
+    inside = [word for word in laid_out(name, size).words if word.inside is None]
+
+    assert list(overlapping(inside)) == []
+
+
+@every_size
+@every
+def test_nothing_leaves_the_page(name: str, size: str) -> None:
+    layout = laid_out(name, size)
+    page = np.array(layout.size)
+    for word in layout.words:
+        assert corners(word).min() >= 0, word.text
+        assert (corners(word).max(axis=0) <= page).all(), word.text
+    maps = [box for maps in layout.maps for box in maps.boxes]
+    for left, bottom, width, height in [*boxes(layout), *(b.box for b in layout.blocks), *maps]:
+        assert min(left, bottom, width, height) >= 0
+        assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
+
+
+@every_size
+@every
+def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
+    layout = laid_out(name, size)
+
+    assert min(word.size for word in layout.words) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
+
+
+@every_size
+@every
+def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size: str) -> None:
+    (maps,) = laid_out(name, size).maps
+
+    assert len(maps.boxes) == len(drawn(name).names)
+    lefts, bottoms, widths, heights = np.array(maps.boxes).T
+    for place, (left, bottom, width, height) in enumerate(maps.boxes[:40]):
+        apart = (lefts >= left + width) | (left >= lefts + widths)
+        apart |= (bottoms >= bottom + height) | (bottom >= bottoms + heights)
+        assert apart[[each for each in range(len(lefts)) if each != place]].all()
+    assert min(widths.min(), heights.min()) * SLIDE_WIDTH / laid_out(name, size).size[0] > 0.08
+
+
+def test_every_flag_is_framed_where_its_head_stands_and_explained() -> None:
+    layout = laid_out("6 × 12", "16:9")
+    (maps,) = layout.maps
+    framed_maps = [each.box for each in layout.blocks if each.series is not None and each.outlined]
+
+    flags = drawn("6 × 12").flags
+    assert framed_maps == [maps.boxes[flag.map] for flag in flags]
+    told = [word.text for word in layout.words]
+    assert all(flag.kind in told for flag in flags)
+    assert all(drawn("6 × 12").names[flag.map] in told for flag in flags)
+
+
+def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() -> None:
+    few, many = laid_out("2 × 4", "16:9"), laid_out("6 × 12", "16:9")
+
+    assert sum(word.text == "word3" for word in few.words) == 2 + 4
+    assert any(word.text.startswith("word0 word1 word2") for word in many.words)
+
+
+def test_a_layer_alone_fills_its_page() -> None:
+    (maps,) = laid_out("1 × 12", "16:9").maps
+
+    assert len({bottom for _, bottom, _, _ in maps.boxes}) > 1
+    assert all(any(word.text == f"L0H{head}" for word in laid_out("1 × 12", "16:9").words)
+               for head in range(12))  # fmt: skip
+
+
+def test_a_picture_shows_the_colours_of_the_maps() -> None:
+    whole = overview_by_hand(2, 2, 4, flags=0)
+    view = view_of(whole)
+    layout = layout_of(view, Look())
+    drawn_of_it = render(view, ".png", dpi=100)
+    pixels = np.asarray(Image.open(io.BytesIO(drawn_of_it)).convert("RGB"))
+    anchors = gradient("ocean", "light", "sequential")
+    (maps,) = layout.maps
+    for values, (left, bottom, width, height) in zip(whole.values, maps.boxes, strict=True):
+        for row, column in np.ndindex(4, 4):
+            x = left + (column + 0.5) / 4 * width
+            y = layout.size[1] - bottom - height + (row + 0.5) / 4 * height
+            wanted = shade(np.sqrt(values[row, column, None]), 0, 1, anchors)[0]
+            found = pixels[round(y * 100), round(x * 100)]
+            assert np.abs(found.astype(int) - wanted).max() <= 1
+
+
+# Of an Inspection.
+
+
+def test_maps_are_the_weights_of_the_heads() -> None:
+    found = inspect(trace("the old keys near the small cabinet ?", model="agreement"))
+
+    overview = overview_of(found)
+
+    weights = torch.cat([layer.attended.weights for layer in found.trace.layers])
+    np.testing.assert_allclose(overview.values, weights.numpy(), atol=1e-6)
+    heads = sum(layer.heads for layer in found.trace.layers)
+    assert len(overview.names) == len(overview.places) == heads
+
+
+def test_heads_of_groups_are_named_by_what_they_share() -> None:
+    found = inspect(trace("I am learning", heads=4, kv_heads=2, dim=16))
+
+    assert overview_of(found).groups == (0, 0, 1, 1)
+    assert overview_of(inspect(trace("I am learning", heads=4, dim=16))).groups == ()
+
+
+class Endless(Cells):
+    """A table that can only be worked out a part at a time."""
+
+    def __init__(self, side: int) -> None:
+        self.side, self.largest = side, 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.side, self.side
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        high = len(range(*rows.indices(self.side)))
+        self.largest = max(self.largest, high * self.side)
+        return Patch(np.full((high, self.side), 1 / self.side), np.zeros((high, self.side), bool))
+
+
+def test_of_a_long_text_no_map_is_ever_whole() -> None:
+    cells = Endless(6000)
+
+    patch = _fine(cells)
+
+    assert max(patch.values.shape) <= FINEST
+    assert cells.largest < 6000**2 / 4
+    np.testing.assert_allclose(patch.values.sum(1), 1)
+
+
+def test_a_look_at_minilm_fits_80_by_24() -> None:
+    view = inspect(ANIMAL).view()
+
+    lines = printed(view, Screen(80, 24, "truecolor"))
+
+    assert len(lines) <= 23
+    assert max(line.cell_len for line in lines) <= 80
