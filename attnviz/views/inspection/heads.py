@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -39,7 +39,7 @@ def heads_table(inspection: Inspection) -> Grid | None:
     if not kinds:
         return None
     values = [
-        [*(found.score(head, kind) for head in heads), _even(found, kind)]
+        [*_filled([found.score(head, kind) for head in heads], ranks), _even(found, kind)]
         for kind, heads in zip(kinds, best, strict=True)
     ]
     return Grid(
@@ -50,8 +50,18 @@ def heads_table(inspection: Inspection) -> Grid | None:
         SHARE,
         note=_note(found),
         decimals=2,
-        words=tuple((*(found.names[head] for head in heads), "") for heads in best),
+        words=tuple(_ranked(found, heads, ranks) for heads in best),
     )
+
+
+def _filled(scores: list[float], ranks: Sequence[str]) -> list[float]:
+    """Nothing where there is no such rank: in some heads no token may be able to show a kind."""
+    return [*scores, *[math.nan] * (len(ranks) - len(scores))]
+
+
+def _ranked(found: Patterns, heads: Sequence[int], ranks: Sequence[str]) -> tuple[str, ...]:
+    names = [found.names[head] for head in heads]
+    return (*names, *[""] * (len(ranks) - len(names)), "")
 
 
 def _even(found: Patterns, kind: Kind) -> float:
