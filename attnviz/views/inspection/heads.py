@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -38,30 +38,21 @@ def heads_table(inspection: Inspection) -> Grid | None:
     ranks = RANKS[: len(found.names)]
     if not kinds:
         return None
-    values = [
-        [*_filled([found.score(head, kind) for head in heads], ranks), _even(found, kind)]
-        for kind, heads in zip(kinds, best, strict=True)
-    ]
+    values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
+    for row, (kind, heads) in enumerate(zip(kinds, best, strict=True)):
+        values[row, : len(heads)] = [found.score(head, kind) for head in heads]
+        values[row, -1] = _even(found, kind)
+    names = [[found.names[head] for head in heads] for heads in best]
     return Grid(
         "what heads do",
         plain_axis("kind", [each.name for each in kinds]),
         plain_axis("rank", [*ranks, "even"]),
-        unmasked(np.array(values)),
+        unmasked(values),
         SHARE,
         note=_note(found),
         decimals=2,
-        words=tuple(_ranked(found, heads, ranks) for heads in best),
+        words=tuple((*each, *[""] * (len(ranks) + 1 - len(each))) for each in names),
     )
-
-
-def _filled(scores: list[float], ranks: Sequence[str]) -> list[float]:
-    """Nothing where there is no such rank: in some heads no token may be able to show a kind."""
-    return [*scores, *[math.nan] * (len(ranks) - len(scores))]
-
-
-def _ranked(found: Patterns, heads: Sequence[int], ranks: Sequence[str]) -> tuple[str, ...]:
-    names = [found.names[head] for head in heads]
-    return (*names, *[""] * (len(ranks) - len(names)), "")
 
 
 def _even(found: Patterns, kind: Kind) -> float:
