@@ -38,19 +38,20 @@ def heads_table(inspection: Inspection) -> Grid | None:
     ranks = RANKS[: len(found.names)]
     if not kinds:
         return None
-    values = [
-        [*(found.score(head, kind) for head in heads), _even(found, kind)]
-        for kind, heads in zip(kinds, best, strict=True)
-    ]
+    values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
+    for row, (kind, heads) in enumerate(zip(kinds, best, strict=True)):
+        values[row, : len(heads)] = [found.score(head, kind) for head in heads]
+        values[row, -1] = _even(found, kind)
+    names = [[found.names[head] for head in heads] for heads in best]
     return Grid(
         "what heads do",
         plain_axis("kind", [each.name for each in kinds]),
         plain_axis("rank", [*ranks, "even"]),
-        unmasked(np.array(values)),
+        unmasked(values),
         SHARE,
         note=_note(found),
         decimals=2,
-        words=tuple((*(found.names[head] for head in heads), "") for heads in best),
+        words=tuple((*each, *[""] * (len(ranks) + 1 - len(each))) for each in names),
     )
 
 
