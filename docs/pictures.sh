@@ -16,4 +16,5 @@ attnviz run "$T" --variant causal -o slide-5.png --size 16:9 --dpi 72 -q
 attnviz run "$T" --variant multi-head --query it -o slide-6.png --size 16:9 --dpi 72 -q
 attnviz example show simplified -o steps.gif --dpi 60 -q
 attnviz run "The old dogs slept because they were tired." --model toy -o toy.png --dpi 110 -q
+attnviz inspect "$T" -o overview.png --size 16:9 --dpi 110 -q
 attnviz learn agreement -o agreement.gif -q

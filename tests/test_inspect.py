@@ -279,3 +279,14 @@ def test_what_is_weighed_is_said_to_be() -> None:
 
     assert "with a weight × length of" in view.closing[0]
     assert "weight × length = how long" in view.picture.caption
+
+
+def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "head.json"
+    done = attnviz(
+        "inspect", "the dogs slept", "--model", "toy", "--dtype", "float64", "-o", str(path)
+    )
+
+    assert done.status == 0
+    assert '"dtype":"float64"' in path.read_text().replace(" ", "")
+    assert "has no option --dim" in attnviz("inspect", "one", "--dim", "4").err

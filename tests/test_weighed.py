@@ -36,7 +36,7 @@ def test_lengths_are_those_of_what_a_head_hands_on_of_each_key(
     """Key by key: weight · value · W_o as a vector, of a head of a group, too; then its length."""
     folder = str(small_transformer(kind))
     made = inspect(TEXT, model=folder, weigh="norm", layer=1, head=3)
-    layer = made.trace.layers[1]
+    (layer,) = made.trace.layers  # the one that is asked for
     assert layer.projections is not None
     assert layer.projections.w_out is not None
     width = layer.values.shape[-1]

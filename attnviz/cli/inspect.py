@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.looking import MERGE, RANK, WEIGH, Looking
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
+    AttentionOptions,
     ModelOptions,
     SavedOptions,
     TextOptions,
@@ -25,6 +26,8 @@ from attnviz.traces.trained.place import MINILM
 from attnviz.wording.commands import Command, chosen
 
 PANEL = "Heads"
+ON_A_DEVICE = ("device", "dtype")  # what of attention a trained model has not decided
+DECIDED = tuple(each.name for each in fields(AttentionOptions) if each.name not in ON_A_DEVICE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +148,11 @@ class LookingOptions:
     LookingOptions,
     ModelOptions,
     TrainedOptions,
+    AttentionOptions,
     WithoutOptions,
     OutputOptions,
     PictureOptions,
-    without=("tokenizer",),
+    without=("tokenizer", *DECIDED),
 )
 def inspect(
     text: TextOptions,
@@ -156,6 +160,7 @@ def inspect(
     looked: LookingOptions,
     model: ModelOptions,
     trained: TrainedOptions,
+    computed: AttentionOptions,
     without: WithoutOptions,
     wanted: OutputOptions,
     pictures: PictureOptions,
@@ -172,10 +177,10 @@ def inspect(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, model, trained, without))
+    refuse_both(saved.trace, typed.of(text, model, trained, computed, without))
     looking = looked.looking(wanted)
     asked = replace(model, model=model.model or MINILM)
-    settings = settings_of(text, asked, trained, without)
+    settings = settings_of(text, asked, trained, computed, without)
     groups = (looked, wanted, pictures)
     trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers)
 
@@ -184,7 +189,7 @@ def inspect(
     made = Command(
         name="inspect",
         argument=trace.text,
-        options=chosen(model, trained, without, looked) | {"query": wanted.query},
+        options=chosen(model, trained, computed, without, looked) | {"query": wanted.query},
     )
     track = partial(with_bar, told="switching heads off", quiet=wanted.quiet)
     view = Inspection(trace=trace, looking=looking, track=track).view(command=made)

@@ -46,19 +46,20 @@ def heads_table(inspection: Inspection) -> Grid | None:
     ranks = RANKS[: len(found.names)]
     if not kinds:
         return None
-    values = [
-        [_even(found, kind), *(found.score(head, kind) for head in heads)]
-        for kind, heads in zip(kinds, best, strict=True)
-    ]
+    values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
+    for row, (kind, heads) in enumerate(zip(kinds, best, strict=True)):
+        values[row, 0] = _even(found, kind)
+        values[row, 1 : len(heads) + 1] = [found.score(head, kind) for head in heads]
+    names = [[found.names[head] for head in heads] for heads in best]
     return Grid(
         "what heads do",
         plain_axis("kind", [_in_words(each.name, inspection) for each in kinds]),
         plain_axis("rank", ["even", *ranks]),
-        unmasked(np.array(values)),
+        unmasked(values),
         SHARE,
         note=_in_words(_note(found, inspection.looking), inspection),
         decimals=2,
-        words=tuple(("", *(found.names[head] for head in heads)) for heads in best),
+        words=tuple(("", *each, *[""] * (len(ranks) - len(each))) for each in names),
     )
 
 
