@@ -43,6 +43,21 @@ def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
         assert_close(each.amounts.float(), moved / made.with_all_heads.norm(dim=1))
 
 
+@pytest.mark.parametrize("head", ["L1H12", "L9H1"])
+def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
+    with pytest.raises(AttnvizError, match=f"--without names {head}, and there is no") as refused:
+        inspect(SHORT, without=head)
+    assert refused.value.hint == "there are 72 heads, from L0H0 to L5H11"
+
+
+def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
+    shown = inspect(SHORT, layer=4, head=3, without="L5H11").view()
+    assert "without L5H11" in shown.title
+    assert shown.screen.panels[-1].title == "last vectors without L5H11"
+    assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
+    assert shown.closing[-1].startswith("Without L5H11 the last vectors move by .")
+
+
 def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
     means = [each.mean for each in of_vectors.effects.heads]
     assert means == sorted(means, reverse=True)
