@@ -55,9 +55,15 @@ def _subject(trace: Trace, layer: Layer, head: int) -> str:
 
 def without_heads(trace: Trace) -> str:
     """` without L1H1`, of what is done to a sentence; nothing where every head is on."""
-    off = {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
-    off |= _not_shown(trace)
+    off = _off(trace)
     return f" without {without_text(dict(sorted(off.items())))}" if off else ""
+
+
+def _off(trace: Trace) -> dict[Place, Instead]:
+    """Those of a trained model by what was asked for: it keeps the layers that are looked at."""
+    if trained_behind(trace.origin) is not None:
+        return heads_off(trace.origin.settings.without)
+    return {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
 
 
 def vectors_of_heads(layer: Layer, shown: list[int]) -> str:

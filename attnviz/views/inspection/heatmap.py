@@ -8,13 +8,12 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.views.facts import sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
 LOST = "what is missing to 1 goes to the model's sinks, which are no tokens"
-GOES_ON = "behind the line: what the model wrote itself"
 
 
 def heatmaps(inspection: Inspection) -> list[Grid]:

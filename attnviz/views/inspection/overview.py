@@ -33,7 +33,7 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
     if values.size and values.min() < 0:
         refuse_logarithms(inspection.looking)
     bend: Bend = "log" if inspection.looking.log else "root"
-    first = maps[0]
+    first, prompt = maps[0], inspection.trace.prompt
     high, wide = first.cells.shape
     return Overview(
         title="all heads",
@@ -44,8 +44,8 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         places=tuple((layers.index(_layer_of(m)), heads.index(m.head)) for m in maps),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
-        reads=axis_of("query (reads)", first.rows),
-        read=axis_of("key (is read)", first.columns),
+        reads=axis_of("query (reads)", first.rows, prompt),
+        read=axis_of("key (is read)", first.columns, prompt),
         tall=_counts(high),
         wide=_counts(wide),
         measure=called(inspection.looking),

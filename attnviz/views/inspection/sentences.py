@@ -14,10 +14,10 @@ from attnviz.analysis.inspection.sentences import SENTENCES, Change, Read, Sente
 from attnviz.cells import EVERYTHING, Whole, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
-from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred
-from attnviz.views.inspection.heatmap import GOES_ON, grid_of
+from attnviz.views.inspection.heatmap import grid_of
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command

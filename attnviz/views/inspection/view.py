@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
@@ -20,7 +21,7 @@ from attnviz.views.inspection.data import (
     data_of_reading,
 )
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
-from attnviz.views.inspection.ends import ends_of, what_comes_of_it
+from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
@@ -52,6 +53,7 @@ class Shown:
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
     picture: tuple[Group, ...] = ()  # if it is a choice of them
+    below: str = ""  # a picture: what it comes to, where that is not drawn
 
     @property
     def drawn(self) -> list[Group]:
@@ -70,7 +72,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         headline=shown.headline or title,
         settings=line,
         screen=page_of(shown.groups, line),
-        picture=page_of(shown.drawn, line),
+        picture=page_of(shown.drawn, line, shown.below),
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
@@ -156,12 +158,19 @@ def _by_effect(inspection: Inspection) -> Shown:
 
 def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
     """With what is answered, if that is asked for; and what becomes of vectors without heads."""
-    ends = ends_of(inspection)
-    if not ends:
-        return shown
+    ends, said = ends_of(inspection), what_comes_of_it(inspection)
     excerpt = shown.excerpt and replace(shown.excerpt, groups=(*shown.excerpt.groups, *ends))
-    picture = (*shown.picture, *ends) if shown.picture else ()
-    return replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt, picture=picture)
+    whole = replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt)
+    drawn, below = shown.picture or shown.groups, " · ".join(said)
+    if ends and any(isinstance(panel, Overview) for group in drawn for panel in group.panels):
+        return replace(whole, picture=drawn_ends(inspection), headline=said[0])
+    beside = ends if inspection.looking.predict and _are_grids(drawn) else ()
+    return replace(whole, picture=(*drawn, *beside), below=below)
+
+
+def _are_grids(groups: Sequence[Group]) -> bool:
+    """Whether a table has room beside them: nothing of them has a page of its own."""
+    return all(isinstance(panel, Grid) for group in groups for panel in group.panels)
 
 
 def _link(inspection: Inspection) -> Shown:
