@@ -17,6 +17,7 @@ from attnviz.analysis.inspection import effects
 from attnviz.analysis.inspection.effects import bits_between
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.traces.trained.loading import loaded
+from attnviz.views.grids.grid import Grid
 from attnviz.views.inspection.effects import effects_ranked, on_effects
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
@@ -53,7 +54,9 @@ def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
 def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
     shown = inspect(SHORT, layer=4, head=3, without="L5H11").view()
     assert "without L5H11" in shown.title
-    assert shown.screen.panels[-1].title == "last vectors without L5H11"
+    table = shown.screen.panels[-1]
+    assert isinstance(table, Grid)
+    assert table.title == "last vectors without L5H11"
     assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
     assert shown.closing[-1].startswith("Without L5H11 the last vectors move by .")
 
@@ -151,7 +154,14 @@ def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: At
     result = attnviz("inspect", "the key", "--model", "agreement", "--by", "effect")
     assert result.err == (
         "error: --by effect switches off the heads of a trained transformer, and this is none\n"
-        " hint: give --model a folder, or a name on a hub, of a transformer\n"
+        " hint: attnviz heads --model agreement ranks those of that one\n"
+    )
+
+
+def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", "the dog", "--model", "toy", "--by", "effect")
+    assert result.err.endswith(
+        "give --model minilm, a folder, or a name on a hub, of a transformer\n"
     )
 
 
