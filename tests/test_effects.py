@@ -121,7 +121,8 @@ def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
     made = inspect(TEXT, model=folder, by="effect", without="L1H1")
     by_name = {each.name: each.mean for each in made.effects.heads}
-    assert by_name["L1H1"] == 0
+    assert len(by_name) == 7
+    assert "L1H1" not in by_name
     assert by_name["L1H0"] > 0
 
 
@@ -148,6 +149,17 @@ def test_what_would_take_too_long_is_refused_before_it_is_tried(
     monkeypatch.setattr(effects, "LONGEST", 0)
     with pytest.raises(AttnvizError, match=r"each of 12 heads in turn would take about 0 minutes"):
         effects_ranked(inspect(SHORT, layer=5, by="effect"))
+
+
+def test_heads_that_are_off_already_are_not_ranked() -> None:
+    made = inspect(SHORT, layer=5, by="effect", without="L5H11")
+    assert len(made.effects.heads) == 11
+    first = made.effects.heads[0]
+    assert next(iter(on_effects(made))).startswith(f"without {first.name}, too, the vectors of the")
+    with pytest.raises(AttnvizError, match="switches off the heads, and L5H11 is off already"):
+        inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
+    shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
+    assert any(each.startswith("L5H11 is switched off: its weights are") for each in shown)
 
 
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:
