@@ -231,7 +231,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "an option of another command": (
         ["a", "--by", "mask"],
         "attnviz run has no option --by",
-        "--by belongs to attnviz compare",
+        "--by belongs to attnviz compare and attnviz inspect",
     ),
     "an option of none": (
         ["a", "--qqqqq"],

@@ -162,9 +162,14 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("--format=png", "the end of the name says which: --out heatmap.png"),
         ("--html", "there is no web page; a browser shows what --out heatmap.svg writes"),
         ("--layerz", "did you mean --layers?"),
+        (
+            "--layer",
+            "did you mean --layers? --layer belongs to attnviz compare, attnviz steps and attnviz "
+            "inspect",
+        ),
         ("--emb", "did you mean --embeddings?"),
         ("--zzz", "attnviz run --help-all lists the options"),
-        ("--step", "--step belongs to attnviz steps"),
+        ("--step", "--step belongs to attnviz steps and attnviz example show"),
         ("--steps", "attnviz steps shows every number on the way"),
         ("--compare", "attnviz compare shows ways of attending side by side"),
         ("--full-help", "did you mean --help-all?"),

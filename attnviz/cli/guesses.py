@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from attnviz.errors import AttnvizError
+from attnviz.wording.words import listed
 
 OTHER_NAMES = {  # that work, and are listed nowhere
     "--output": "--out",
@@ -97,6 +98,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
 }
+MOST_NAMED = 3  # commands that have an option
 MISSING = {"attnviz example show": "attnviz example list names them"}
 _SENTENCES = {name: told for names, told in MEANT.items() for name in names}
 
@@ -121,12 +123,13 @@ def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
     if told and ("attnviz " in told or all(each in known for each in named)):
         return told
     near = [] if told else _near(name, known, 0.8)
-    if near:
-        return f"did you mean {near[0]}?"
     wanted = named[0] if named else name
-    elsewhere = next((path for path, options in _commands(ctx) if wanted in options), None)
-    if elsewhere is not None:
-        return f"{wanted} belongs to {elsewhere}"
+    elsewhere = [path for path, options in _commands(ctx) if wanted in options]
+    belongs = f"{wanted} belongs to {listed(elsewhere[:MOST_NAMED])}" if elsewhere else ""
+    if near:
+        return f"did you mean {near[0]}?{f' {belongs}' if belongs else ''}"
+    if belongs:
+        return belongs
     near = _near(name, known, 0.6)
     lists = "--help-all" if "--help-all" in known else "--help"
     return f"did you mean {near[0]}?" if near else f"{ctx.command_path} {lists} lists the options"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-OF_A_TRAINED_MODEL = "The animal didn't cross the street because it was too tired"
+OF_A_TRAINED_MODEL = "The animal did not cross the street because it was too tired"
 FEW = 3  # words, of those that a model knows
 
 
