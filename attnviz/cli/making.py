@@ -64,6 +64,10 @@ class TextOptions:
     ] = Settings.tokenizer
 
 
+def _every_model() -> tuple[str, ...]:
+    return *models(), MINILM
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """A model whose numbers are used, in place of those that a seed draws."""
@@ -81,7 +85,7 @@ class ModelOptions:
             short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
             "file.",
             example="agreement",
-            among=lambda: (*models(), MINILM),
+            among=_every_model,
         ),
     ] = None
 
