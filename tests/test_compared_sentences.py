@@ -144,6 +144,20 @@ def test_what_it_reads_of_animal_hangs_on_tired() -> None:
     assert told[-1] == "tired/wide: not the same token, and stands for each other by place"
 
 
+def test_a_small_screen_has_the_first_heads_alone_and_a_token_that_reads_itself_says_so(
+    both: Sentences,
+) -> None:
+    shown = both.view()
+    assert shown.excerpt is not None
+    (table,) = shown.excerpt.panels
+    assert isinstance(table, Grid)
+    assert len(table.rows) == 5
+    assert "--full" in shown.excerpt.rest
+    most = both.heads[0]
+    assert most.largest.query == most.largest.key
+    assert table.rows.names[0] == f"{most.name} tired/wide → itself"
+
+
 def test_the_closing_sentences_are_true_of_the_numbers(both: Sentences) -> None:
     most, told = both.heads[0], both.view().closing
     kept = max(both.heads, key=lambda each: each.of_same.size if each.of_same else 0.0)

@@ -49,6 +49,8 @@ def _note(heads: list[str], instead: Instead) -> str:
 
 
 def _subject(trace: Trace, layer: Layer, head: int) -> str:
+    if trained_behind(trace.origin) is not None:  # of which one layer may be all that was kept
+        return name_of(layer.layer, head)
     only = len(trace.attentions) == 1 and layer.heads == 1
     return "the only head" if only else name_of_head(trace, layer, head)
 

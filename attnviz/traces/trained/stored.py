@@ -65,6 +65,13 @@ def soft_cap_of(layer: Layer) -> float | None:
     return layer.asked.heard.soft_cap if isinstance(layer.asked, OnDemand) else None
 
 
+def is_stored(layer: Layer, card: TrainedCard) -> bool:
+    """Whether it was read from a file, which holds no matrices of a model."""
+    if isinstance(layer.asked, OnDemand):
+        return layer.asked.heard.module is None
+    return not card.fallback
+
+
 def on_demand(
     found: Mapping[str, Tensor], number: int, scale: float, origin: FromTransformer, cap: object
 ) -> OnDemand:
