@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from attnviz import compare_sentences, trace
+from attnviz import compare, compare_sentences, trace
 from attnviz.analysis.inspection import sentences as analysis
 from attnviz.analysis.inspection.pairing import paired
 from attnviz.analysis.inspection.sentences import Sentences
@@ -286,3 +286,10 @@ def test_sentences_with_nothing_in_common_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(AttnvizError, match="no token in common"):
         compare_sentences("b", "quiz", model=model)
+
+
+def test_the_library_says_which_function_compares_sentences_of_a_transformer() -> None:
+    with pytest.raises(AttnvizError, match="each on both sentences") as refused:
+        compare("The animal was tired", other="The animal was wide", model="minilm")
+
+    assert "compare_sentences(text, other)" in refused.value.hint

@@ -283,7 +283,9 @@ def test_what_is_weighed_is_said_to_be() -> None:
 
 def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "head.json"
-    done = attnviz("inspect", "one two", "--model", "toy", "--dtype", "float64", "-o", str(path))
+    done = attnviz(
+        "inspect", "the dogs slept", "--model", "toy", "--dtype", "float64", "-o", str(path)
+    )
 
     assert done.status == 0
     assert '"dtype":"float64"' in path.read_text().replace(" ", "")

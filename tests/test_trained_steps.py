@@ -162,8 +162,31 @@ def test_a_model_that_hands_back_weights_alone_has_no_steps(folder: Path) -> Non
 
 
 def test_a_layer_without_attention_is_named(folder: Path) -> None:
+    made = heard(folder, "jamba")
     with pytest.raises(AttnvizError, match="layer 0 has no attention: these have, 1"):
-        steps(heard(folder, "jamba"), layer=0)
+        steps(made, layer=0)
+    assert len(steps(made).sections) == len(
+        steps(made, layer=1).sections
+    )  # the first that has, unasked
+
+
+@pytest.mark.parametrize("part", ["scores", "queries", "values", "context", "masked"])
+def test_of_weights_that_a_model_hands_back_itself_nothing_else_is_shown(
+    folder: Path, part: str, attnviz: Attnviz
+) -> None:
+    asked = ("run", TEXT, "--model", saved(folder, "bloom"), "--show")
+    assert attnviz(*asked, "weights").status == 0
+    refused = attnviz(*asked, part)
+    assert refused.status == 2
+    assert f"nothing to show of {part}: the model hands back weights alone" in refused.err
+    assert "name some of: tokens, embeddings, weights, prediction\n" in refused.err
+
+
+def test_what_a_trained_model_has_not_is_told_of_it(folder: Path, attnviz: Attnviz) -> None:
+    for part, told in (("outputs", "nothing is kept that"), ("prediction", "answers nothing")):
+        refused = attnviz("run", TEXT, "--model", saved(folder, "distilbert"), "--show", part)
+        assert told in refused.err
+        assert "--layers" not in refused.err
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from attnviz.cli.app import app
 from attnviz.renderers import suffixes
 from attnviz.traces.models.card import ASKED_ALONE, CAN_BE_ASKED
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.asked import OF_A_TRAINED_MODEL
 from attnviz.views.ways import WAYS
 from attnviz.wording.commands import option
 from tests.hostile import contents, models, words
@@ -48,6 +49,7 @@ NEEDS = {  # what an option is about, without which it is refused
 }
 MADE = {option(each.name) for each in fields(Settings)}  # how a trace is made: not one of a file
 OF_A_MODEL = MADE - {option(name) for name in (*ASKED_ALONE, *CAN_BE_ASKED)}  # it has decided
+OF_TRANSFORMERS = {option(name) for name in OF_A_TRAINED_MODEL}
 OTHERS = {"--given", "--trace", "--file", "--embeddings", "--item"}  # to come by numbers, or a text
 OF_A_TEXT = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
              "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
@@ -70,7 +72,7 @@ LEFT_ALONE = (
 )  # what writes into somebody's home; what is long
 COMMANDS = (
     *("run", "run", "run", "compare", "compare", "steps", "steps"),
-    *("show", "check", "learn", "rest"),
+    *("show", "check", "learn", "inspect", "rest"),
 )
 LEARNED = ("reverse", "reverse", "sort")  # in little time
 
@@ -124,8 +126,10 @@ def _unfit(told: Collection[str]) -> set[str]:
     if "--trace" in told:
         return MADE
     if "--learn" in told:
-        return OF_A_TEXT
-    return (OF_A_MODEL - {"--model"}) | OTHERS if "--model" in told else set()
+        return OF_A_TEXT | OF_TRANSFORMERS
+    if "--model" not in told:
+        return OF_TRANSFORMERS
+    return (OF_A_MODEL - {"--model"}) | OTHERS
 
 
 class _Inventor:
@@ -185,7 +189,7 @@ class _Inventor:
             few = [] if "--steps" in told else ["--steps=2"]
             odd = self.random.random() < 0.05
             return [*few, "--", self.random.choice(words.ODD if odd else LEARNED)]
-        if command in ("run", "steps", "compare"):
+        if command in ("run", "steps", "compare", "inspect"):
             count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
             return ["--", *self._texts(count)] if count else []
         return [words.text(self.random)] if self.random.random() < 0.1 else []
@@ -327,7 +331,11 @@ class _Inventor:
         "--rate": _mostly(("0.01", "0.5", "100"), words.ODD_FRACTIONS),
         "--watch": _mostly(("a b c", "5 2 8 1", "h g f e d c b a"), words.ODD),
         "--save": _mostly(("saved", "saved/deep"), ("", ".", "/dev/null", "x" * 300)),
-        "--from": _mostly(("nowhere", "."), words.ODD),
+        "--from": _mostly(("nowhere", ".", "1", "2"), words.ODD),
+        "--to": lambda self: self._token(),
+        "--generate": _mostly(("1", "2"), ("0", "-1", "99999", "x")),
+        "--target": lambda self: words.text(self.random),
+        "--toward": lambda self: words.text(self.random),
         "--seed": lambda self: self.random.choice((*[words.number(self.random)] * 9, "42,43")),
         "--limit": _mostly(("1MB", "5 GB", "20KB"), words.ODD_SIZES_OF_FILES),
         "--dpi": _mostly(("40", "72", "100"), ("0", "100000")),

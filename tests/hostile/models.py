@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnviz.traces.models import folder
 from attnviz.traces.models.names import names, place_of
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.models.vocabulary import Vocabulary
-from tests.hostile import contents
+from attnviz.traces.trained.place import MINILM
+from tests import small_transformers
+from tests.hostile import contents, words
 from tests.untrained import untrained
 
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -23,6 +27,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"layers": 3, "norm": "none", "feed_forward": 3, "scoring": "additive"},
 )
 TOY = "toy"
+SMALL = ("gpt2", "bert", "t5")
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,11 @@ class Named:
 
     name: str
     files: dict[str, bytes]
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None  # None: a transformer's, which takes any text
 
     def text(self, random: Random) -> str:
+        if self.vocabulary is None:
+            return words.text(random)
         count = random.choice((1, 2, 4, 6, 8, 8, 8, 9, 20))
         between = "" if self.vocabulary.tokenizer == "chars" else " "
         return between.join(random.choices(self.vocabulary.words, k=count))
@@ -42,7 +49,9 @@ class Named:
 def named(random: Random) -> Named:
     """Mostly a whole one."""
     kind = random.random()
-    if kind < 0.6:
+    if kind < 0.15:
+        return _transformer(random)
+    if kind < 0.65:
         name = random.choice(names())
         return Named(name, {}, _vocabulary(name))
     return _by_hand(random) if kind < 0.75 else _folder(random)
@@ -62,6 +71,28 @@ def _by_hand(random: Random) -> Named:
 def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
     model = untrained(**SHAPES[shape])
     return model.vocabulary, folder.contents(model)
+
+
+def _transformer(random: Random) -> Named:
+    """One that was trained; and small ones that transformers wrote, now and then damaged."""
+    if random.random() < 0.3:
+        return Named(MINILM, {}, None)
+    files = dict(_small(random.choice(SMALL)))
+    folder, several = "small", random.randrange(10**9)
+    if random.random() < 0.3:
+        folder = f"small{several}"  # or what was loaded before would be taken again
+        name = random.choice([*files])
+        files[name] = contents.changed(name, files[name], random)
+        if random.random() < 0.2:
+            del files[name]
+    return Named(folder, {f"{folder}/{name}": each for name, each in files.items()}, None)
+
+
+@cache
+def _small(name: str) -> dict[str, bytes]:
+    with TemporaryDirectory() as folder:
+        made = small_transformers.save(small_transformers.KINDS[name], Path(folder))
+        return {each.name: each.read_bytes() for each in made.iterdir()}
 
 
 def _folder(random: Random) -> Named:

@@ -48,8 +48,8 @@ def attending(
     if done is not None and far is not None and far.by_rounding(settings.dtype):
         found = _heard(model, done, far)
     else:
-        _refuse_without(model, settings)
         told, count, ending = given_layers(model, reading, layers, asked)
+        _refuse_without(model, settings)
         found = Attending(layers=told, numbers=tuple(range(count)), ending=ending)
     _refuse_missing(found.numbers, settings, layers)
     refuse_missing_heads(settings.without, found.numbers[-1] + 1, found.layers[0].heads)

@@ -83,8 +83,11 @@ class Listener:
             sink=sink,
             off={head: how for (layer, head), how in self.off.items() if layer == number},
         )
+        return self._contexts(heard)
+
+    def _contexts(self, heard: Heard) -> Float[Tensor, "batch query head value_width"]:
         contexts = heard.contexts()[None].transpose(1, 2).contiguous()
-        if number >= 0 and (self.layers is None or number in self.layers):
+        if heard.layer >= 0 and (self.layers is None or heard.layer in self.layers):
             self.heard.append(heard)
             self.joining = contexts.flatten(2)
         return contexts

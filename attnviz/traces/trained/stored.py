@@ -20,7 +20,7 @@ from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.without import heads_off
 
-MOST_CELLS = 2**24  # of all heads, at one stage on the way to weights
+MOST_CELLS = 2**22  # of all heads, at one stage on the way to weights: 50 MB of all stages
 MADE_AGAIN = ("scores", "scaled_scores", "capped_scores", "weights")
 FACTS: dict[str, Any] = {"positions": Positions, "position_base": float, "text": str | None}
 

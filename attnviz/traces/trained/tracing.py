@@ -20,7 +20,12 @@ from attnviz.traces.trained.attending import Attending, attending, with_all_head
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.loading import Loaded, loaded
 from attnviz.traces.trained.passing import Reading
-from attnviz.traces.trained.prediction import asked_of, outputs_of, predicted
+from attnviz.traces.trained.prediction import (
+    asked_of,
+    decoder_answers,
+    outputs_of,
+    predicted,
+)
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import read
 from attnviz.version import __version__
@@ -56,14 +61,18 @@ def trace_trained(
         prediction=predicted(model, what.tokens, asked, found.ending, whole),
         outputs=outputs_of(found.ending, whole),
         prompt=what.prompt,
-        origin=FromTransformer(
-            settings=settings,
-            card=card,
-            text=text,
-            positions=found.positions,
-            position_base=found.position_base,
-        ),
+        origin=_origin(settings, card, text, found),
         provenance=_provenance(settings, card, model, command),
+    )
+
+
+def _origin(settings: Settings, card: TrainedCard, text: str, found: Attending) -> FromTransformer:
+    return FromTransformer(
+        settings=settings,
+        card=card,
+        text=text,
+        positions=found.positions,
+        position_base=found.position_base,
     )
 
 
@@ -83,6 +92,7 @@ def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
         vectors=None if found.apart is None else found.apart.vectors,
         compared=0 if found.apart is None else found.apart.tokens,
         fallback=found.apart is None,
+        decoder_answers=decoder_answers(model, which),
     )
 
 

@@ -13,6 +13,8 @@ from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
+LOST = "what is missing to 1 goes to the model's sinks, which are no tokens"
+
 
 def heatmaps(inspection: Inspection) -> list[Grid]:
     """A grid for each map, all on one scale."""
@@ -20,9 +22,19 @@ def heatmaps(inspection: Inspection) -> list[Grid]:
     grids = [grid_of(each, inspection.looking, prompt) for each in inspection.maps]
     whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
     borders = any(each.rows.border is not None for each in grids)
-    notes = (AXES_NOTE, SUM_TO_ONE if whole else "", GOES_ON if borders else "")
+    sums = SUM_TO_ONE if whole else _sink(inspection)
+    notes = (AXES_NOTE, sums, GOES_ON if borders else "")
     note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking))))
     return same_scale([replace(each, note=note) for each in grids])
+
+
+def _sink(inspection: Inspection) -> str:
+    """What rows lose where nothing that is looked at leaves out, or weighs, any of them."""
+    maps, looking = inspection.maps, inspection.looking
+    layers = (each.layer for one in maps for each in (one, *one.of) if each.layer is not None)
+    sinks = any(layer.attended.sink is not None for layer in layers)
+    hides = looking.hide_special or looking.hide_first
+    return LOST if sinks and not hides and all(each.share for each in maps) else ""
 
 
 def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:

@@ -20,6 +20,7 @@ from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called, refuse_logarithms
 
 NOTE = "each map: rows read, columns are read"
+BY_WEIGHT = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
 def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
@@ -50,9 +51,13 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         measure=called(inspection.looking),
         share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
         bend=bend,
-        note=" · ".join((NOTE, *captions_of(inspection.looking))),
+        note=" · ".join((NOTE, *_on_letters(inspection, flags), *captions_of(inspection.looking))),
         flags=tuple(flags),
     )
+
+
+def _on_letters(inspection: Inspection, flags: Sequence[Flag]) -> tuple[str, ...]:
+    return (BY_WEIGHT,) if flags and inspection.looking.weigh == "gradient" else ()
 
 
 def _layer_of(found: Map) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.analysis.inspection.asked import asked_of, link_of
+from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
@@ -177,7 +177,7 @@ def _link(inspection: Inspection) -> Shown:
     link = link_of(inspection)
     said = on_link(link)
     told = (f"{said}{on_others(link)}", *on_little(link))
-    sentences = (*map(sentence, told), *_left_out(inspection))
+    sentences = (*map(sentence, told), *_left_out(inspection, link.asked))
     data = data_of_link(inspection, link)
     every = parts_of_link(link)
     few = [each for each in every if isinstance(each, Ranked) or len(each.grid.columns) <= LONGEST]
@@ -189,9 +189,9 @@ def _query(inspection: Inspection, wanted: str) -> Shown:
     asked = asked_of(inspection, wanted)
     parts = parts_of(asked)
     data = data_of_reading(inspection, asked)
-    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection))
+    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection, asked))
     return Shown((Group("reading", parts),), data, parts[0].grid.title, told)
 
 
-def _left_out(inspection: Inspection) -> tuple[str, ...]:
-    return tuple(map(sentence, on_what_is_left_out(inspection)))
+def _left_out(inspection: Inspection, asked: Asked | None = None) -> tuple[str, ...]:
+    return tuple(map(sentence, on_what_is_left_out(inspection, asked)))

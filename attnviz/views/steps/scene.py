@@ -52,7 +52,7 @@ class StepSettings:
     query: int | None = None
     key: int | None = None  # the one whose arithmetic alone is shown
     head: int | None = None
-    layer: int = 0
+    layer: int | None = None  # None: the first that attends
     digits: int = 2
     full: bool = False
 
@@ -318,8 +318,10 @@ def scene(trace: Trace, asked: StepSettings) -> Scene:
     return Scene(trace, layer, asked)
 
 
-def _layer(trace: Trace, number: int) -> Layer:
+def _layer(trace: Trace, number: int | None) -> Layer:
     """The layer of this number: of some models not every layer attends."""
+    if number is None:
+        return trace.layers[0]
     found = {each.layer: each for each in trace.layers}
     if number not in found:
         whole = list(found) == list(range(len(found)))
