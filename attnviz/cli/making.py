@@ -25,6 +25,11 @@ _OF_A_BLOCK = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
+def _names_of_models() -> tuple[str, ...]:
+    """Those that the Tab key offers; a lambda in an annotation would not know this file."""
+    return (*models(), MINILM)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """Where the sentence comes from, and how it is cut into tokens."""
@@ -81,7 +86,7 @@ class ModelOptions:
             short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
             "file.",
             example="agreement",
-            among=lambda: (*models(), MINILM),
+            among=_names_of_models,
         ),
     ] = None
 
