@@ -1390,7 +1390,7 @@ def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
 def of_steps(walk: Walk) -> Iterator[Said]:
     """Every string of the sections of one layer."""
     view, made = walk.view(), walk.trace
-    layer = next(each for each in made.layers if each.layer == walk.asked.layer)
+    layer = next(each for each in made.layers if walk.asked.layer in (None, each.layer))
     yield Said(view.title, made, made.layers[0])
     for section in view.sections:
         crossed = section.name.startswith("cross-") or section.name == "memory"

@@ -455,3 +455,25 @@ def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> N
     assert loaded(Settings(model=folder)) is first
     assert hub.at_hand(place.Place("x", Path(folder))).folder == Path(folder)
     assert loading.Loaded is type(first)
+
+
+def test_a_model_that_was_written_anew_is_loaded_anew(
+    small_transformer: Saved, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after more training; and one of the same name, seen from another folder, is another."""
+    first = loaded(Settings(model=str(copied)))
+    save(KINDS["gpt2"], copied)
+    again = loaded(Settings(model=str(copied)))
+    assert (first.config.model_type, again.config.model_type) == ("bert", "gpt2")
+    found = []
+    for name in ("bert", "gpt2"):
+        monkeypatch.chdir(small_transformer(name))
+        found.append(loaded(Settings(model=".")).config.model_type)
+    assert found == ["bert", "gpt2"]
+
+
+def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
+    small_transformer: Saved,
+) -> None:
+    with pytest.raises(AttnvizError, match="nothing of attention can be seen"):
+        trace(SHORT, model=str(small_transformer("mamba")), without="L0H0")

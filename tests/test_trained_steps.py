@@ -24,7 +24,7 @@ from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import Run
 from tests.evaluate import holds
-from tests.small_transformers import KINDS, OUTSIDE, save
+from tests.small_transformers import KINDS, OUTSIDE, Saved, save
 
 TEXT = "it was too tired"
 ASKED: dict[str, dict[str, Any]] = {  # kinds that differ in what their steps say
@@ -162,8 +162,31 @@ def test_a_model_that_hands_back_weights_alone_has_no_steps(folder: Path) -> Non
 
 
 def test_a_layer_without_attention_is_named(folder: Path) -> None:
+    made = heard(folder, "jamba")
     with pytest.raises(AttnvizError, match="layer 0 has no attention: these have, 1"):
-        steps(heard(folder, "jamba"), layer=0)
+        steps(made, layer=0)
+    assert len(steps(made).sections) == len(
+        steps(made, layer=1).sections
+    )  # the first that has, unasked
+
+
+@pytest.mark.parametrize("part", ["scores", "queries", "values", "context", "masked"])
+def test_of_weights_that_a_model_hands_back_itself_nothing_else_is_shown(
+    folder: Path, part: str, attnviz: Attnviz
+) -> None:
+    asked = ("run", TEXT, "--model", saved(folder, "bloom"), "--show")
+    assert attnviz(*asked, "weights").status == 0
+    refused = attnviz(*asked, part)
+    assert refused.status == 2
+    assert f"nothing to show of {part}: the model hands back weights alone" in refused.err
+    assert "name some of: tokens, embeddings, weights, prediction\n" in refused.err
+
+
+def test_what_a_trained_model_has_not_is_told_of_it(folder: Path, attnviz: Attnviz) -> None:
+    for part, told in (("outputs", "nothing is kept that"), ("prediction", "answers nothing")):
+        refused = attnviz("run", TEXT, "--model", saved(folder, "distilbert"), "--show", part)
+        assert told in refused.err
+        assert "--layers" not in refused.err
 
 
 @pytest.mark.parametrize(
@@ -199,3 +222,14 @@ def test_nothing_of_a_trained_model_is_said_to_be_random(attnviz: Attnviz) -> No
         result = attnviz(*command, TEXT, "--model=minilm")
         assert result.status == 0
         assert not {"random", "seed", "given", "drawn"} & {*result.out.split()}
+
+
+def test_numbers_of_different_sizes_have_scales_of_their_own(small_transformer: Saved) -> None:
+    walk = steps(TEXT, model=str(small_transformer("gpt2")), layer=1, head=0)
+    grids = [grid for section in walk.sections for grid in section.grids]
+    of = {grid.title.partition(" ")[0]: grid.scale for grid in grids}
+    assert of["w_query"].label == of["w_out"].label == "parameter"
+    assert of["inputs"].label == "input"
+    assert of["context"].label == "context"
+    assert of["queries"].label == of["values"].label == "value"
+    assert of["w_query"].high < of["queries"].high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import EVERYTHING
+from attnviz.traces.saved import read
 from attnviz.traces.trained import heard
 from attnviz.traces.trained.gradients import gradients_of
 from attnviz.traces.trained.loading import loaded
@@ -77,6 +79,15 @@ def test_where_no_matrix_joins_heads_lengths_are_those_of_values() -> None:
     layer = made.trace.layers[0]
     wanted = layer.attended.weights[0] * layer.values[0].norm(dim=-1)
     assert np.allclose(values_of(made.maps[0]), wanted)
+
+
+def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_one(
+    tmp_path: Path,
+) -> None:
+    inspect("I am learning").view().save(tmp_path / "trace.npz")
+    with pytest.raises(AttnvizError, match="the file of a trace holds no matrices") as refused:
+        inspect(read(str(tmp_path / "trace.npz")), weigh="norm").view()
+    assert refused.value.hint == "ask it of the model: give its text, and --model minilm"
 
 
 OF_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": GAP}
@@ -147,6 +158,7 @@ def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> N
 def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
     refused = {
         "minilm": "'minilm' (bert) makes vectors, and answers nothing",
+        str(small_transformer("t5")): "(t5) answers in its decoder; --attention is self, the",
         str(small_transformer("bert")): "there is no [MASK] in the text",
     }
     for model, problem in refused.items():
@@ -166,7 +178,7 @@ def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
     assert result.err == (
         "error: --weigh gradient takes the gradient of an answer of a trained transformer, and "
         "this is none\n"
-        " hint: give --model a folder, or a name on a hub, of a transformer\n"
+        " hint: give --model minilm, a folder, or a name on a hub, of a transformer\n"
     )
 
 

@@ -70,14 +70,14 @@ class StepOptions:
         ),
     ] = 2
     layer: Annotated[
-        int,
+        int | None,
         in_section(
             PANEL,
             "--layer",
             metavar="N",
-            help="Which of several layers, from 0.",
+            help="Which of several layers, from 0.  [default: the first]",
         ),
-    ] = 0
+    ] = None
     head: Annotated[
         int | None,
         in_section(
@@ -182,5 +182,5 @@ def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Se
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
     if saved.trace is None and settings.given is None and not is_trained(settings.model):
         decided = foreseen.decided(settings)
-        foreseen.refuse_missing_layer(walking.layer, decided.layers or 1)
+        foreseen.refuse_missing_layer(walking.layer or 0, decided.layers or 1)
         choosing.refuse_missing_head(walking.head, chosen_variant(decided).heads)

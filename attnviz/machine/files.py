@@ -16,6 +16,7 @@ from attnviz.machine import memory
 
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
+State = tuple[tuple[str, int, int], ...]  # of files: paths, sizes, and when they were written
 Kind = Literal[
     "text",
     "lesson",
@@ -102,6 +103,17 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def state_of(folder: Path) -> State:
+    """By which it can be told whether any file of a folder is another by now."""
+    try:
+        there = [each for each in sorted(folder.resolve().iterdir()) if each.is_file()]
+        stats = [each.stat() for each in there]
+    except OSError:  # whoever reads them says what is wrong
+        return ()
+    pairs = zip(there, stats, strict=True)
+    return tuple((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in pairs)
 
 
 def decoded(content: bytes, name: str) -> str:

@@ -64,7 +64,8 @@ def vectors_of(
     folder: Path, name: str, tokens: Tokens, dim: int | None
 ) -> tuple[Float[Tensor, "token dim"], FromTable]:
     """A vector for each token; reduced to its principal components where fewer are asked for."""
-    lexicon = _lexicon(folder, name)
+    now = files.state_of(folder)
+    lexicon = _lexicon(folder, name, now)
     _refuse_wider(lexicon, dim)
     words = [_word(piece, label) for piece, label in zip(tokens.pieces, tokens.labels, strict=True)]
     cut = {word: lexicon.pieces(word) for word in dict.fromkeys(words)}
@@ -75,19 +76,20 @@ def vectors_of(
     width = lexicon.table.width
     if dim in (None, width):
         return torch.from_numpy(vectors), FromTable(width, None)
-    components = _components(folder, name, dim or 0)
+    components = _components(folder, name, dim or 0, now)
     return torch.from_numpy(components.of(vectors)), FromTable(width, components.kept)
 
 
 @lru_cache(maxsize=2)
-def _lexicon(folder: Path, name: str) -> Lexicon:
+def _lexicon(folder: Path, name: str, now: files.State) -> Lexicon:
+    """Once, as long as its files stay as they are now."""
     return Lexicon(name, table_in(folder), _tokenizer(folder, name))
 
 
 @lru_cache(maxsize=2)  # of values of --by dim, and of two sentences
-def _components(folder: Path, name: str, dim: int) -> Components:
+def _components(folder: Path, name: str, dim: int, now: files.State) -> Components:
     """Of the model's whole words: what tells words apart, and not their endings."""
-    lexicon = _lexicon(folder, name)
+    lexicon = _lexicon(folder, name, now)
     words = lexicon.words()
     if dim >= len(words):
         raise AttnvizError(

@@ -39,9 +39,10 @@ def refuse_no_prediction(trace: Trace) -> Prediction:
         return trace.prediction
     told, card = "--predict shows what a model answers, and", trace.trained
     if card is not None:
+        what, instead = card.no_answers
         raise AttnvizError(
-            f"{told} '{card.name}' ({card.kind}) makes vectors, and answers nothing",
-            "leave --predict out, or take a model that continues texts, or fills in a [MASK]",
+            f"{told} '{card.name}' ({card.kind}) {what}",
+            f"leave --predict out, or {instead}",
             about="predict",
         )
     by_model = isinstance(trace.origin, FromModel)

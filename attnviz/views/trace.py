@@ -50,6 +50,11 @@ IN_AN_EXCERPT = ("weights ", "prediction")
 OF_A_BLOCK = ("outputs",)
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
+BESIDE_WEIGHTS = ("tokens", "embeddings", "weights", "prediction")  # that a model hands back itself
+OF_A_TRAINED_MODEL = {
+    "outputs": "of a trained model nothing is kept that follows its attention",
+    "prediction": "this model answers nothing here",
+}
 RECEIVED_NOTE = "scores as the softmax receives them"
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 MIXED_BY: dict[MixedBy, str] = {  # what weights are called
@@ -236,6 +241,8 @@ def _grids(
     trace: Trace, layer: Layer, part: Part, show: Sequence[str], *, of_heads: bool
 ) -> list[Grid]:
     """A part, as it is shown beside others."""
+    if _weights_alone(trace) and part.show not in BESIDE_WEIGHTS:
+        return []
     if of_heads and part.show == "context":
         return contexts_grids(trace, layer)
     return _scores_beside_weights(trace, layer, part, show) or grids_of(trace, layer, part)
@@ -267,22 +274,33 @@ def _done_to_scores(layer: Layer) -> list[str]:
     ]
 
 
+def _weights_alone(trace: Trace) -> bool:
+    """Whether a model handed its weights back itself, and no more of its attention is known."""
+    return trace.trained is not None and trace.trained.fallback
+
+
 def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
+    alone = _weights_alone(trace)
+    why = {} if alone else _why_nothing(trace)
+    reasons = dict.fromkeys(why.get(name, "the model hands back weights alone") for name in show)
+    return AttnvizError(
+        f"there is nothing to show of {listed(list(show))}: {', and '.join(reasons)}",
+        f"name some of: {', '.join(BESIDE_WEIGHTS if alone else SHOWN)}",
+    )
+
+
+def _why_nothing(trace: Trace) -> dict[str, str]:
+    """Why a part that is known of others is not there."""
+    scaled = trace.layers[0].scale != 1 or trace.variant.scaled
     why = {
         "queries": "the scores are given",
         "keys": "the scores are given",
-        "scaled": "nothing scales the scores"
-        if trace.layers[0].scale == 1 and not trace.variant.scaled
-        else "scaling changes no score",
+        "scaled": "scaling changes no score" if scaled else "nothing scales the scores",
         "masked": "nothing is hidden, and no mask is added",
         "outputs": "outputs are a block's, and there is none (--layers 1)",
         "prediction": "nothing is predicted (--model agreement does)",
     }
-    reasons = dict.fromkeys(why[name] for name in show)
-    return AttnvizError(
-        f"there is nothing to show of {listed(list(show))}: {', and '.join(reasons)}",
-        f"name some of: {', '.join(SHOWN)}",
-    )
+    return why if trace.trained is None else why | OF_A_TRAINED_MODEL
 
 
 def grids_of(trace: Trace, layer: Layer, part: Part) -> list[Grid]:

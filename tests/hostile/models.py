@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,7 +13,8 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.names import names, place_of
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.models.vocabulary import Vocabulary
-from tests.hostile import contents
+from tests.hostile import contents, words
+from tests.small_transformers import EVERY, save
 from tests.untrained import untrained
 
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -23,6 +26,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"layers": 3, "norm": "none", "feed_forward": 3, "scoring": "additive"},
 )
 TOY = "toy"
+TRAINED = ("gpt2", "llama", "gemma2", "gpt-oss", "jamba", "bert", "bert", "distilbert", "t5",
+           "bart", "bloom", "mamba")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,16 +36,21 @@ class Named:
 
     name: str
     files: dict[str, bytes]
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None = None  # None: it reads whatever there is
+    transformer: bool = False
 
     def text(self, random: Random) -> str:
+        if self.vocabulary is None:
+            return words.text(random)
         count = random.choice((1, 2, 4, 6, 8, 8, 8, 9, 20))
         between = "" if self.vocabulary.tokenizer == "chars" else " "
         return between.join(random.choices(self.vocabulary.words, k=count))
 
 
-def named(random: Random) -> Named:
-    """Mostly a whole one."""
+def named(random: Random, *, trained: float = 0.25) -> Named:
+    """Mostly a whole one; with this chance a transformer."""
+    if random.random() < trained:
+        return _transformer(random)
     kind = random.random()
     if kind < 0.6:
         name = random.choice(names())
@@ -73,3 +83,23 @@ def _folder(random: Random) -> Named:
         if random.random() < 0.05:
             del files[name]
     return Named("mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary)
+
+
+@cache
+def _of_a_kind(name: str) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as at:
+        folder = save(EVERY[name], Path(at))
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _transformer(random: Random) -> Named:
+    """MiniLM, or a small one of another kind, now and then with a file that is damaged."""
+    if random.random() < 0.3:
+        return Named("minilm", {}, transformer=True)
+    files = dict(_of_a_kind(random.choice(TRAINED)))
+    if random.random() < 0.2:
+        name = random.choice([*files])
+        files[name] = contents.changed(name, files[name], random)
+        if random.random() < 0.2:
+            del files[name]
+    return Named("trained", {f"trained/{name}": each for name, each in files.items()}, None, True)

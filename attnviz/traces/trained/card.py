@@ -24,3 +24,15 @@ class TrainedCard:
     vectors: float | None = None  # and the last vectors, relative to the largest number there,
     compared: int = 0  # on so many tokens
     fallback: bool = False  # whether the weights are the model's own, and no queries were heard
+    decoder_answers: bool = False  # whether its decoder, which is not looked at, predicts tokens
+
+    @property
+    def no_answers(self) -> tuple[str, str]:
+        """What is said of it where nothing is predicted, and what can be done about that."""
+        if self.decoder_answers:
+            return "answers in its decoder; --attention is self, the encoder's", (
+                "give --attention decoder, or cross"
+            )
+        return "makes vectors, and answers nothing", (
+            "take a model that continues texts, or fills in a [MASK]"
+        )

@@ -15,7 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
+from attnviz.traces.origin import FromTransformer
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import run
@@ -56,7 +58,8 @@ def gradients_of(trace: Trace, toward: str | None) -> Gradients:
     found = reread(trace, "--weigh gradient takes the gradient of an answer", "weigh")
     asked = found.asked
     if asked is None or not asked.places:
-        raise _nothing_asked(found)
+        assert isinstance(trace.origin, FromTransformer)
+        raise _nothing_asked(found, trace.origin.card)
     probing = Probing(which=found.reading.which, layers=(), off=found.off)
     with quietly(), torch.enable_grad(), listening(found.model.model, probing):
         made, _ = run(found.model, found.reading, asked)
@@ -106,16 +109,16 @@ def _named(model: Loaded, toward: str, scores: Float[Tensor, "answer"]) -> int:
     )
 
 
-def _nothing_asked(found: Rereading) -> AttnvizError:
-    model = found.model
+def _nothing_asked(found: Rereading, card: TrainedCard) -> AttnvizError:
     if found.asked is None:
+        what, instead = card.no_answers
         return AttnvizError(
-            f"--weigh gradient takes the gradient of an answer, and '{model.name}' "
-            f"({model.config.model_type}) makes vectors, and answers nothing",
-            "try --weigh norm; or take a model that continues texts, or fills in a [MASK]",
+            f"--weigh gradient takes the gradient of an answer, and '{card.name}' ({card.kind}) "
+            f"{what}",
+            f"try --weigh norm; or {instead}",
             about="weigh",
         )
-    gap = model.tokenizer.mask_token
+    gap = found.model.tokenizer.mask_token
     return AttnvizError(
         f"--weigh gradient takes the gradient of an answer, and there is no {gap} in the text",
         f"write {gap} in place of a word",

@@ -81,7 +81,11 @@ class Listener:
             scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             soft_cap=soft_cap,
             sink=sink,
-            off={head: how for (layer, head), how in self.off.items() if layer == number},
+            off={  # those that there are not are refused once all layers are known
+                head: how
+                for (layer, head), how in self.off.items()
+                if layer == number and head < query.shape[1]
+            },
         )
         return self._contexts(heard)
 

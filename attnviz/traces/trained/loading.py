@@ -15,6 +15,7 @@ import torch
 
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import folder
 from attnviz.traces.trained.hub import at_hand
@@ -55,11 +56,13 @@ def loaded(settings: Settings) -> Loaded:
     assert place is not None
     place = at_hand(place)
     device = devices.choose(settings.device, settings.dtype)
-    return _loaded(place, settings.dtype, str(device), settings.trust_remote_code)
+    now = () if place.folder is None else files.state_of(place.folder)
+    return _loaded(place, settings.dtype, str(device), settings.trust_remote_code, now)
 
 
 @lru_cache(maxsize=2)  # two sentences are often read by one model
-def _loaded(place: Place, dtype: str, device: str, trusted: bool) -> Loaded:
+def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.State) -> Loaded:
+    """Once, as long as its files stay as they are now."""
     options = {"trust_remote_code": trusted, "local_files_only": place.folder is not None}
     if place.folder is not None:
         folder.refuse_unfit(place.folder)

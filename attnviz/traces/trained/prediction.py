@@ -50,7 +50,7 @@ def asked_of(model: Loaded, tokens: Tokens, which: Which = "self") -> Asked | No
 
     Beside an encoder the tokens of the decoder are answered.
     """
-    if _answers_by(model) is None or (model.config.is_encoder_decoder and which == "self"):
+    if _answers_by(model) is None or decoder_answers(model, which):
         return None
     last = tuple(range(max(0, len(tokens) - PLACES), len(tokens)))
     if model.model.can_generate():
@@ -58,6 +58,12 @@ def asked_of(model: Loaded, tokens: Tokens, which: Which = "self") -> Asked | No
     gap = model.tokenizer.mask_token_id
     gaps = [place for place, each in enumerate(tokens.ids) if each == gap][:PLACES]
     return Asked(next=False, places=tuple(gaps), scored=tuple(sorted({*gaps, *last})))
+
+
+def decoder_answers(model: Loaded, which: Which) -> bool:
+    """Whether what answers is a decoder, and its encoder is looked at."""
+    several = model.config.is_encoder_decoder and which == "self"
+    return bool(several) and _answers_by(model) is not None
 
 
 def _answers_by(model: Loaded) -> nn.Module | None:

@@ -20,7 +20,12 @@ from attnviz.traces.trained.attending import Attending, attending, with_all_head
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.loading import Loaded, loaded
 from attnviz.traces.trained.passing import Reading
-from attnviz.traces.trained.prediction import asked_of, outputs_of, predicted
+from attnviz.traces.trained.prediction import (
+    asked_of,
+    decoder_answers,
+    outputs_of,
+    predicted,
+)
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import read
 from attnviz.version import __version__
@@ -87,6 +92,7 @@ def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
         vectors=None if found.apart is None else found.apart.vectors,
         compared=0 if found.apart is None else found.apart.tokens,
         fallback=found.apart is None,
+        decoder_answers=decoder_answers(model, which),
     )
 
 

@@ -85,7 +85,7 @@ def steps(
     key: str | None = None,
     step: str | None = None,
     head: int | None = None,
-    layer: int = 0,
+    layer: int | None = None,
     digits: int = 2,
     full: bool = False,
     **changes: Any,
