@@ -273,3 +273,19 @@ def test_one_layer_that_is_looked_at_is_all_that_is_kept(small_transformer: Save
     assert one.trace.trained == whole.trace.trained
     assert torch.equal(one.trace.layers[0].attended.weights, whole.trace.layers[1].attended.weights)
     assert [each.name for each in one.maps] == ["L1H0", "L1H1", "L1H2", "L1H3"]
+
+
+def test_what_a_mask_of_numbers_adds_to_scores_is_added() -> None:
+    """Beside what it hides: held against torch."""
+    queries, keys, values = torch.randn(3, 1, 2, 4, 8, generator=torch.manual_seed(0)).unbind()
+    numbers = torch.tensor([0.0, -0.5, -1.5, 0.25]).expand(4, 4)
+    mask = numbers.masked_fill(torch.ones(4, 4).triu(1).bool(), torch.finfo().min)[None, None]
+
+    made = Listener().attend(
+        torch.nn.Identity(), queries, keys, values, mask, None, None, None, None
+    )
+
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask
+    )
+    assert torch.allclose(made, expected.transpose(1, 2), atol=1e-6)

@@ -23,6 +23,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.tokens.words import words
+from tests.small_transformers import Saved
 
 TEXT = "Don't stop now, my friend: we aren't done"
 GIVEN: dict[str, Any] = {"tokenizer": "gpt2", "heads": 3, "layers": 2, "dim": 12}
@@ -292,3 +293,17 @@ def test_the_library_looks_as_the_command_does() -> None:
     found = inspect(made(), layer=1, head=0, words=True)
 
     assert [each.name for each in found.maps] == ["L1H0"]
+
+
+@pytest.mark.parametrize("merge", ["mean", "max"])
+def test_of_several_heads_a_cell_is_hidden_where_it_is_in_all(
+    small_transformer: Saved, merge: str
+) -> None:
+    """Layers may see unlike far: one through a window, the next one everything."""
+    found = inspect("a b " * 12, model=str(small_transformer("gemma2")), merge=merge)
+    hidden = [each.cells.window(EVERYTHING, EVERYTHING).hidden for each in found.plain]
+    (merged,) = found.maps
+
+    assert any((each != hidden[0]).any() for each in hidden)
+    together = merged.cells.window(EVERYTHING, EVERYTHING).hidden
+    assert (together == np.logical_and.reduce(hidden)).all()
