@@ -51,6 +51,7 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         ("attnviz co", ["compare"]),
         ("attnviz run a --vari", ["--variant"]),
         ("attnviz run a --variant ", [*VARIANTS]),
+        ("attnviz inspect a --model mi", ["minilm"]),
         ("attnviz run a -v ca", ["causal"]),
         ("attnviz run a --tokenizer ", [*TOKENIZERS]),
         ("attnviz run a --colors ", [*PALETTES]),

@@ -17,7 +17,6 @@ from attnviz.cli.app import app
 from attnviz.renderers import suffixes
 from attnviz.traces.models.card import ASKED_ALONE, CAN_BE_ASKED
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.asked import OF_A_TRAINED_MODEL
 from attnviz.views.ways import WAYS
 from attnviz.wording.commands import option
 from tests.hostile import contents, models, words
@@ -49,7 +48,6 @@ NEEDS = {  # what an option is about, without which it is refused
 }
 MADE = {option(each.name) for each in fields(Settings)}  # how a trace is made: not one of a file
 OF_A_MODEL = MADE - {option(name) for name in (*ASKED_ALONE, *CAN_BE_ASKED)}  # it has decided
-OF_TRANSFORMERS = {option(name) for name in OF_A_TRAINED_MODEL}
 OTHERS = {"--given", "--trace", "--file", "--embeddings", "--item"}  # to come by numbers, or a text
 OF_A_TEXT = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
              "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
@@ -71,8 +69,8 @@ LEFT_ALONE = (
     "--help-all",
 )  # what writes into somebody's home; what is long
 COMMANDS = (
-    *("run", "run", "run", "compare", "compare", "steps", "steps"),
-    *("show", "check", "learn", "inspect", "rest"),
+    *("run", "run", "run", "compare", "compare", "steps", "steps", "inspect"),
+    *("show", "check", "learn", "rest"),
 )
 LEARNED = ("reverse", "reverse", "sort")  # in little time
 
@@ -126,10 +124,8 @@ def _unfit(told: Collection[str]) -> set[str]:
     if "--trace" in told:
         return MADE
     if "--learn" in told:
-        return OF_A_TEXT | OF_TRANSFORMERS
-    if "--model" not in told:
-        return OF_TRANSFORMERS
-    return (OF_A_MODEL - {"--model"}) | OTHERS
+        return OF_A_TEXT
+    return (OF_A_MODEL - {"--model"}) | OTHERS if "--model" in told else set()
 
 
 class _Inventor:
@@ -139,11 +135,12 @@ class _Inventor:
         self.random = random
         self.files: dict[str, bytes] = {}
         self.text: Callable[[Random], str] = words.text
+        self.command = ""
 
     def call(self) -> Call:
         kind = self.random.choice(COMMANDS)
         rest = [name for name in _commands() if name not in COMMANDS]
-        command = self.random.choice(rest) if kind == "rest" else kind
+        command = self.command = self.random.choice(rest) if kind == "rest" else kind
         path, made = _commands()[command]
         options = [each for each in made.params if each.opts[0].startswith("-")]
         count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
@@ -158,7 +155,7 @@ class _Inventor:
     def _wanted(self, command: str, name: str) -> bool:
         """Whether a model is asked for, or a task, more often than any other option."""
         if name == "--model":
-            return self.random.random() < (0.95 if command == "heads" else 0.15)
+            return self.random.random() < {"heads": 0.95, "inspect": 0.8}.get(command, 0.15)
         return name == "--learn" and self.random.random() < 0.1
 
     def _fitting(self, chosen: list[Any], known: list[Any]) -> list[Any]:
@@ -221,7 +218,7 @@ class _Inventor:
             suffix, content, more = contents.matrices(self.random)
             return [self._file(("given", suffix), content), *more]
         if option.opts[0] == "--model" and self.random.random() > 0.03:
-            return [self._model()]
+            return [self._model(command)]
         if option.opts[0] == "--out" and self.random.random() > 0.03:
             return [self._output(command)]
         return [self._value(command, option)]
@@ -252,8 +249,8 @@ class _Inventor:
         self.files[path] = content
         return path
 
-    def _model(self) -> str:
-        found = models.named(self.random)
+    def _model(self, command: str) -> str:
+        found = models.named(self.random, trained=0.85 if command == "inspect" else 0.25)
         self.files |= found.files
         self.text = lambda random: (words.text if random.random() < 0.05 else found.text)(random)
         return found.name
@@ -299,6 +296,10 @@ class _Inventor:
         usual = self.random.random() < 0.8
         return self.random.choice(("1", "1", "2")) if usual else words.text(self.random)
 
+    def _nowhere(self) -> str:
+        """A folder to go on from, in learn."""
+        return _mostly(("nowhere", "."), words.ODD)(self)
+
     def _text(self) -> str:
         if self.random.random() < 0.1:
             return self.random.choice(DEVICES)
@@ -331,11 +332,12 @@ class _Inventor:
         "--rate": _mostly(("0.01", "0.5", "100"), words.ODD_FRACTIONS),
         "--watch": _mostly(("a b c", "5 2 8 1", "h g f e d c b a"), words.ODD),
         "--save": _mostly(("saved", "saved/deep"), ("", ".", "/dev/null", "x" * 300)),
-        "--from": _mostly(("nowhere", ".", "1", "2"), words.ODD),
+        "--from": lambda self: self._token() if self.command == "inspect" else self._nowhere(),
         "--to": lambda self: self._token(),
-        "--generate": _mostly(("1", "2"), ("0", "-1", "99999", "x")),
+        "--toward": _mostly(("the", "it", "a", "tired"), words.ODD),
+        "--generate": _mostly(("1", "2", "3"), ("0", "-1", "x", "9" * 9)),
+        "--attention": _mostly(("self", "cross", "decoder"), ("x",)),
         "--target": lambda self: words.text(self.random),
-        "--toward": lambda self: words.text(self.random),
         "--seed": lambda self: self.random.choice((*[words.number(self.random)] * 9, "42,43")),
         "--limit": _mostly(("1MB", "5 GB", "20KB"), words.ODD_SIZES_OF_FILES),
         "--dpi": _mostly(("40", "72", "100"), ("0", "100000")),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnviz.traces.models import folder
 from attnviz.traces.models.names import names, place_of
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.trained.place import MINILM
-from tests import small_transformers
 from tests.hostile import contents, words
+from tests.small_transformers import EVERY, save
 from tests.untrained import untrained
 
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -27,7 +26,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"layers": 3, "norm": "none", "feed_forward": 3, "scoring": "additive"},
 )
 TOY = "toy"
-SMALL = ("gpt2", "bert", "t5")
+TRAINED = ("gpt2", "llama", "gemma2", "gpt-oss", "jamba", "bert", "bert", "distilbert", "t5",
+           "bart", "bloom", "mamba")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Named:
 
     name: str
     files: dict[str, bytes]
-    vocabulary: Vocabulary | None  # None: a transformer's, which takes any text
+    vocabulary: Vocabulary | None = None  # None: it reads whatever there is
+    transformer: bool = False
 
     def text(self, random: Random) -> str:
         if self.vocabulary is None:
@@ -46,12 +47,12 @@ class Named:
         return between.join(random.choices(self.vocabulary.words, k=count))
 
 
-def named(random: Random) -> Named:
-    """Mostly a whole one."""
-    kind = random.random()
-    if kind < 0.15:
+def named(random: Random, *, trained: float = 0.25) -> Named:
+    """Mostly a whole one; with this chance a transformer."""
+    if random.random() < trained:
         return _transformer(random)
-    if kind < 0.65:
+    kind = random.random()
+    if kind < 0.6:
         name = random.choice(names())
         return Named(name, {}, _vocabulary(name))
     return _by_hand(random) if kind < 0.75 else _folder(random)
@@ -73,28 +74,6 @@ def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
     return model.vocabulary, folder.contents(model)
 
 
-def _transformer(random: Random) -> Named:
-    """One that was trained; and small ones that transformers wrote, now and then damaged."""
-    if random.random() < 0.3:
-        return Named(MINILM, {}, None)
-    files = dict(_small(random.choice(SMALL)))
-    folder, several = "small", random.randrange(10**9)
-    if random.random() < 0.3:
-        folder = f"small{several}"  # or what was loaded before would be taken again
-        name = random.choice([*files])
-        files[name] = contents.changed(name, files[name], random)
-        if random.random() < 0.2:
-            del files[name]
-    return Named(folder, {f"{folder}/{name}": each for name, each in files.items()}, None)
-
-
-@cache
-def _small(name: str) -> dict[str, bytes]:
-    with TemporaryDirectory() as folder:
-        made = small_transformers.save(small_transformers.KINDS[name], Path(folder))
-        return {each.name: each.read_bytes() for each in made.iterdir()}
-
-
 def _folder(random: Random) -> Named:
     vocabulary, whole = _saved(random.randrange(len(SHAPES)))
     files = dict(whole)
@@ -104,3 +83,23 @@ def _folder(random: Random) -> Named:
         if random.random() < 0.05:
             del files[name]
     return Named("mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary)
+
+
+@cache
+def _of_a_kind(name: str) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as at:
+        folder = save(EVERY[name], Path(at))
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _transformer(random: Random) -> Named:
+    """MiniLM, or a small one of another kind, now and then with a file that is damaged."""
+    if random.random() < 0.3:
+        return Named("minilm", {}, transformer=True)
+    files = dict(_of_a_kind(random.choice(TRAINED)))
+    if random.random() < 0.2:
+        name = random.choice([*files])
+        files[name] = contents.changed(name, files[name], random)
+        if random.random() < 0.2:
+            del files[name]
+    return Named("trained", {f"trained/{name}": each for name, each in files.items()}, None, True)
