@@ -56,6 +56,14 @@ def test_a_head_of_another_layer_that_is_off_is_named() -> None:
     assert any(line.startswith("Without L5H11 (its mean instead) ") for line in view.closing)
 
 
+@pytest.mark.parametrize("asked", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}])
+def test_a_picture_says_what_is_left_out_of_it(asked: dict[str, Any]) -> None:
+    hidden = inspect(TEXT, model="minilm", hide_special=True, renormalise=True, **asked)
+    said = 'left out: "[CLS]" (1) and "[SEP]" (15) · what is left is divided by its sum'
+    assert said in hidden.view().picture.caption
+    assert "left out" not in inspect(TEXT, model="minilm", **asked).view().picture.caption
+
+
 def test_a_picture_of_answers_is_told_of_by_them(small_transformer: Saved) -> None:
     view = inspect(TEXT, model=str(small_transformer("gpt2")), predict=True).view()
     assert panels(view) == [Grid]

@@ -16,6 +16,7 @@ from attnviz.views.inspection.numbers import amount, head_name, named, told
 from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
+DIVIDED = "what is left is divided by its sum"
 MOST_NAMED = 4  # heads, or tokens, in a sentence
 BY: dict[Weigh, str] = {
     "weight": "",
@@ -95,16 +96,28 @@ def on_sinks(asked: Asked) -> Iterator[str]:
 def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> Iterator[str]:
     """Which tokens are hidden, and how much they take of what is read; or of what one reads."""
     looking, whole = inspection.looking, inspection.whole
-    tokens = whole[0].columns.tokens
-    out = sorted(left_out(tokens, looking))
-    if not out:
+    names, one = _left_out(inspection)
+    if not names:
         return
     what, queries = _what_reads(asked)
     shares = taken(whole, looking, queries)
-    one, names = len(out) == 1, _tokens_named(tokens, looking, out)
     start = f"left out {'is' if one else 'are'} {names}, which take{'s' * one} {_mean(shares)}"
-    rest = "what is left is divided by its sum" if looking.renormalise else "the rest is as it was"
+    rest = DIVIDED if looking.renormalise else "the rest is as it was"
     yield f"{start} of {what}{BY[looking.weigh]}{_most(whole, shares)}; {rest}"
+
+
+def left_out_of_a_picture(inspection: Inspection) -> str:
+    """The same in a few words, to stand below it."""
+    names, _ = _left_out(inspection)
+    divided = f" · {DIVIDED}" if inspection.looking.renormalise else ""
+    return f"left out: {names}{divided}" if names else ""
+
+
+def _left_out(inspection: Inspection) -> tuple[str, bool]:
+    """The names of tokens that are hidden, and whether it is one."""
+    tokens = inspection.whole[0].columns.tokens
+    out = sorted(left_out(tokens, inspection.looking))
+    return (_tokens_named(tokens, inspection.looking, out) if out else ""), len(out) == 1
 
 
 def _what_reads(asked: Asked | None) -> tuple[str, tuple[int, ...] | None]:

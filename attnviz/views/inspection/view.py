@@ -27,6 +27,7 @@ from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
 from attnviz.views.inspection.told import (
+    left_out_of_a_picture,
     on_link,
     on_little,
     on_others,
@@ -67,12 +68,13 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     line = settings_line(trace)
     shown = _with_ends(_shown(inspection), inspection)
     title = headline(trace)
+    below = " · ".join(filter(None, (shown.below, left_out_of_a_picture(inspection))))
     return View(
         title=title,
         headline=shown.headline or title,
         settings=line,
         screen=page_of(shown.groups, line),
-        picture=page_of(shown.drawn, line, shown.below),
+        picture=page_of(shown.drawn, line, below),
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
