@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import AttnvizError, trace
+from attnviz import AttnvizError, read, trace
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
@@ -154,6 +155,16 @@ def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
         with pytest.raises(AttnvizError, match="takes the gradient of an answer") as caught:
             inspect(TEXT, model=model, weigh="gradient").view()
         assert problem in str(caught.value)
+
+
+def test_a_trace_from_a_file_has_no_matrix_that_joins_heads(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    made = trace(TEXT, model=str(small_transformer("gpt2")))
+    made.view().save(tmp_path / "a.npz")
+    with pytest.raises(AttnvizError, match="and no file of a trace has that") as caught:
+        inspect(read(str(tmp_path / "a.npz")), weigh="norm").view()
+    assert caught.value.hint == "give the text and --model, in place of --trace"
 
 
 def test_an_answer_that_is_no_token_is_refused_with_its_pieces(small_transformer: Saved) -> None:

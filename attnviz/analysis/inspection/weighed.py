@@ -113,9 +113,10 @@ def _part_of_w_out(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "widt
     if card is None and w_out is None:
         return None
     name = "this model" if card is None else f"the model '{card.name}' ({card.kind})"
+    saved = layer.projections is None and not layer.given >= {"queries", "keys", "values"}
     raise AttnvizError(
-        f"--weigh norm multiplies values with the matrix that joins heads, and of {name} it could "
-        "not be found",
-        "leave --weigh out",
+        "--weigh norm multiplies values with the matrix that joins heads, and "
+        + ("no file of a trace has that" if saved else f"of {name} it could not be found"),
+        "give the text and --model, in place of --trace" if saved else "leave --weigh out",
         about="weigh",
     )
