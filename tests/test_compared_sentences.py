@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from attnviz import compare_sentences, trace
+from attnviz import compare, compare_sentences, trace
 from attnviz.analysis.inspection import sentences as analysis
 from attnviz.analysis.inspection.pairing import paired
 from attnviz.analysis.inspection.sentences import Sentences
@@ -142,6 +142,20 @@ def test_what_it_reads_of_animal_hangs_on_tired() -> None:
         "first sentence, and with .27 in the second"
     )
     assert told[-1] == "tired/wide: not the same token, and stands for each other by place"
+
+
+def test_a_small_screen_has_the_first_heads_alone_and_a_token_that_reads_itself_says_so(
+    both: Sentences,
+) -> None:
+    shown = both.view()
+    assert shown.excerpt is not None
+    (table,) = shown.excerpt.panels
+    assert isinstance(table, Grid)
+    assert len(table.rows) == 5
+    assert "--full" in shown.excerpt.rest
+    most = both.heads[0]
+    assert most.largest.query == most.largest.key
+    assert table.rows.names[0] == f"{most.name} tired/wide → itself"
 
 
 def test_the_closing_sentences_are_true_of_the_numbers(both: Sentences) -> None:
@@ -286,3 +300,10 @@ def test_sentences_with_nothing_in_common_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(AttnvizError, match="no token in common"):
         compare_sentences("b", "quiz", model=model)
+
+
+def test_the_library_says_which_function_compares_sentences_of_a_transformer() -> None:
+    with pytest.raises(AttnvizError, match="each on both sentences") as refused:
+        compare("The animal was tired", other="The animal was wide", model="minilm")
+
+    assert "compare_sentences(text, other)" in refused.value.hint

@@ -17,6 +17,7 @@ from attnviz.analysis.inspection import effects
 from attnviz.analysis.inspection.effects import bits_between
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.traces.trained.loading import loaded
+from attnviz.views.grids.grid import Grid
 from attnviz.views.inspection.effects import effects_ranked, on_effects
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
@@ -41,6 +42,23 @@ def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
         assert made.with_all_heads is not None
         moved = (made.vectors - made.with_all_heads).norm(dim=1)
         assert_close(each.amounts.float(), moved / made.with_all_heads.norm(dim=1))
+
+
+@pytest.mark.parametrize("head", ["L1H12", "L9H1"])
+def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
+    with pytest.raises(AttnvizError, match=f"--without names {head}, and there is no") as refused:
+        inspect(SHORT, without=head)
+    assert refused.value.hint == "there are 72 heads, from L0H0 to L5H11"
+
+
+def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
+    shown = inspect(SHORT, layer=4, head=3, without="L5H11").view()
+    assert "without L5H11" in shown.title
+    table = shown.screen.panels[-1]
+    assert isinstance(table, Grid)
+    assert table.title == "last vectors without L5H11"
+    assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
+    assert shown.closing[-1].startswith("Without L5H11 the last vectors move by .")
 
 
 def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
@@ -103,7 +121,8 @@ def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
     made = inspect(TEXT, model=folder, by="effect", without="L1H1")
     by_name = {each.name: each.mean for each in made.effects.heads}
-    assert by_name["L1H1"] == 0
+    assert len(by_name) == 7
+    assert "L1H1" not in by_name
     assert by_name["L1H0"] > 0
 
 
@@ -132,11 +151,29 @@ def test_what_would_take_too_long_is_refused_before_it_is_tried(
         effects_ranked(inspect(SHORT, layer=5, by="effect"))
 
 
+def test_heads_that_are_off_already_are_not_ranked() -> None:
+    made = inspect(SHORT, layer=5, by="effect", without="L5H11")
+    assert len(made.effects.heads) == 11
+    first = made.effects.heads[0]
+    assert next(iter(on_effects(made))).startswith(f"without {first.name}, too, the vectors of the")
+    with pytest.raises(AttnvizError, match="switches off the heads, and L5H11 is off already"):
+        inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
+    shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
+    assert any(each.startswith("L5H11 is switched off: its weights are") for each in shown)
+
+
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "the key", "--model", "agreement", "--by", "effect")
     assert result.err == (
         "error: --by effect switches off the heads of a trained transformer, and this is none\n"
-        " hint: give --model a folder, or a name on a hub, of a transformer\n"
+        " hint: attnviz heads --model agreement ranks those of that one\n"
+    )
+
+
+def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", "the dog", "--model", "toy", "--by", "effect")
+    assert result.err.endswith(
+        "give --model minilm, a folder, or a name on a hub, of a transformer\n"
     )
 
 

@@ -213,7 +213,9 @@ def views() -> tuple[View, ...]:
     shapes = [trace.view(as_="arcs"), trace.view(query="2"), trace.view(query="2", as_="sentence")]
     answers = traced(untrained()).view(predict=True)
     taught = learned().view()
-    return (trace.view(), walked.view(), compared, *shapes, answers, taught)
+    heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
+    seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
+    return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen)
 
 
 def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
@@ -224,7 +226,7 @@ def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
     assert known - tried <= {"Axis.spaced", "Grid.pooled", "Section.stages"}
 
 
-@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize("place", range(10))
 def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int) -> None:
     view = poisoned(views()[place])
 

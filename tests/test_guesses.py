@@ -13,6 +13,7 @@ import typer
 from PIL import Image
 
 from attnviz.cli import app, guesses
+from attnviz.traces.models.names import names
 from attnviz.traces.parts import SHOWN
 from attnviz.views.steps.choosing import OF_ATTENTION
 from tests.conftest import Attnviz
@@ -245,6 +246,16 @@ def test_no_option_is_refused_in_words_of_a_library_for_want_of_a_value(attnviz:
         assert result.status == 2
         _assert_in_our_words(result.status, result.err)
         assert f"{name} {'takes no' if option.is_flag else 'needs a'} value" in result.err
+
+
+def test_every_option_can_say_what_its_value_may_be() -> None:
+    context = typer.Context(typer.main.get_command(app.app))
+    known = {
+        (*path, option.opts[0]): [each.value for each in option.shell_complete(context, "")]
+        for path, option in ALL
+    }
+
+    assert known["run", "--model"] == known["inspect", "--model"] == [*names(), "minilm"]
 
 
 def _assert_in_our_words(status: int, err: str) -> None:

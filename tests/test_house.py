@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,15 +48,20 @@ TABLES = {  # modules whose tables name other modules, and import none of them
 }
 
 
-def imported(path: Path, *, by_type_checkers: bool = True) -> set[str]:
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imported(path: Path, *, by_type_checkers: bool = True) -> frozenset[str]:
     """Every module that a file imports, wherever in it; names after `from` where they are ours."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = [*ast.walk(tree)]
+    nodes = [*ast.walk(tree(path))]
     if not by_type_checkers:
         typing = [node for node in nodes if isinstance(node, ast.If) and _of_type_checkers(node)]
         hidden = {inner for node in typing for inner in ast.walk(node)}
         nodes = [node for node in nodes if node not in hidden]
-    return {name for node in nodes for name in _names(node)}
+    return frozenset(name for node in nodes for name in _names(node))
 
 
 def _of_type_checkers(node: ast.If) -> bool:
@@ -70,12 +76,13 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
+@cache
 def is_module(name: str) -> bool:
     place = ROOT.joinpath(*name.split("."))
     return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
 
 
-def ours(names: set[str]) -> set[str]:
+def ours(names: Collection[str]) -> set[str]:
     return {name for name in names if name.startswith("attnviz.") and is_module(name)}
 
 
@@ -127,7 +134,7 @@ def test_imports_run_down_the_path(path: Path) -> None:
 def test_modules_are_named_in_tables_alone_and_up_the_path_in_two(path: Path) -> None:
     strings = {
         node.value
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     named = {text.partition(":")[0] for text in strings if re.fullmatch(r"attnviz[.\w]+:\w+", text)}
@@ -190,11 +197,38 @@ def test_a_start_loads_nothing_heavy(code: str) -> None:
     assert loaded_after(code) & HEAVY == set()
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "steps", "example"])
-def test_help_loads_nothing_heavy(command: str) -> None:
-    code = f"from attnviz.cli.app import main; main(['{command}', '--help'])"
+def loaded_by(calls: Iterable[tuple[str, ...]], heavy: set[str]) -> dict[str, list[str]]:
+    """Which calls load what; in one process, so that of several the first is named."""
+    code = f"""
+import sys
+from attnviz.cli.app import main
+before = set()
+for call in {[*calls]}:
+    main([*call])
+    loaded = {heavy} & {{name.partition(".")[0] for name in sys.modules}}
+    print("\\n@", " ".join(call), "|", *sorted(loaded - before))
+    before |= loaded
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    told = re.findall(r"^@ (.*) \|(.*)$", done.stdout, re.MULTILINE)
+    assert len(told) == len([*calls])
+    return {call: names.split() for call, names in told if names.split()}
 
-    assert loaded_after(code) & (HEAVY | {"markdown_it", "pygments"}) == set()
+
+def test_help_loads_nothing_heavy() -> None:
+    commands = ("run", "compare", "steps", "example", "inspect")
+    calls = [(command, "--help") for command in commands]
+
+    assert loaded_by(calls, HEAVY | {"markdown_it", "pygments"}) == {}
+
+
+def test_what_loads_something_is_named() -> None:
+    """The first call that does: of those after it nobody could tell."""
+    calls = [("version",), ("run", "a", "-t", "words"), ("run", "b", "-t", "words")]
+
+    assert loaded_by(calls, {"torch"}) == {"run a -t words": ["torch"]}
 
 
 SOON = (  # said before torch could be there
@@ -242,6 +276,18 @@ SOON = (  # said before torch could be there
     ("learn", "reverse", "--save", "pyproject.toml/a"),
     ("learn", "reverse", "-o", "a.xyz"),
     ("learn", "--from", "no"),
+    ("inspect", ""),
+    ("inspect", "a", "--by", "x"),
+    ("inspect", "a", "--from", "a"),
+    ("inspect", "a", "--merge", "rollout", "--layer", "1"),
+    ("inspect", "a", "--model", "x"),
+    ("inspect", "a", "--model", "./no"),
+    ("inspect", "a", "--layer", "x"),
+    ("inspect", "a", "--toward", "b"),
+    ("compare", "a", "b", "--model", "minilm", "--by", "mask"),
+    ("run", "a", "--model", "minilm", "--dim", "8"),
+    ("steps", "a", "--model", "minilm", "--variant", "plain"),
+    ("heads", "--model", "minilm"),
     ("runn",),
 )
 LISTS = (
@@ -254,11 +300,8 @@ LISTS = (
 )
 
 
-@pytest.mark.parametrize("arguments", [*SOON, *LISTS], ids=" ".join)
-def test_mistakes_and_lists_wait_for_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    code = f"from attnviz.cli.app import main; print(main({[*arguments]}))"
-
-    assert loaded_after(code) & (HEAVY - {"tiktoken"} | {"pydantic"}) == set()
+def test_mistakes_and_lists_wait_for_nothing_heavy() -> None:
+    assert loaded_by([*SOON, *LISTS], HEAVY - {"tiktoken"} | {"pydantic"}) == {}
 
 
 def test_a_run_loads_no_matplotlib() -> None:
@@ -277,7 +320,7 @@ def test_the_tree_of_the_architecture_page_has_every_file() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
-    opening = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    opening = ast.get_docstring(tree(path))
 
     assert opening
     assert opening.splitlines()[0].endswith((".", ":"))

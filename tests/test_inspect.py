@@ -106,17 +106,33 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     assert not any("heads read" in each for each in looked(made(), query="done").view().closing)
 
 
-def test_how_much_is_left_out_is_said(minilm: Inspection) -> None:
-    taken = eager(minilm)[:, :, 1:-1][..., [0, 14]].sum(-1).mean(-1)
-    layer, head = np.unravel_index(taken.argmax(), taken.shape)
-    mean, most = (f"{number:.2f}"[1:] for number in (taken.mean(), taken.max()))
+def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
+    minilm: Inspection,
+) -> None:
+    shares = eager(minilm)[..., [0, 14]].sum(-1)
+    asked = {
+        "of what is read": shares[:, :, 1:-1].mean(-1),
+        'of what "it" (11) reads': shares[:, :, 10],
+    }
+    for (what, taken), query in zip(asked.items(), (None, "it"), strict=True):
+        layer, head = np.unravel_index(taken.argmax(), taken.shape)
+        mean, most = (f"{number:.2f}"[1:] for number in (taken.mean(), taken.max()))
+        told = looked(minilm.trace, query=query, hide_special=True).view().closing[-1]
+        assert told == (
+            f'Left out are "[CLS]" (1) and "[SEP]" (15), which take {mean} {what} in the mean '
+            f"of 72 heads, most in L{layer}H{head}: {most}; the rest is as it was."
+        )
 
-    (told,) = looked(minilm.trace, query="it", hide_special=True).view().closing
 
-    assert told == (
-        f'Left out are "[CLS]" (1) and "[SEP]" (15), which take {mean} of what is read in the mean '
-        f"of 72 heads, most in L{layer}H{head}: {most}; the rest is as it was."
-    )
+def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspection) -> None:
+    way = looked(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
+    rolled = looked(minilm.trace, merge="rollout", query="it", hide_special=True).view().closing[-1]
+    assert f"{way[0] + way[14]:.2f}"[1:] + ' of what "it" (11) reads in the rollout' in rolled
+    heads = [each.cells.row(10).values[0] for each in looked(minilm.trace, weigh="norm").maps]
+    mean = np.mean([(row[0] + row[14]) / row.sum() for row in heads])
+    weighed = looked(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
+    start = f"{mean:.2f}"[1:] + ' of what "it" (11) reads by weight × length'
+    assert any(start in told for told in weighed)
 
 
 LINK = re.compile(
@@ -283,7 +299,9 @@ def test_what_is_weighed_is_said_to_be() -> None:
 
 def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "head.json"
-    done = attnviz("inspect", "one two", "--model", "toy", "--dtype", "float64", "-o", str(path))
+    done = attnviz(
+        "inspect", "the dogs slept", "--model", "toy", "--dtype", "float64", "-o", str(path)
+    )
 
     assert done.status == 0
     assert '"dtype":"float64"' in path.read_text().replace(" ", "")

@@ -111,6 +111,22 @@ def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transforme
     assert any("with what a sink takes" in each.claim for each in verify(made))
 
 
+def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    one = ("--model", str(small_transformer("gpt-oss")), "--layer", "0")
+
+    for choice in (("--head", "1"), ("--merge", "mean")):
+        shown = attnviz("inspect", "the animal", *one, *choice).out.replace("\n", " ")
+        assert "missing to 1 goes to the model's sinks" in shown
+        assert "sums to 1" not in shown
+    hidden = attnviz("inspect", "the animal", *one, "--head", "1", "--hide-first").out
+    assert "missing to 1" not in hidden
+    other = attnviz("inspect", "the animal", "--model", str(small_transformer("gpt2")), *one[2:])
+    assert "sinks" not in other.out
+    assert "sums to 1" in other.out
+
+
 def test_a_position_bias_stands_beside_scores_that_are_not_scaled(small_transformer: Saved) -> None:
     made = trace(TEXT, model=str(small_transformer("t5")))
 
@@ -140,11 +156,11 @@ def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
 
     assert [layer.layer for layer in made.layers] == [1]
     assert trace(TEXT, model=folder, without="L1H0").layers[0].off == {0: "zero"}
-    with pytest.raises(
-        AttnvizError, match="there is no layer 0: the model attends in 1 layer: 1"
-    ) as told:
+    with pytest.raises(AttnvizError, match="--without names L0H0, and there is no such") as told:
         trace(TEXT, model=folder, without="L0H0")
-    assert told.value.hint == "try --layer 1"
+    assert told.value.hint == "the model attends in 1 layer: 1"
+    with pytest.raises(AttnvizError, match="there is no layer 0: the model attends in 1 layer: 1"):
+        inspect(TEXT, model=folder, layer=0)
 
 
 def test_only_layers_that_are_asked_for_are_kept(small_transformer: Saved) -> None:

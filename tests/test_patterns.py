@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from attnviz.analysis.inspection import patterns
 from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side, side_of
 from attnviz.analysis.inspection.patterns import BROADLY, KINDS, Patterns, patterns_of
 from attnviz.analysis.inspection.places import places_of
@@ -213,8 +215,9 @@ def test_the_table_names_the_strongest_and_says_what_few_tokens_show(minilm: Ins
     table = heads_table(minilm)
     assert table is not None
     assert table.rows.labels[0] == "previous token"
-    assert table.words[0][:3] == ("L0H2", "L2H11", "L1H9")
-    assert table.values[0, 0] == pytest.approx(0.9998, abs=1e-4)
+    assert table.words[0][:4] == ("", "L0H2", "L2H11", "L1H9")
+    assert table.columns.labels[:2] == ("even", "1st")
+    assert table.values[0, :2] == pytest.approx([1 / 15, 0.9998], abs=1e-4)
     assert "induction: no two tokens are repeated" in table.note
     assert "same: only 2 tokens of 15 can show it" in table.note
 
@@ -230,3 +233,54 @@ def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
     separators = [weights[row][count - 1] for row in range(count - 1)]
     assert score(found, "previous", place) == pytest.approx(sum(before) / len(before))
     assert score(found, "separators", place) == pytest.approx(sum(separators) / len(separators))
+
+
+def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> None:
+    """Worked out again with loops: the token before is that of the sentence, and rows sum to 1."""
+    hiding = replace(minilm, looking=Looking(hide_special=True))
+    found = hiding.patterns
+    weights = minilm.trace.layers[2].attended.weights[9].tolist()
+    left = range(1, len(weights) - 1)
+    itself = [weights[row][row] / sum(weights[row][key] for key in left) for row in left]
+    assert score(found, "itself", 2 * 12 + 9) == pytest.approx(sum(itself) / len(itself))
+    before = [weights[row][row - 1] / sum(weights[row][key] for key in left) for row in left[1:]]
+    assert score(found, "previous", 2 * 12 + 9) == pytest.approx(sum(before) / len(before))
+    assert math.isnan(score(found, "first"))
+    assert all(said.startswith("Of what is left, ") for said in sentences_on(hiding))
+
+
+def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -> None:
+    side = replace(
+        a_map(np.eye(6)).rows,
+        groups=((0,), (1,), (3,), (4,)),
+        labels=("the", "cat", "the", "cat"),
+        numbers=(1, 2, 4, 5),
+    )
+    found = patterns_of([Map("L0H0", None, 0, unmasked(np.full((4, 4), 0.25)), side, side)])
+    before = next(place for place, each in enumerate(KINDS) if each.short == "previous")
+    assert found.showing[before] == 2  # the second and the fifth
+
+
+@pytest.mark.parametrize(
+    ("choices", "start", "note"),
+    [
+        ({"weigh": "norm"}, "By weight × length, ", "share of a token's weight × length, "),
+        ({"words": True}, "", "averaged over the words that can show it"),
+        ({"hide_first": True, "weigh": "norm"}, "By weight × length, of what is left, ", "left, "),
+    ],
+)
+def test_what_heads_do_says_of_what_numbers(
+    minilm: Inspection, choices: dict[str, Any], start: str, note: str
+) -> None:
+    made = replace(minilm, looking=Looking(**choices))
+    table = heads_table(made)
+    assert table is not None
+    assert note in table.note
+    assert sentences_on(made)
+    assert all(said.startswith(start) for said in sentences_on(made))
+
+
+def test_by_lengths_fewer_heads_are_sinks(minilm: Inspection) -> None:
+    sink = next(each for each in KINDS if each.short == "first")
+    by_length = replace(minilm, looking=Looking(weigh="norm"))
+    assert len(by_length.patterns.of_kind(sink)) < len(minilm.patterns.of_kind(sink)) / 2

@@ -24,7 +24,7 @@ from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import Run
 from tests.evaluate import holds
-from tests.small_transformers import KINDS, OUTSIDE, save
+from tests.small_transformers import KINDS, OUTSIDE, Saved, save
 
 TEXT = "it was too tired"
 ASKED: dict[str, dict[str, Any]] = {  # kinds that differ in what their steps say
@@ -222,3 +222,14 @@ def test_nothing_of_a_trained_model_is_said_to_be_random(attnviz: Attnviz) -> No
         result = attnviz(*command, TEXT, "--model=minilm")
         assert result.status == 0
         assert not {"random", "seed", "given", "drawn"} & {*result.out.split()}
+
+
+def test_numbers_of_different_sizes_have_scales_of_their_own(small_transformer: Saved) -> None:
+    walk = steps(TEXT, model=str(small_transformer("gpt2")), layer=1, head=0)
+    grids = [grid for section in walk.sections for grid in section.grids]
+    of = {grid.title.partition(" ")[0]: grid.scale for grid in grids}
+    assert of["w_query"].label == of["w_out"].label == "parameter"
+    assert of["inputs"].label == "input"
+    assert of["context"].label == "context"
+    assert of["queries"].label == of["values"].label == "value"
+    assert of["w_query"].high < of["queries"].high

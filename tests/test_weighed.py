@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import AttnvizError, read, trace
+from attnviz import AttnvizError, trace
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import EVERYTHING
+from attnviz.traces.saved import read
 from attnviz.traces.trained import heard
 from attnviz.traces.trained.gradients import gradients_of
 from attnviz.traces.trained.loading import loaded
@@ -37,7 +38,7 @@ def test_lengths_are_those_of_what_a_head_hands_on_of_each_key(
     """Key by key: weight · value · W_o as a vector, of a head of a group, too; then its length."""
     folder = str(small_transformer(kind))
     made = inspect(TEXT, model=folder, weigh="norm", layer=1, head=3)
-    layer = made.trace.layers[1]
+    (layer,) = made.trace.layers  # the one that is asked for
     assert layer.projections is not None
     assert layer.projections.w_out is not None
     width = layer.values.shape[-1]
@@ -78,6 +79,15 @@ def test_where_no_matrix_joins_heads_lengths_are_those_of_values() -> None:
     layer = made.trace.layers[0]
     wanted = layer.attended.weights[0] * layer.values[0].norm(dim=-1)
     assert np.allclose(values_of(made.maps[0]), wanted)
+
+
+def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_one(
+    tmp_path: Path,
+) -> None:
+    inspect("I am learning").view().save(tmp_path / "trace.npz")
+    with pytest.raises(AttnvizError, match="the file of a trace holds no matrices") as refused:
+        inspect(read(str(tmp_path / "trace.npz")), weigh="norm").view()
+    assert refused.value.hint == "ask it of the model: give its text, and --model minilm"
 
 
 OF_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": GAP}
@@ -157,16 +167,6 @@ def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
         assert problem in str(caught.value)
 
 
-def test_a_trace_from_a_file_has_no_matrix_that_joins_heads(
-    small_transformer: Saved, tmp_path: Path
-) -> None:
-    made = trace(TEXT, model=str(small_transformer("gpt2")))
-    made.view().save(tmp_path / "a.npz")
-    with pytest.raises(AttnvizError, match="and no file of a trace has that") as caught:
-        inspect(read(str(tmp_path / "a.npz")), weigh="norm").view()
-    assert caught.value.hint == "give the text and --model, in place of --trace"
-
-
 def test_an_answer_that_is_no_token_is_refused_with_its_pieces(small_transformer: Saved) -> None:
     made = trace(TEXT, model=str(small_transformer("gpt2")))
     with pytest.raises(AttnvizError, match=r"--toward is 'xyz', which the model .* writes as"):
@@ -178,7 +178,7 @@ def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
     assert result.err == (
         "error: --weigh gradient takes the gradient of an answer of a trained transformer, and "
         "this is none\n"
-        " hint: give --model a folder, or a name on a hub, of a transformer\n"
+        " hint: give --model minilm, a folder, or a name on a hub, of a transformer\n"
     )
 
 

@@ -43,6 +43,7 @@ from attnviz.traces.source import (
     with_vectors,
 )
 from attnviz.traces.trace import Layer, Provenance, Trace
+from attnviz.traces.trained.place import is_trained
 from attnviz.traces.weights import array, mask_of
 from attnviz.wording.commands import Command
 from attnviz.wording.words import listed
@@ -161,6 +162,7 @@ def compare(
     """
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
+    _refuse_trained(source, other)
     _refuse_blocks(source)
     _refuse_what_is_given(source, aspect)
     number = _layer_of(source, layer)
@@ -191,6 +193,16 @@ def _layer_of(source: Source, asked: int | None) -> int:
     if asked is not None:
         refuse_missing_layer(asked, layers)
     return layers - 1 if asked is None else asked
+
+
+def _refuse_trained(source: Source, other: str | None) -> None:
+    """Two sentences that a transformer reads are compared head by head, of any length."""
+    if other is not None and is_trained(source.settings.model):
+        raise AttnvizError(
+            f"the heads of '{source.settings.model}' are compared, each on both sentences",
+            f"attnviz compare TEXT OTHER --model {source.settings.model} does so; in Python "
+            "compare_sentences(text, other)",
+        )
 
 
 def _refuse_blocks(source: Source) -> None:

@@ -25,8 +25,8 @@ _OF_A_BLOCK = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_
 _VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
-def _names_of_models() -> tuple[str, ...]:
-    """Those that the Tab key offers; a lambda in an annotation would not know this file."""
+def _known_models() -> tuple[str, ...]:
+    """A function, for what is written in an annotation finds nothing of this file later."""
     return (*models(), MINILM)
 
 
@@ -86,7 +86,7 @@ class ModelOptions:
             short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
             "file.",
             example="agreement",
-            among=_names_of_models,
+            among=_known_models,
         ),
     ] = None
 

@@ -12,7 +12,7 @@ from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.tokenizers import tokenize
+from attnviz.tokens.tokenizers import refuse_nothing, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import (
@@ -39,6 +39,8 @@ def refuse_text(
 ) -> None:
     """A text that cannot be cut up, or in which a query or a key is not."""
     if is_trained(settings.model):  # whose tokenizer comes with transformers, and torch
+        if text is not None:
+            refuse_nothing(text)
         return
     tokens = None if text is None else _cut(text, settings)
     memory_of(settings)

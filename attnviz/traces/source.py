@@ -273,7 +273,7 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
 
 def _fit(source: Source, vectors: Vectors, count: int) -> bool:
     """Whether there are so many; those of a table can be had in another width, if one is wanted."""
-    other = source.table is not None and source.settings.dim not in (None, vectors.shape[1])
+    other = source.table and source.settings.dim not in (None, vectors.shape[1])
     return len(vectors) == count and not other
 
 
@@ -289,8 +289,7 @@ def vocabulary_of(source: Source) -> int | None:
     if source.model is not None:
         return len(source.model.vocabulary.words)
     own = source.settings.embeddings is not None or source.matrices.anything
-    found = source.matrices.vocabulary
-    return found or (None if own else vocabulary(source.settings.tokenizer))
+    return source.matrices.vocabulary or (None if own else vocabulary(source.settings.tokenizer))
 
 
 def _keys(tokens: Tokens, given: Matrices) -> Tokens:

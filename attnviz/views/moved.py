@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnviz.analysis.moved import changes_of
-from attnviz.cells import unmasked
+from attnviz.cells import EVERYTHING, unmasked
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import colorless
+from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.scales import Scale, colorless, rounded_up
 from attnviz.views.reading import token_axis
 from attnviz.views.switched_off import without_heads
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import fixed_text, share_text
 from attnviz.wording.words import isolated
 
 NOTE = (
@@ -38,6 +41,25 @@ def moved_table(trace: Trace) -> Grid | None:
         note=NOTE,
         decimals=2,
     )
+
+
+def moved_ranked(trace: Trace) -> Ranked | None:
+    """The same as bars, the token first whose vector moves most."""
+    table = moved_table(trace)
+    if table is None:
+        return None
+    numbers = table.cells.window(EVERYTHING, EVERYTHING).values
+    order = (-numbers[:, 0]).argsort(kind="stable")
+    changes, cosines = numbers[order].T
+    reach = rounded_up(float(changes[0]))
+    grid = replace(
+        table,
+        rows=plain_axis("token", [table.rows.names[place] for place in order]),
+        columns=plain_axis("measure", ["change"]),
+        cells=unmasked(changes[:, None]),
+        scale=Scale("change", 0.0, reach),
+    )
+    return Ranked(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines), reach)
 
 
 def moved(trace: Trace) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from attnviz.attention.choices import Instead
+from attnviz.traces.origin import trained_behind
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.without import without_text
+from attnviz.traces.without import Place, heads_off, name_of, without_text
 from attnviz.views.reading import name_of_head
 from attnviz.wording.words import listed
 
@@ -17,13 +18,27 @@ IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
 }
 
 
+def _not_shown(trace: Trace) -> dict[Place, Instead]:
+    """Those of layers of which nothing was kept: of a trained model that is asked for others."""
+    if trained_behind(trace.origin) is None:
+        return {}
+    there = {layer.layer for layer in trace.layers}
+    off = heads_off(trace.origin.settings.without)
+    return {place: how for place, how in off.items() if place[0] not in there}
+
+
 def note_on_heads(trace: Trace) -> tuple[str, ...]:
     """Of tables of weights that lead nowhere: whose they are."""
     off: dict[Instead, list[str]] = {}
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
             off.setdefault(instead, []).append(_subject(trace, layer, head))
-    return tuple(_note(heads, instead) for instead, heads in off.items())
+    said = tuple(_note(heads, instead) for instead, heads in off.items())
+    return (*said, *(_of_one(place, how) for place, how in _not_shown(trace).items()))
+
+
+def _of_one(place: Place, instead: Instead) -> str:
+    return f"{name_of(*place)} is switched off: {IN_PLACE[instead][0]}"
 
 
 def _note(heads: list[str], instead: Instead) -> str:
@@ -34,14 +49,23 @@ def _note(heads: list[str], instead: Instead) -> str:
 
 
 def _subject(trace: Trace, layer: Layer, head: int) -> str:
+    if trained_behind(trace.origin) is not None:  # of which one layer may be all that was kept
+        return name_of(layer.layer, head)
     only = len(trace.attentions) == 1 and layer.heads == 1
     return "the only head" if only else name_of_head(trace, layer, head)
 
 
 def without_heads(trace: Trace) -> str:
     """` without L1H1`, of what is done to a sentence; nothing where every head is on."""
-    off = {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
+    off = _off(trace)
     return f" without {without_text(dict(sorted(off.items())))}" if off else ""
+
+
+def _off(trace: Trace) -> dict[Place, Instead]:
+    """Those of a trained model by what was asked for: it keeps the layers that are looked at."""
+    if trained_behind(trace.origin) is not None:
+        return heads_off(trace.origin.settings.without)
+    return {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
 
 
 def vectors_of_heads(layer: Layer, shown: list[int]) -> str:

@@ -18,6 +18,7 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.prediction import Ending
 from attnviz.traces.trained.rereading import Rereading, reread
 from attnviz.traces.without import Place, name_of
+from attnviz.wording.words import listed
 
 Measured = Literal["answers", "vectors"]  # what is compared, with a head and without it
 Track = Callable[[Sequence[Place]], Iterable[Place]]
@@ -60,23 +61,41 @@ class Effects:
     at: int = 0  # which is this one,
     next: bool = False  # as what comes after it,
     likely: float = 0.0  # and how likely it is
+    off: tuple[Place, ...] = ()  # the heads that are off all the time
 
 
 def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effects:
     """Each head off in turn, and the others as they are; refused where that takes too long."""
-    places = [
-        (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
-    ]
     start, model = time.perf_counter(), reread(trace, TOLD, "by")
+    places = _on(maps, model)
     whole = model.ending()
     _refuse_long((time.perf_counter() - start) * len(places), places)
     without = zip(places, map(model.ending, track(places)), strict=True)
     if whole.logits is None or model.asked is None or not model.asked.places:
         found = [_on_vectors(place, whole, each) for place, each in without]
         return Effects(
-            measured="vectors", tokens=tuple(range(len(trace.tokens))), heads=_ranked(found)
+            measured="vectors",
+            tokens=tuple(range(len(trace.tokens))),
+            heads=_ranked(found),
+            off=tuple(model.off),
         )
     return _on_answers(model, whole, without)
+
+
+def _on(maps: Sequence[Map], model: Rereading) -> list[Place]:
+    """Those of the heads that are on, of which one at least must be left."""
+    places = [
+        (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
+    ]
+    found = [place for place in places if place not in model.off]
+    if not found:
+        raise AttnvizError(
+            f"{TOLD}, and {listed([name_of(*place) for place in places])} "
+            f"{'is' if len(places) == 1 else 'are'} off already",
+            "leave --without out",
+            about="by",
+        )
+    return found
 
 
 def _ranked(found: Iterable[Effect]) -> tuple[Effect, ...]:
@@ -111,6 +130,7 @@ def _on_answers(
         at=asked.places[spoken],
         next=asked.next,
         likely=float(before[spoken, answer].exp()),
+        off=tuple(model.off),
     )
 
 

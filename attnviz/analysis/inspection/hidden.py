@@ -18,7 +18,7 @@ from attnviz.traces.trace import Trace
 
 def hidden(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
     """Maps without the tokens that are left out, as readers and as what is read."""
-    if not (looking.hide_special or looking.hide_first):
+    if not looking.hides:
         return maps
     return tuple(_without(each, looking) for each in maps)
 
@@ -57,18 +57,24 @@ def left_out(tokens: Tokens, looking: Looking) -> frozenset[int]:
     return special | first
 
 
-def taken(plain: Sequence[Map], looking: Looking, row: int | None = None) -> list[float]:
-    """Of each head, how much of what is read goes to tokens that are left out.
+def taken(
+    maps: Sequence[Map], looking: Looking, queries: tuple[int, ...] | None = None
+) -> list[float]:
+    """Of each map, how much of what is read goes to tokens that are left out.
 
-    By the tokens that are not, in the mean; or by one of them.
+    By the tokens that are not, in the mean; or by some of them. Of a sum: rows may have any.
     """
-    return [_taken(each, looking, row) for each in plain]
+    return [_taken(each, looking, queries) for each in maps]
 
 
-def _taken(found: Map, looking: Looking, row: int | None) -> float:
+def _taken(found: Map, looking: Looking, queries: tuple[int, ...] | None) -> float:
     out = sorted(left_out(found.columns.tokens, looking))
-    if row is not None:
-        return float(found.cells.row(row).values[:, out].sum())
-    sums = [band.values[:, out].sum(axis=1) for band in found.cells.bands()]
-    reading = sorted(set(range(len(found.rows))) - left_out(found.rows.tokens, looking))
-    return float(np.concatenate(sums)[reading].mean())
+    bands = found.cells.bands() if queries is None else map(found.cells.row, queries)
+    sums = np.concatenate([
+        np.stack([band.values[:, out].sum(axis=1), band.values.sum(axis=1)], axis=1)
+        for band in bands
+    ])  # fmt: skip
+    if queries is None:
+        sums = sums[sorted(set(range(len(sums))) - left_out(found.rows.tokens, looking))]
+    shares = sums[:, 0] / np.where(sums[:, 1], sums[:, 1], 1)
+    return float(shares.mean())

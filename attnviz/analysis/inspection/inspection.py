@@ -55,8 +55,21 @@ class Inspection(Showable):
 
     @cached_property
     def patterns(self) -> Patterns:
-        """What each of these heads does."""
-        return patterns_of(self.plain)
+        """What each of these heads does, by what is shown of it."""
+        left = hidden(self.divided, self.trace, self.looking)
+        return patterns_of(in_words(left, self.trace, self.looking))
+
+    @cached_property
+    def divided(self) -> tuple[Map, ...]:
+        """The heads by what there are shares of: gradients, which may be below 0, have none."""
+        return self.plain if self.looking.weigh == "gradient" else self.weighed
+
+    @cached_property
+    def whole(self) -> tuple[Map, ...]:
+        """What tokens are left out of."""
+        if self.looking.merge == "rollout":
+            return rolled_out(self.plain, self.trace, self.looking)
+        return self.divided
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:

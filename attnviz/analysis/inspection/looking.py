@@ -65,6 +65,11 @@ class Looking:
         """Those that have to be kept of a model; None: every one."""
         return None if self.layer is None else (self.layer,)
 
+    @property
+    def hides(self) -> bool:
+        """Whether tokens are left out."""
+        return self.hide_special or self.hide_first
+
     def _refuse_half(self) -> None:
         """Some choices mean nothing without another."""
         needs = {
@@ -74,7 +79,7 @@ class Looking:
         for name, (other, why) in needs.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise AttnvizError(why, "give both: --from it --to animal", about=name)
-        if self.renormalise and not (self.hide_special or self.hide_first):
+        if self.renormalise and not self.hides:
             raise AttnvizError(
                 "--renormalise is about what is left when tokens are hidden, and none are",
                 "give --hide-special or --hide-first",

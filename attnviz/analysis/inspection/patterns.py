@@ -56,7 +56,7 @@ READINGS: tuple[Reading, ...] = (
         "the token before",
         "the share of what a token reads that goes to the token before it",
         "no token has one before it and a choice",
-        reads=lambda query, key, places: key == query - 1,
+        reads=lambda query, key, places: places.steps(query, key) == -1,
         within=True,
     ),
     Reading(
@@ -65,7 +65,7 @@ READINGS: tuple[Reading, ...] = (
         "the token after",
         "the share that goes to the token after it",
         "no token sees the one after it",
-        reads=lambda query, key, places: key == query + 1,
+        reads=lambda query, key, places: places.steps(query, key) == 1,
         within=True,
     ),
     Reading(
@@ -74,7 +74,7 @@ READINGS: tuple[Reading, ...] = (
         "the first token",
         "the share that goes to the first token, of all others",
         "no token has the first to read, and a choice",
-        reads=lambda query, key, places: (key == 0) & places.apart(query, key),
+        reads=lambda query, key, places: places.first(key) & places.apart(query, key),
     ),
     Reading(
         "itself",
@@ -82,7 +82,7 @@ READINGS: tuple[Reading, ...] = (
         "the token itself",
         "the share that goes to the token itself",
         "no token sees itself and others",
-        reads=lambda query, key, places: key == query,
+        reads=lambda query, key, places: places.steps(query, key) == 0,
         within=True,
     ),
     Reading(
@@ -94,7 +94,7 @@ READINGS: tuple[Reading, ...] = (
         "there are no separators after the first token",
         one=False,
         reads=lambda query, key, places: (
-            places.separates[key] & (key > 0) & places.apart(query, key)
+            places.separates[key] & ~places.first(key) & places.apart(query, key)
         ),
     ),
     Reading(

@@ -24,13 +24,27 @@ class Places:
     added: Bool[np.ndarray, "query"]  # what a tokenizer added
     separates: Bool[np.ndarray, "key"]  # that, punctuation, and new lines
     repeats: Bool[np.ndarray, "query"]  # whether two tokens or more occur here and elsewhere
+    asking: Int[np.ndarray, "query"]  # their numbers in the text, of which some may be left out,
+    asked: Int[np.ndarray, "key"]  # and those of what is read
+
+    def steps(
+        self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
+    ) -> Int[np.ndarray, "query key"]:
+        """How far a key stands behind a query; of two texts that means nothing."""
+        found: Int[np.ndarray, "query key"] = self.asked[key] - self.asking[query]
+        return found
+
+    def first(self, key: Int[np.ndarray, "1 key"]) -> Bool[np.ndarray, "1 key"]:
+        """Whether it is the first of the text, and not only of what is left of it."""
+        found: Bool[np.ndarray, "1 key"] = self.asked[key] == 1
+        return found
 
     def apart(
         self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
     ) -> Bool[np.ndarray, "query key"]:
         """Whether these are two places; those of two texts always are."""
-        found: Bool[np.ndarray, "query key"] = (key != query) | (not self.within)
-        return found
+        found: Bool[np.ndarray, "query key"] = self.steps(query, key) != 0
+        return found | (not self.within)
 
     def same(
         self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
@@ -45,7 +59,9 @@ class Places:
     ) -> Bool[np.ndarray, "query key"]:
         """Whether the key comes after the same token earlier on, in what is repeated."""
         found = self.same(query, np.maximum(key - 1, 0))
-        found &= self.repeats[query] & (key > 0) & (key < query)
+        before = self.asked[np.maximum(key - 1, 0)]
+        found &= self.repeats[query] & (self.asked[key] - before == 1)
+        found &= self.steps(query, key) < 0
         return found
 
 
@@ -62,7 +78,9 @@ def places_of(found: Map) -> Places:
         within=within,
         added=added,
         separates=np.array([*_separators(found.columns)], dtype=bool),
-        repeats=_repeated(rows, added),
+        repeats=_repeated(rows, added, found.rows.numbers),
+        asking=np.array(found.rows.numbers, dtype=int),
+        asked=np.array(found.columns.numbers, dtype=int),
     )
 
 
@@ -98,12 +116,13 @@ def _is_mark(side: Side, place: int) -> bool:
 
 
 def _repeated(
-    rows: Int[np.ndarray, "place"], added: Bool[np.ndarray, "place"]
+    rows: Int[np.ndarray, "place"], added: Bool[np.ndarray, "place"], numbers: tuple[int, ...]
 ) -> Bool[np.ndarray, "place"]:
     """Whether each place is part of two neighbouring tokens that stand elsewhere, too."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for place in range(len(rows) - 1):
-        if not added[place] and not added[place + 1]:
+        side_by_side = numbers[place + 1] - numbers[place] == 1
+        if side_by_side and not added[place] and not added[place + 1]:
             pairs.setdefault((int(rows[place]), int(rows[place + 1])), []).append(place)
     found = np.zeros(len(rows), dtype=bool)
     for each in pairs.values():

@@ -18,6 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.origin import trained_behind
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.trained.gradients import Gradients, gradients_of
+from attnviz.traces.trained.stored import is_stored
 from attnviz.traces.weights import array
 
 
@@ -112,11 +113,14 @@ def _part_of_w_out(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "widt
         return parts[head]
     if card is None and w_out is None:
         return None
+    multiplies = "--weigh norm multiplies values with the matrix that joins heads"
+    if card is not None and is_stored(layer, card):
+        raise AttnvizError(
+            f"{multiplies}, and the file of a trace holds no matrices of a model",
+            f"ask it of the model: give its text, and --model {card.name}",
+            about="weigh",
+        )
     name = "this model" if card is None else f"the model '{card.name}' ({card.kind})"
-    saved = layer.projections is None and not layer.given >= {"queries", "keys", "values"}
     raise AttnvizError(
-        "--weigh norm multiplies values with the matrix that joins heads, and "
-        + ("no file of a trace has that" if saved else f"of {name} it could not be found"),
-        "give the text and --model, in place of --trace" if saved else "leave --weigh out",
-        about="weigh",
+        f"{multiplies}, and of {name} it could not be found", "leave --weigh out", about="weigh"
     )

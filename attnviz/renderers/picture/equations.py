@@ -318,16 +318,17 @@ def _largest(
     groups: Sequence[Group], form: Form, room: Box, letters: Lettering, largest: float
 ) -> Arrangement:
     """Cells as wide as they fit, and as high as becomes them; very small ones if none do."""
+    kinds = _kinds(groups, form.across)
 
     def arranged(wide: float, high: float) -> Arrangement:
-        return _arrangement(groups, form, Cell(wide, high, form.narrow), letters)
+        return _measured(groups, kinds, form, Cell(wide, high, form.narrow), letters)
 
     wide = _most(lambda wide: arranged(wide, wide).width <= room[2], largest)
     highest = min(largest, form.tallest * wide)
     high = _most(lambda high: arranged(wide, high).height <= room[3], highest)
     wide = min(wide, high / FLATTEST)
     share = _most(lambda share: _fits(arranged(share * wide, share * high), room), 1.0)
-    return arranged(share * wide, share * high)
+    return _of_each(arranged(share * wide, share * high), groups)
 
 
 def _most(fits: Callable[[float], bool], largest: float) -> float:
@@ -348,22 +349,39 @@ def _fits(found: Arrangement, room: Box) -> bool:
     return found.width <= room[2] + 1e-6 and found.height <= room[3] + 1e-6
 
 
-def _arrangement(
-    groups: Sequence[Group], form: Form, cell: Cell, letters: Lettering
+def _measured(
+    groups: Sequence[Group],
+    kinds: Sequence[tuple[int, bool]],
+    form: Form,
+    cell: Cell,
+    letters: Lettering,
 ) -> Arrangement:
-    """Every equation in cells of this size; heads are alike, and measured once."""
+    """Equations in cells of this size; of those that are alike one stands for all."""
     few = len(groups) <= FEW
+    known = {
+        (place, labelled): _equation(groups[place], cell, letters, form, few=few, labelled=labelled)
+        for place, labelled in dict.fromkeys(kinds)
+    }
+    return Arrangement(tuple(known[kind] for kind in kinds), form.across, cell, form.titled)
+
+
+def _kinds(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
+    """Of each equation the first with the same sides; and whether its columns have labels."""
     sides = [_sides(group) for group in groups]
-    known: dict[tuple[tuple[Axis, ...], bool], Equation] = {}
+    return [
+        (sides.index(own), own not in sides[place + across : place + across + 1])
+        for place, own in enumerate(sides)
+    ]
+
+
+def _of_each(found: Arrangement, groups: Sequence[Group]) -> Arrangement:
+    """Each equation with its own numbers."""
     equations = []
-    for place, (group, own) in enumerate(zip(groups, sides, strict=True)):
-        labelled = own not in sides[place + form.across : place + form.across + 1]
-        if (own, labelled) not in known:
-            known[own, labelled] = _equation(group, cell, letters, form, few=few, labelled=labelled)
-        like = zip(known[own, labelled].terms, _grids(group), strict=True)
+    for equation, group in zip(found.equations, groups, strict=True):
+        like = zip(equation.terms, _grids(group), strict=True)
         terms = tuple(replace(term, grid=grid) for term, grid in like)
-        equations.append(replace(known[own, labelled], terms=terms))
-    return Arrangement(tuple(equations), form.across, cell, form.titled)
+        equations.append(replace(equation, terms=terms))
+    return replace(found, equations=tuple(equations))
 
 
 def _grids(group: Group) -> list[Grid]:
@@ -426,8 +444,10 @@ def _term(
     if labelled:
         columns = column_ticks(grid.columns, width / len(grid.columns), below)
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    rows = replace(rows, title=rows.title if titled and grid.rows.counts == "token" else "")
-    columns = replace(columns, title=columns.title if titled else "")
+    if not titled or grid.rows.counts != "token":
+        rows = replace(rows, title="")
+    if not titled:
+        columns = replace(columns, title="")
     words = text_width(grid.title, style.smallest) - width
     left = max(reach(rows, style), words)
     return Term(grid, width, height, rows, columns, style, left, reach(columns, style))

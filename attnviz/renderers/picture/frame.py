@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from attnviz.renderers.picture.lettering import POINT, Lettering, Size
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
+from attnviz.renderers.picture.ticks import text_width
 
 SMALLER = ((1, 1.0), (2, 0.85), (2, 0.7), (3, 0.7))  # lines of a headline, and how large each is
 MOST_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
+SHORTEST, NARROWER = 0.3, 0.96  # the last line of a headline, and by how much others are shortened
+SMALLEST_NOTE = 0.7  # of its size; what has no room then stands in several lines
 AIR = 0.55  # between the headline and the panels, in letters of the headline
 ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
 KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
@@ -88,9 +91,22 @@ def headline(text: str, size: float, width: float) -> Iterator[Line]:
         lines = wrapped(words, " ", size * share * BOLD, width)
         if len(lines) <= most:
             break
+    lines = _evened(lines, words, size * share * BOLD, width)
     for line in lines:
         fitting, points = fitted(line, size * share, size * SMALLER[-1][1] / 2, width / BOLD)
         yield Line(fitting, points, bold=True)
+
+
+def _evened(lines: list[str], words: Sequence[str], size: float, width: float) -> list[str]:
+    """As many lines, the last of them not much shorter than the others, if that can be."""
+    room = width
+    while len(lines) > 1 and text_width(lines[-1], size) < SHORTEST * width and room > width / 2:
+        room *= NARROWER
+        narrower = wrapped(words, " ", size, room)
+        if len(narrower) > len(lines):
+            break
+        lines = narrower
+    return lines
 
 
 def stacked(lines: Sequence[Line], left: float, top: float) -> Iterator[Words]:
@@ -102,8 +118,15 @@ def stacked(lines: Sequence[Line], left: float, top: float) -> Iterator[Words]:
 
 
 def _lines(text: str, size: float, width: float, *, faint: bool = False) -> list[Line]:
-    lines = wrapped(text.split(BETWEEN), BETWEEN, size, width)
-    return [Line(*fitted(line, size, size * 0.7, width), faint=faint) for line in lines]
+    parts = wrapped(text.split(BETWEEN), BETWEEN, size, width)
+    lines = [line for part in parts for line in _within(part, size, width)]
+    return [Line(*fitted(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
+
+
+def _within(part: str, size: float, width: float) -> list[str]:
+    """A part as it is; a long one in lines of words, rather than in small letters."""
+    long = text_width(part, size * SMALLEST_NOTE) > width
+    return wrapped(part.split(" "), " ", size, width) if long else [part]
 
 
 def _height(lines: Sequence[Line]) -> float:

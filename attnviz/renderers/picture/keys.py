@@ -39,7 +39,10 @@ class Key:
 
     @property
     def before(self) -> str:
-        return "" if self.scale is None else typeset(f"{self.scale.label} {self.scale.low:g}")
+        if self.scale is None:
+            return ""
+        below = "≤ " if self.scale.below else ""
+        return typeset(f"{self.scale.label} {below}{self.scale.low:g}")
 
     @property
     def sample(self) -> tuple[float, float]:

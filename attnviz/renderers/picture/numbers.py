@@ -19,6 +19,7 @@ NUMBER = 10.0  # points
 NUMBER_SHARE = 0.8  # of the width of a cell, at most,
 HEIGHT_SHARE = 0.7  # and of its height
 MOST_NUMBERED = 2500  # cells: among more no number can be read
+GRIDS = 512  # more than there are on a page of many heads, of which each is asked for in turn
 
 
 def panel_of(
@@ -38,7 +39,7 @@ def numbered_as(panel: Panel, full: Grid, largest: float = NUMBER) -> Panel:
     return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box, largest).fitting)
 
 
-@lru_cache(maxsize=128)  # asked for again and again while panels find their places
+@lru_cache(maxsize=GRIDS)  # asked for again and again while panels find their places
 def longest_number(grid: Grid) -> float:
     """The width of the longest number of a grid, in letters of 10 points."""
     numbers = _numbers(grid)
@@ -47,7 +48,7 @@ def longest_number(grid: Grid) -> float:
     return max(widths, default=0.0) or text_width("−0.00", 10)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=GRIDS)
 def _numbers(grid: Grid) -> np.ndarray:
     return _written(grid, cell_format(grid, 2))
 

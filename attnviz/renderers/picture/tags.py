@@ -13,7 +13,7 @@ from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.placed import Block, Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.texts import BOLD, fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.axes import GOES_ON, Axis
 from attnviz.views.grids.overview import BENDS, Flag, Overview
 
 ACCENT = 0  # the colour of frames and letters, among those of lines
@@ -106,9 +106,10 @@ def said(drawn: Overview, letters: Lettering, room: float, *, named: bool) -> li
     scale, bent = keys.of_scale(drawn.scale), BENDS[drawn.bend]
     colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
     hidden = "grey = hidden by the mask" if drawn.hides else ""
+    border = "" if drawn.reads.border is None else GOES_ON
     texts = [] if named else _texts(drawn)
     cut = [fitted(text, letters.note, letters.note, room)[0] for text in texts]
-    return [colors, *(Key(part) for part in (drawn.pooled, hidden, *cut) if part)]
+    return [colors, *(Key(part) for part in (drawn.pooled, hidden, border, *cut) if part)]
 
 
 def _texts(drawn: Overview) -> list[str]:

@@ -28,7 +28,7 @@ from attnviz.renderers.picture.ticks import Ticks, text_width
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import Overview
 
-FAINT, FRAME = 0.5, 2.4  # points of the lines around maps
+FAINT, FRAME, BORDER = 0.5, 2.4, 1.0  # points of the lines around maps, and through them
 
 
 def place(drawn: Overview, room: Box, letters: Lettering) -> Layout:
@@ -45,7 +45,19 @@ def _maps(found: Sheet) -> Layout:
     boxes = tuple(found.box(*each) for each in drawn.places)
     maps = Maps(drawn.scale, boxes, drawn.values, drawn.hidden)
     around = tuple(Block(box, outlined=FAINT, faint=True) for box in boxes)
-    return replace(empty_layout(), maps=(maps,), blocks=around)
+    borders = tuple(line for box in boxes for line in _borders(drawn, box))
+    return replace(empty_layout(), maps=(maps,), blocks=(*around, *borders))
+
+
+def _borders(drawn: Overview, box: Box) -> Iterator[Block]:
+    """Lines through a map, where something else begins on a side."""
+    left, bottom, wide, high = box
+    if drawn.read.border is not None:
+        x = left + wide * drawn.read.border / len(drawn.read)
+        yield Block((x, bottom, 0.0, high), outlined=BORDER)
+    if drawn.reads.border is not None:
+        y = bottom + high * (1 - drawn.reads.border / len(drawn.reads))
+        yield Block((left, y, wide, 0.0), outlined=BORDER)
 
 
 def _names(found: Sheet) -> Iterator[Words]:

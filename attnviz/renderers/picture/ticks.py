@@ -82,7 +82,7 @@ def style_of(letters: Lettering, page: Size, stretch: float, squeeze: float) -> 
 
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     ticks = _thinned(axis, pitch, style)
-    extent = max((text_width(label, ticks.size) for label in ticks.labels), default=0.0)
+    extent = widest(ticks.labels, ticks.size)
     return replace(ticks, extent=extent + BESIDE * ticks.size * POINT)
 
 
@@ -94,13 +94,13 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     ticks = _thinned(axis, pitch, style)
     places, size = ticks.places, ticks.size
     step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
-    widest = max((text_width(label, size) for label in ticks.labels), default=0.0)
+    wide = widest(ticks.labels, size)
     beside, line = BESIDE * size * POINT, size * POINT
-    if widest + 0.4 * line <= step or widest <= line <= step:
+    if wide + 0.4 * line <= step or wide <= line <= step:
         return replace(ticks, extent=1.2 * line + beside)
     if step >= line * SLANTED_PITCH:
-        return replace(ticks, angle=45, extent=widest * math.sqrt(0.5) + line + beside)
-    return replace(ticks, angle=90, extent=widest + beside)
+        return replace(ticks, angle=45, extent=wide * math.sqrt(0.5) + line + beside)
+    return replace(ticks, angle=90, extent=wide + beside)
 
 
 def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
@@ -116,10 +116,10 @@ def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
         names = axis.names if len(axis) > MOST_BY_WORD else _labels(axis)
         places = range(first, len(axis), step)
         labels = tuple(shortened(names[place]) for place in places)
-    widest = max((text_width(label, 1.0) for label in labels), default=0.0)
-    size = max(min(size, style.widest_label / (widest or 1.0)), style.smallest)
-    narrowed = tuple(_cut_to(label, size, style.widest_label) for label in labels)
-    return Ticks(axis.title, len(axis), tuple(places), narrowed, size)
+    size = max(min(size, style.widest_label / (widest(labels, 1.0) or 1.0)), style.smallest)
+    if widest(labels, size) > style.widest_label:
+        labels = tuple(_cut_to(label, size, style.widest_label) for label in labels)
+    return Ticks(axis.title, len(axis), tuple(places), labels, size)
 
 
 def _cut_to(label: str, size: float, width: float) -> str:
@@ -129,6 +129,7 @@ def _cut_to(label: str, size: float, width: float) -> str:
     return label
 
 
+@lru_cache(maxsize=64)  # asked for at every size of cells that is tried
 def _labels(axis: Axis) -> tuple[str, ...]:
     """The words alone; with their numbers where a word stands more than once."""
     times = Counter(axis.labels)
@@ -154,6 +155,16 @@ def reach(ticks: Ticks, style: PanelStyle) -> float:
 def text_width(text: str, size: float) -> float:
     """The width of a line of text, in inches."""
     return _width_of(text, tuple(rcParams["font.family"])) * size / MEASURED * POINT
+
+
+def widest(texts: tuple[str, ...], size: float) -> float:
+    """The width of the widest of some lines, in inches."""
+    return _widest(texts, tuple(rcParams["font.family"])) * size / MEASURED * POINT
+
+
+@lru_cache(maxsize=512)
+def _widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
+    return max((_width_of(text, families) for text in texts), default=0.0)
 
 
 @lru_cache(maxsize=8192)

@@ -90,7 +90,8 @@ def scale_line(
     width: int = LEGEND,
 ) -> Text:
     """A scale without more; where it is bent the number in its middle tells by how much."""
-    line = Text.assemble((f"{scale.label} {scale.low:g} ", DIM), end="")
+    low = f"{'≤ ' if scale.below else ''}{scale.low:g}"
+    line = Text.assemble((f"{scale.label} {low} ", DIM), end="")
     halves = _ramp(scale, colors or scale, screen, ramp, width)
     if scale.bend == "straight":
         line.append_text(halves)

@@ -11,7 +11,9 @@ HERE = Path(__file__).parent
 CONFIG = "config.json"  # of a folder with a model that learned
 BY_HAND = ".toml"  # how the file of one ends that was written
 COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
+TRANSFORMER = "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
 CHECK = f"check its path; or take one of those that come with attnviz: {', '.join(COURSE)}"
+OTHERS = "or a folder with a model in it; or owner/name of one on a hub"
 WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
 
 
@@ -36,7 +38,8 @@ def place_of(name: str) -> Path:
     if name and _is_there(name):
         return Path(name)
     if Path(name).name == name and not name.endswith(BY_HAND):
-        raise unknown("model", name, names(), about="model")
+        error = unknown("model", name, (*names(), TRANSFORMER), about="model")
+        raise AttnvizError(str(error), f"{error.hint}; {OTHERS}", about="model")
     if name.endswith(BY_HAND):
         raise AttnvizError(f"there is no file '{name}' with a model", CHECK, about="model")
     raise AttnvizError(f"there is no folder '{name}' with a model", WRITES_ONE, about="model")

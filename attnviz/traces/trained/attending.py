@@ -17,7 +17,7 @@ from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import Passed, Reading, passed
 from attnviz.traces.trained.prediction import Asked, Ending
 from attnviz.traces.trained.recognised import Recognised, bases_of, positions_of, recognise
-from attnviz.traces.without import heads_off, refuse_missing_heads
+from attnviz.traces.without import heads_off, name_of, refuse_missing_heads
 from attnviz.wording.words import counted
 
 
@@ -115,14 +115,18 @@ def _refuse_missing(
     numbers: tuple[int, ...], settings: Settings, layers: Collection[int] | None
 ) -> None:
     """Refuse layers that there are not: not every layer of a model need attend."""
-    off = [layer for layer, _ in heads_off(settings.without)]
-    absent = [each for each in (*(layers or ()), *off) if each not in numbers]
+    whole, count = numbers == tuple(range(len(numbers))), counted(len(numbers), "layer")
+    one = f"the model has {count}, {' to '.join(map(str, sorted({0, numbers[-1]})))}"
+    few = f"the model attends in {count}: {', '.join(map(str, numbers))}"
+    absent = [each for each in layers or () if each not in numbers]
     if absent:
-        whole, count = numbers == tuple(range(len(numbers))), counted(len(numbers), "layer")
-        one = f"the model has {count}, {' to '.join(map(str, sorted({0, numbers[-1]})))}"
-        few = f"the model attends in {count}: {', '.join(map(str, numbers))}"
         raise AttnvizError(
             f"there is no layer {absent[0]}: {one if whole else few}",
             f"try --layer {numbers[-1]}",
             about="layer",
+        )
+    off = [place for place in heads_off(settings.without) if place[0] not in numbers]
+    if off and not whole:
+        raise AttnvizError(
+            f"--without names {name_of(*off[0])}, and there is no such head", few, about="without"
         )

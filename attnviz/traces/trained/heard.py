@@ -53,10 +53,9 @@ class Heard:
 
     def attended(self, rows: slice = EVERYTHING, heads: slice = EVERYTHING) -> Attended:
         """What attention makes of some queries of some heads: attnviz's own arithmetic."""
-        queries, keys = self.queries[heads, rows], arithmetic.of_heads(self.keys, self.heads)
         return arithmetic.attend(
-            arithmetic.similarity(queries, keys[heads]),
-            arithmetic.of_heads(self.values, self.heads)[heads],
+            arithmetic.similarity(self.queries[heads, rows], self._of_heads(self.keys, heads)),
+            self._of_heads(self.values, heads),
             _part(self.visible, rows, heads),
             scale=self.scale,
             soft_cap=self.soft_cap,
@@ -64,6 +63,13 @@ class Heard:
             mask=None if self.added is None else _part(self.added, rows, heads),
             sink=None if self.sink is None else self.sink[heads],
         )
+
+    def _of_heads(
+        self, shared: Float[Tensor, "group key width"], heads: slice
+    ) -> Float[Tensor, "some key width"]:
+        """Keys or values of some heads, each that of its group, and of no others."""
+        groups = torch.arange(self.heads)[heads] // (self.heads // shared.shape[0])
+        return shared[heads] if len(shared) == self.heads else shared[groups]
 
     @cached_property
     def whole(self) -> Attended:

@@ -81,10 +81,17 @@ class Listener:
             scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             soft_cap=soft_cap,
             sink=sink,
-            off={head: how for (layer, head), how in self.off.items() if layer == number},
+            off={  # those that there are not are refused once all layers are known
+                head: how
+                for (layer, head), how in self.off.items()
+                if layer == number and head < query.shape[1]
+            },
         )
+        return self._contexts(heard)
+
+    def _contexts(self, heard: Heard) -> Float[Tensor, "batch query head value_width"]:
         contexts = heard.contexts()[None].transpose(1, 2).contiguous()
-        if number >= 0 and (self.layers is None or number in self.layers):
+        if heard.layer >= 0 and (self.layers is None or heard.layer in self.layers):
             self.heard.append(heard)
             self.joining = contexts.flatten(2)
         return contexts

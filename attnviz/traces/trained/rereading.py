@@ -9,7 +9,7 @@ import torch
 
 from attnviz.attention.choices import Instead
 from attnviz.errors import AttnvizError
-from attnviz.traces.origin import FromTransformer
+from attnviz.traces.origin import FromModel, FromTransformer
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.loading import Loaded, loaded
 from attnviz.traces.trained.passing import Reading, passed
@@ -18,6 +18,8 @@ from attnviz.traces.trained.prediction import Asked, Ending, asked_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import Read, read
 from attnviz.traces.without import Place, heads_off
+
+GIVE = "give --model minilm, a folder, or a name on a hub, of a transformer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,11 @@ def reread(trace: Trace, told: str, about: str) -> Rereading:
     """The model behind a Trace, if its heads can be reached; `told` is what is wanted of them."""
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
+        answers = isinstance(origin, FromModel) and trace.prediction is not None
+        ranks = f"attnviz heads --model {origin.settings.model} ranks those of that one"
         raise AttnvizError(
             f"{told} of a trained transformer, and this is none",
-            "give --model a folder, or a name on a hub, of a transformer",
+            ranks if answers and about == "by" else GIVE,
             about=about,
         )
     if origin.card.fallback:

@@ -20,7 +20,7 @@ from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.without import heads_off
 
-MOST_CELLS = 2**24  # of all heads, at one stage on the way to weights
+MOST_CELLS = 2**22  # of all heads, at one stage on the way to weights: 50 MB of all stages
 MADE_AGAIN = ("scores", "scaled_scores", "capped_scores", "weights")
 FACTS: dict[str, Any] = {"positions": Positions, "position_base": float, "text": str | None}
 
@@ -63,6 +63,13 @@ def read_again(settings: Settings, facts: Contents) -> FromTransformer:
 def soft_cap_of(layer: Layer) -> float | None:
     """The cap that bends scores, where they are made again."""
     return layer.asked.heard.soft_cap if isinstance(layer.asked, OnDemand) else None
+
+
+def is_stored(layer: Layer, card: TrainedCard) -> bool:
+    """Whether it was read from a file, which holds no matrices of a model."""
+    if isinstance(layer.asked, OnDemand):
+        return layer.asked.heard.module is None
+    return not card.fallback
 
 
 def on_demand(

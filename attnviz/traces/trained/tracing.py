@@ -61,14 +61,18 @@ def trace_trained(
         prediction=predicted(model, what.tokens, asked, found.ending, whole),
         outputs=outputs_of(found.ending, whole),
         prompt=what.prompt,
-        origin=FromTransformer(
-            settings=settings,
-            card=card,
-            text=text,
-            positions=found.positions,
-            position_base=found.position_base,
-        ),
+        origin=_origin(settings, card, text, found),
         provenance=_provenance(settings, card, model, command),
+    )
+
+
+def _origin(settings: Settings, card: TrainedCard, text: str, found: Attending) -> FromTransformer:
+    return FromTransformer(
+        settings=settings,
+        card=card,
+        text=text,
+        positions=found.positions,
+        position_base=found.position_base,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Sentence:
     query: int | None  # where the token that reads stands among the columns; None: elsewhere
     listed: bool = True  # whether there is a list of bars below it
 
-    @property
+    @cached_property
     def most_read(self) -> list[int]:
         """Every column that is not hidden, the most read first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()

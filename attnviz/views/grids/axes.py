@@ -9,6 +9,7 @@ from functools import cached_property
 from attnviz.wording.words import numbered
 
 AXES_NOTE = "row = query (reads) · column = key (is read)"
+GOES_ON = "behind the line: what the model wrote itself"  # where sides have a border
 SUM_TO_ONE = "each row sums to 1"  # of a softmax, and of nothing that takes its place
 NOTHING = "nothing, for every key is hidden"  # what a blind row reads
 LINES_SUM = "what a token reads sums to 1"  # the same, where rows are drawn as lines,

@@ -41,6 +41,11 @@ class Scale:
     beyond: bool = False
     bend: Bend = "straight"
 
+    @property
+    def below(self) -> bool:
+        """Whether its low end stands for whatever is less, too: logarithms never come to 0."""
+        return self.bend == "log"
+
     def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """How far values are on the way from the low end to the high one, which they do not leave.
 

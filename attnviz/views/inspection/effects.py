@@ -77,17 +77,18 @@ def on_effects(inspection: Inspection) -> Iterator[str]:
     found, tokens = inspection.effects, inspection.trace.tokens
     first, *others = found.heads
     of = f", the most of {len(found.heads)} heads" if others else ""
+    without = f"without {first.name}{', too,' if found.off else ''}"  # beside those that are off
     if first.mean < NO_CHANGE:
-        which = "any one of these heads" if others else first.name
-        yield f"without {which} next to nothing changes"
+        which = "without any one of these heads" if others else without
+        yield f"{which} next to nothing changes"
     elif found.measured == "vectors":
         yield (
-            f"without {first.name} the vectors of the tokens move by {share_text(first.mean)} of "
-            f"their length in the mean{of}; the cosine with what they were is "
+            f"{without} the vectors of the tokens move by {share_text(first.mean)} of their "
+            f"length in the mean{of}; the cosine with what they were is "
             f"{share_text(first.cosine or 0.0)}"
         )
     else:
-        yield f"without {first.name} {_answers_change(found, tokens)} by {_bits(first.mean)}{of}"
+        yield f"{without} {_answers_change(found, tokens)} by {_bits(first.mean)}{of}"
     if found.measured == "answers":
         yield _on_the_answer(found, tokens)
     yield CAVEAT

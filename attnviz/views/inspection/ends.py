@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.views.moved import moved, moved_table
+from attnviz.views.moved import moved, moved_ranked, moved_table
 from attnviz.views.prediction import answered, best_answers
+from attnviz.views.switched_off import without_heads
 from attnviz.views.view import Group
 
 
@@ -17,9 +18,16 @@ def ends_of(inspection: Inspection) -> tuple[Group, ...]:
     return tuple(Group(name, (table,)) for name, table in named.items() if table is not None)
 
 
+def drawn_ends(inspection: Inspection) -> tuple[Group, ...]:
+    """The same, to be drawn by themselves: vectors as bars."""
+    bars = moved_ranked(inspection.trace)
+    answers = [each for each in ends_of(inspection) if each.name == "prediction"]
+    return tuple(answers) or (() if bars is None else (Group("moved", (bars,)),))
+
+
 def what_comes_of_it(inspection: Inspection) -> tuple[str, ...]:
     """What is answered, where that is asked for, or heads are off; or what becomes of vectors."""
     trace = inspection.trace
-    changed = any(layer.off for layer in trace.layers)
+    changed = without_heads(trace)
     said = answered(trace) if inspection.looking.predict or changed else ()
     return (*said, *moved(trace))

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.patterns import BROADLY, KINDS, STANDS_OUT, Kind, Patterns
 from attnviz.cells import unmasked
 from attnviz.traces.document import Contents
@@ -23,10 +24,17 @@ from attnviz.wording.words import counted, listed, sentence
 RANKS = ("1st", "2nd", "3rd", "4th", "5th")
 SHARE = Scale("share", 0.0, 1.0)
 FEW = 5  # tokens: a mean over fewer is said to be one
-NOTE = (
-    "each head with its share of what a token reads, averaged over the tokens that can show it · "
-    "even = what a head would have that reads all alike"
-)
+SHARES: dict[Weigh, str] = {
+    "weight": "each head with its share of what a token reads",
+    "norm": "each head with its share of a token's weight × length",
+    "gradient": "by weight alone: each head with its share of what a token reads",
+}
+BY: dict[Weigh, tuple[str, ...]] = {  # before a sentence on what heads do
+    "weight": (),
+    "norm": ("by weight × length",),
+    "gradient": ("by weight alone",),
+}
+LEFT = "of what is left"  # where tokens are hidden
 OF_BROAD = "broad = entropy, as a share of the largest"
 
 
@@ -38,19 +46,20 @@ def heads_table(inspection: Inspection) -> Grid | None:
     ranks = RANKS[: len(found.names)]
     if not kinds:
         return None
-    values = [
-        [*(found.score(head, kind) for head in heads), _even(found, kind)]
-        for kind, heads in zip(kinds, best, strict=True)
-    ]
+    values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
+    for row, (kind, heads) in enumerate(zip(kinds, best, strict=True)):
+        values[row, 0] = _even(found, kind)
+        values[row, 1 : len(heads) + 1] = [found.score(head, kind) for head in heads]
+    names = [[found.names[head] for head in heads] for heads in best]
     return Grid(
         "what heads do",
-        plain_axis("kind", [each.name for each in kinds]),
-        plain_axis("rank", [*ranks, "even"]),
-        unmasked(np.array(values)),
+        plain_axis("kind", [_in_words(each.name, inspection) for each in kinds]),
+        plain_axis("rank", ["even", *ranks]),
+        unmasked(values),
         SHARE,
-        note=_note(found),
+        note=_in_words(_note(found, inspection.looking), inspection),
         decimals=2,
-        words=tuple((*(found.names[head] for head in heads), "") for heads in best),
+        words=tuple(("", *each, *[""] * (len(ranks) - len(each))) for each in names),
     )
 
 
@@ -59,8 +68,13 @@ def _even(found: Patterns, kind: Kind) -> float:
     return float(np.nanmean(found.even[:, KINDS.index(kind)]))
 
 
-def _note(found: Patterns) -> str:
-    parts = [NOTE, OF_BROAD] if found.strongest(BROADLY) else [NOTE]
+def _note(found: Patterns, looking: Looking) -> str:
+    left = f" {LEFT}" if looking.hides else ""
+    parts = [
+        f"{SHARES[looking.weigh]}{left}, averaged over the tokens that can show it",
+        "even = what a head would have to which all are alike",
+        *([OF_BROAD] if found.strongest(BROADLY) else []),
+    ]
     parts += [f"{each.short}: {each.absent}" for each in KINDS if not found.strongest(each)]
     parts += [
         f"{each.short}: only {counted(rows, 'token')} of {found.asked:,} can show it"
@@ -72,6 +86,11 @@ def _note(found: Patterns) -> str:
     return " · ".join(parts)
 
 
+def _in_words(text: str, inspection: Inspection) -> str:
+    """The same of words, where those are what is looked at."""
+    return text.replace("token", "word") if inspection.looking.words else text
+
+
 def sentences_on(inspection: Inspection) -> tuple[str, ...]:
     """Which head does what the most, and what stands out in how many; nothing if nothing does."""
     found = inspection.patterns
@@ -79,7 +98,16 @@ def sentences_on(inspection: Inspection) -> tuple[str, ...]:
     if not best:
         return ()
     parts = [_one(found, kind, head, first=not place) for place, (kind, head) in enumerate(best)]
-    return (sentence(listed(parts)), *_how_many(found))
+    said = [listed(parts), *_how_many(found)]
+    return tuple(
+        _in_words(sentence(f"{_by(inspection.looking)}{each}"), inspection) for each in said
+    )
+
+
+def _by(looking: Looking) -> str:
+    """`by weight × length, of what is left, `: what a sentence is about, if not all weights."""
+    parts = (*BY[looking.weigh], *((LEFT,) if looking.hides else ()))
+    return "".join(f"{each}, " for each in parts)
 
 
 def flags_of(inspection: Inspection) -> tuple[Flag, ...]:
@@ -87,7 +115,12 @@ def flags_of(inspection: Inspection) -> tuple[Flag, ...]:
     found = inspection.patterns
     best = [(each, heads[0]) for each in KINDS if (heads := found.of_kind(each))]
     return tuple(
-        Flag(head, kind.name, kind.short, share_text(found.score(head, kind)))
+        Flag(
+            head,
+            _in_words(kind.name, inspection),
+            kind.short,
+            share_text(found.score(head, kind)),
+        )
         for kind, head in best
     )
 
@@ -109,8 +142,8 @@ def _how_many(found: Patterns) -> tuple[str, ...]:
         return ()
     which = f"all {heads} heads" if count == heads else f"{count} of the {heads} heads"
     if most is BROADLY:
-        return (f"In {which} nothing stands out: they read broadly.",)
-    return (f"In {which} {most.read} stand{'s' * most.one} out most.",)
+        return (f"in {which} nothing stands out: they read broadly",)
+    return (f"in {which} {most.read} stand{'s' * most.one} out most",)
 
 
 def data_of_heads(inspection: Inspection) -> Data:

@@ -8,12 +8,12 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.views.facts import sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
-GOES_ON = "behind the line: what the model wrote itself"
+LOST = "what is missing to 1 goes to the model's sinks, which are no tokens"
 
 
 def heatmaps(inspection: Inspection) -> list[Grid]:
@@ -22,9 +22,19 @@ def heatmaps(inspection: Inspection) -> list[Grid]:
     grids = [grid_of(each, inspection.looking, prompt) for each in inspection.maps]
     whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
     borders = any(each.rows.border is not None for each in grids)
-    notes = (AXES_NOTE, SUM_TO_ONE if whole else "", GOES_ON if borders else "")
+    sums = SUM_TO_ONE if whole else _sink(inspection)
+    notes = (AXES_NOTE, sums, GOES_ON if borders else "")
     note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking))))
     return same_scale([replace(each, note=note) for each in grids])
+
+
+def _sink(inspection: Inspection) -> str:
+    """What rows lose where nothing that is looked at leaves out, or weighs, any of them."""
+    maps, looking = inspection.maps, inspection.looking
+    layers = (each.layer for one in maps for each in (one, *one.of) if each.layer is not None)
+    sinks = any(layer.attended.sink is not None for layer in layers)
+    hides = looking.hide_special or looking.hide_first
+    return LOST if sinks and not hides and all(each.share for each in maps) else ""
 
 
 def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:

@@ -20,6 +20,7 @@ from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called, refuse_logarithms
 
 NOTE = "each map: rows read, columns are read"
+BY_WEIGHT = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
 def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
@@ -32,7 +33,7 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
     if values.size and values.min() < 0:
         refuse_logarithms(inspection.looking)
     bend: Bend = "log" if inspection.looking.log else "root"
-    first = maps[0]
+    first, prompt = maps[0], inspection.trace.prompt
     high, wide = first.cells.shape
     return Overview(
         title="all heads",
@@ -43,16 +44,20 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         places=tuple((layers.index(_layer_of(m)), heads.index(m.head)) for m in maps),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
-        reads=axis_of("query (reads)", first.rows),
-        read=axis_of("key (is read)", first.columns),
+        reads=axis_of("query (reads)", first.rows, prompt),
+        read=axis_of("key (is read)", first.columns, prompt),
         tall=_counts(high),
         wide=_counts(wide),
         measure=called(inspection.looking),
         share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
         bend=bend,
-        note=" · ".join((NOTE, *captions_of(inspection.looking))),
+        note=" · ".join((NOTE, *_on_letters(inspection, flags), *captions_of(inspection.looking))),
         flags=tuple(flags),
     )
+
+
+def _on_letters(inspection: Inspection, flags: Sequence[Flag]) -> tuple[str, ...]:
+    return (BY_WEIGHT,) if flags and inspection.looking.weigh == "gradient" else ()
 
 
 def _layer_of(found: Map) -> int | None:

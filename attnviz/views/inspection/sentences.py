@@ -14,16 +14,16 @@ from attnviz.analysis.inspection.sentences import SENTENCES, Change, Read, Sente
 from attnviz.cells import EVERYTHING, Whole, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
-from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred
-from attnviz.views.inspection.heatmap import GOES_ON, grid_of
+from attnviz.views.inspection.heatmap import grid_of
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Data, Group, Lines, View, Words, page_of
+from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text
 
-MOST = 10  # heads on the screen, of very many
+MOST, FEW = 10, 5  # heads on the screen, of very many; and where there is room for no more
 APART = "apart"
 NOTE = (
     "apart = how far a head's rows are from each other on average: 0 bits where both are read "
@@ -42,7 +42,8 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         title=_title(sentences),
         headline=told[0],
         settings=line,
-        screen=page_of([Group("heads", (_table(sentences, full=full),)), maps], line),
+        screen=page_of([Group("heads", (_table(sentences, None if full else MOST),)), maps], line),
+        excerpt=_excerpt(sentences),
         picture=page_of([maps], line),
         closing=told,
         data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
@@ -75,18 +76,24 @@ def _settings(sentences: Sentences) -> str:
     return f"{len(rows)}{of} tokens paired · {settings_line(sentences.first, without=('tokens',))}"
 
 
-def _table(sentences: Sentences, *, full: bool) -> Grid:
+def _excerpt(sentences: Sentences) -> Excerpt:
+    """The first heads: the maps of one of them fill a small screen three times over."""
+    few = Group("heads", (_table(sentences, FEW),))
+    return Excerpt((few,), f"--full shows the maps of {sentences.heads[0].name}, too")
+
+
+def _table(sentences: Sentences, most: int | None = MOST) -> Grid:
     """A row for each head: how far apart it is, and the weight that changes most."""
     count = len(sentences.heads)
-    shown = sentences.heads if full else sentences.heads[:MOST]
-    names = [f"{each.name}  {_pair_of(sentences, each)}" for each in shown]
+    shown = sentences.heads[:most]
+    names = tuple(each.name for each in shown)
     values = np.array([[each.apart, each.largest.before, each.largest.after] for each in shown])
     title = "what each head reads otherwise" if count > 1 else "what the head reads otherwise"
     notes = [NOTE, *([UNPAIRED] if _unpaired(sentences) else [])]
     notes += [f"the first {len(shown)} of {count} (--full shows all)"] if len(shown) < count else []
     return Grid(
         title,
-        plain_axis("head", names),
+        Axis("", "head", tuple(_pair_of(sentences, each) for each in shown), names),
         plain_axis("column", [APART, *_short(sentences)]),
         unmasked(values),
         Scale("share", 0.0, 1.0),
@@ -95,9 +102,9 @@ def _table(sentences: Sentences, *, full: bool) -> Grid:
     )
 
 
-def _short(sentences: Sentences) -> tuple[str, str]:
+def _short(sentences: Sentences) -> list[str]:
     """Names of columns."""
-    return sentences.names[0].split()[0], sentences.names[1].split()[0]
+    return [each.split()[0] for each in sentences.names]
 
 
 def _unpaired(sentences: Sentences) -> bool:
@@ -106,8 +113,10 @@ def _unpaired(sentences: Sentences) -> bool:
 
 
 def _pair_of(sentences: Sentences, read: Read) -> str:
-    """`it → animal`"""
-    most = read.largest
+    """`it → animal`, `it → itself`"""
+    most, same = read.largest, sentences.rows is sentences.columns
+    if same and most.query == most.key:
+        return f"{sentences.rows.name(most.query)} → itself"
     return f"{sentences.rows.name(most.query)} → {sentences.columns.name(most.key)}"
 
 
@@ -278,13 +287,11 @@ def _head(sentences: Sentences, read: Read) -> Contents:
 
 def _lines(sentences: Sentences) -> Iterator[Lines]:
     heads = sentences.heads
-    words = Words(
-        (
-            tuple(each.name for each in heads),
-            tuple(sentences.rows.name(each.largest.query) for each in heads),
-            tuple(sentences.columns.name(each.largest.key) for each in heads),
-        )
-    )
+    words = Words((
+        tuple(each.name for each in heads),
+        tuple(sentences.rows.name(each.largest.query) for each in heads),
+        tuple(sentences.columns.name(each.largest.key) for each in heads),
+    ))  # fmt: skip
     numbers = (
         [each.apart for each in heads],
         [each.largest.before for each in heads],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from attnviz.analysis.inspection.asked import Asked, Link
 from attnviz.analysis.inspection.hidden import left_out, taken
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
@@ -17,6 +17,11 @@ from attnviz.views.inspection.reading import rank_told, which
 from attnviz.wording.words import counted, listed
 
 MOST_NAMED = 4  # heads, or tokens, in a sentence
+BY: dict[Weigh, str] = {
+    "weight": "",
+    "norm": " by weight × length",
+    "gradient": " by weight alone",
+}
 
 
 def on_link(link: Link) -> str:
@@ -82,36 +87,44 @@ def on_sinks(asked: Asked) -> Iterator[str]:
         names = [named(columns, place) for place in dict.fromkeys(sorted(most))]
         several = "or " * (len(names) > 1)
         told_of = f"{', '.join(names[:-1])} {several}{names[-1]}".strip()
-        yield (
-            f"{len(most)} of {len(asked.readings)} heads read {told_of} most: --hide-special "
-            "leaves out what the tokenizer added"
-        )
+        every = len(asked.readings)
+        which = f"all {every} heads" if len(most) == every else f"{len(most)} of {every} heads"
+        yield f"{which} read {told_of} most: --hide-special leaves out what the tokenizer added"
 
 
-def on_what_is_left_out(inspection: Inspection, row: int | None = None) -> Iterator[str]:
-    """Which tokens are hidden, and how much of what is read they take."""
-    looking, plain = inspection.looking, inspection.plain
-    tokens = plain[0].columns.tokens
+def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> Iterator[str]:
+    """Which tokens are hidden, and how much they take of what is read; or of what one reads."""
+    looking, whole = inspection.looking, inspection.whole
+    tokens = whole[0].columns.tokens
     out = sorted(left_out(tokens, looking))
     if not out:
         return
-    shares = taken(plain, looking, row)
+    what, queries = _what_reads(asked)
+    shares = taken(whole, looking, queries)
     one, names = len(out) == 1, _tokens_named(tokens, looking, out)
     start = f"left out {'is' if one else 'are'} {names}, which take{'s' * one} {_mean(shares)}"
     rest = "what is left is divided by its sum" if looking.renormalise else "the rest is as it was"
-    yield f"{start} of what is read{_most(plain, shares)}; {rest}"
+    yield f"{start} of {what}{BY[looking.weigh]}{_most(whole, shares)}; {rest}"
+
+
+def _what_reads(asked: Asked | None) -> tuple[str, tuple[int, ...] | None]:
+    """All that is read, by every token; or by one, which may be a word of several."""
+    if asked is None:
+        return "what is read", None
+    rows = asked.readings[0].map.rows
+    return f"what {named(rows, asked.row)} reads", rows.groups[asked.row]
 
 
 def _mean(shares: list[float]) -> str:
     return told(sum(shares) / len(shares), Looking())
 
 
-def _most(plain: Sequence[Map], shares: list[float]) -> str:
+def _most(maps: Sequence[Map], shares: list[float]) -> str:
     """That it is a mean, and where most is left out; nothing of one head."""
-    if len(plain) == 1:
-        return ""
-    head = head_name(plain[shares.index(max(shares))])
-    return f" in the mean of {len(plain)} heads, most in {head}: {told(max(shares), Looking())}"
+    if len(maps) == 1:
+        return f" in the {maps[0].name}" if maps[0].of else ""
+    head = head_name(maps[shares.index(max(shares))])
+    return f" in the mean of {len(maps)} heads, most in {head}: {told(max(shares), Looking())}"
 
 
 def _tokens_named(tokens: Tokens, looking: Looking, out: Sequence[int]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.analysis.inspection.asked import asked_of, link_of
+from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import headline
@@ -20,7 +21,7 @@ from attnviz.views.inspection.data import (
     data_of_reading,
 )
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
-from attnviz.views.inspection.ends import ends_of, what_comes_of_it
+from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
@@ -52,6 +53,7 @@ class Shown:
     told: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
     picture: tuple[Group, ...] = ()  # if it is a choice of them
+    below: str = ""  # a picture: what it comes to, where that is not drawn
 
     @property
     def drawn(self) -> list[Group]:
@@ -70,7 +72,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         headline=shown.headline or title,
         settings=line,
         screen=page_of(shown.groups, line),
-        picture=page_of(shown.drawn, line),
+        picture=page_of(shown.drawn, line, shown.below),
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
@@ -156,19 +158,26 @@ def _by_effect(inspection: Inspection) -> Shown:
 
 def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
     """With what is answered, if that is asked for; and what becomes of vectors without heads."""
-    ends = ends_of(inspection)
-    if not ends:
-        return shown
+    ends, said = ends_of(inspection), what_comes_of_it(inspection)
     excerpt = shown.excerpt and replace(shown.excerpt, groups=(*shown.excerpt.groups, *ends))
-    picture = (*shown.picture, *ends) if shown.picture else ()
-    return replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt, picture=picture)
+    whole = replace(shown, groups=(*shown.groups, *ends), excerpt=excerpt)
+    drawn, below = shown.picture or shown.groups, " · ".join(said)
+    if ends and any(isinstance(panel, Overview) for group in drawn for panel in group.panels):
+        return replace(whole, picture=drawn_ends(inspection), headline=said[0])
+    beside = ends if inspection.looking.predict and _are_grids(drawn) else ()
+    return replace(whole, picture=(*drawn, *beside), below=below)
+
+
+def _are_grids(groups: Sequence[Group]) -> bool:
+    """Whether a table has room beside them: nothing of them has a page of its own."""
+    return all(isinstance(panel, Grid) for group in groups for panel in group.panels)
 
 
 def _link(inspection: Inspection) -> Shown:
     link = link_of(inspection)
     said = on_link(link)
     told = (f"{said}{on_others(link)}", *on_little(link))
-    sentences = (*map(sentence, told), *_left_out(inspection))
+    sentences = (*map(sentence, told), *_left_out(inspection, link.asked))
     data = data_of_link(inspection, link)
     every = parts_of_link(link)
     few = [each for each in every if isinstance(each, Ranked) or len(each.grid.columns) <= LONGEST]
@@ -180,9 +189,9 @@ def _query(inspection: Inspection, wanted: str) -> Shown:
     asked = asked_of(inspection, wanted)
     parts = parts_of(asked)
     data = data_of_reading(inspection, asked)
-    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection))
+    told = (*map(sentence, on_sinks(asked)), *_left_out(inspection, asked))
     return Shown((Group("reading", parts),), data, parts[0].grid.title, told)
 
 
-def _left_out(inspection: Inspection) -> tuple[str, ...]:
-    return tuple(map(sentence, on_what_is_left_out(inspection)))
+def _left_out(inspection: Inspection, asked: Asked | None = None) -> tuple[str, ...]:
+    return tuple(map(sentence, on_what_is_left_out(inspection, asked)))

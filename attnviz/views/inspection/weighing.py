@@ -16,9 +16,9 @@ from attnviz.wording.words import isolated
 
 ABOUT: dict[Weigh, str] = {
     "norm": (
-        "weight × length = how long the vector is that a head hands on of a key: weight · value · "
-        "W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may cancel, "
-        "and what passes the head by may be longer"
+        "weight × length = how long the vector is that a head hands on of a key: weight × value "
+        "× W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may "
+        "cancel, and what passes the head by may be longer"
     ),
     "gradient": (
         "weight × gradient = to first order, how much of an answer's score hangs on a weight, "

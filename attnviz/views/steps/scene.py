@@ -31,6 +31,16 @@ from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text
 
 MATRICES = GIVEN | {part.data: part for part in OF_PREDICTION}  # with the last, to the answers
+# Of a trained model these are of different sizes, and have scales of their own.
+KINDS = {
+    "w_": "parameter",
+    "b_": "parameter",
+    "embeddings": "input",
+    "inputs": "input",
+    "context": "context",
+    "joined": "context",
+    "output": "context",
+}
 HEADS = 4  # so many are written out, and of more only the first
 DIGITS = (1, 12)
 
@@ -224,7 +234,8 @@ class Scene:
     ) -> Grid:
         """Vectors, all of them or the followed token's; `side` is what their numbers count."""
         columns = axis_of(self.trace, self.layer, side, vectors.shape[-1], head)
-        return self._cut(vectors_grid(title, vectors, rows, columns), followed)
+        made = vectors_grid(title, vectors, rows, columns)
+        return self._cut(made if self.trace.trained is None else _apart(made), followed)
 
     def matrix(self, name: str, matrix: Tensor) -> Grid:
         """A matrix that vectors are multiplied with, or a bias as one row."""
@@ -292,6 +303,12 @@ class Scene:
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
         return replace(grid, rows=replace(grid.rows, labels=(name,), numbers=("",)))
+
+
+def _apart(grid: Grid) -> Grid:
+    """With a scale that only its like share: numbers of a trained model are of any size."""
+    kind = next((kind for start, kind in KINDS.items() if grid.title.startswith(start)), None)
+    return replace(grid, scale=replace(grid.scale, label=kind)) if kind else grid
 
 
 def scene(trace: Trace, asked: StepSettings) -> Scene:

@@ -80,15 +80,8 @@ def _from_below(here: Scene) -> Section:
 def _embeddings(here: Scene) -> Section:
     trace, rows = here.trace, token_axis("token", here.trace.tokens)
     grids = [here.grid("embeddings", trace.embeddings, rows)]
-    about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
-    if "embeddings" in here.layer.given:
-        about = "Each token has a row of numbers, its embedding. They are given."
-    if trace.model is not None:
-        about += f" They {are_given(trace)}."
-    about += of_a_table(trace)
+    about = _about_embeddings(here)
     given = "positions" in here.layer.given
-    if names_of(trace, here.layer, "dim"):
-        about += " What each number means stands over it."
     placed = given or trace.positions in ADDED
     if placed:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
@@ -113,6 +106,19 @@ def _embeddings(here: Scene) -> Section:
         sums=sums.inputs(here) if placed else (),
         remarks=_table_of_embeddings(here),
     )
+
+
+def _about_embeddings(here: Scene) -> str:
+    trace = here.trace
+    about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
+    if "embeddings" in here.layer.given:
+        about = "Each token has a row of numbers, its embedding. They are given."
+    if trace.model is not None:
+        about += f" They {are_given(trace)}."
+    about += of_a_table(trace)
+    if names_of(trace, here.layer, "dim"):
+        about += " What each number means stands over it."
+    return about
 
 
 def _how_given(here: Scene) -> str:
