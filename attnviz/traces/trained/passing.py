@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnviz.attention.choices import Instead
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.traces.settings import Which
 from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.listening import Listener, Unheard, listening
@@ -103,6 +104,10 @@ def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         count = len(reading.ids)
+    except RuntimeError as error:
+        if memory.ran_out(error) or model.model.dtype == torch.float32:
+            raise
+        raise _unfit_dtype(model) from None
     else:
         return
     fitting = _fitting(model, reading)
@@ -112,6 +117,17 @@ def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
         if fitting
         else "try --dtype bfloat16, or --device cpu",
         about="device",
+    )
+
+
+def _unfit_dtype(model: Loaded) -> AttnvizError:
+    """Some of what models are made of is there for some dtypes alone."""
+    dtype = str(model.model.dtype).removeprefix("torch.")
+    return AttnvizError(
+        f"the model '{model.name}' ({model.config.model_type}) cannot be computed as {dtype}: some "
+        "part of it has no such arithmetic",
+        "leave --dtype out",
+        about="dtype",
     )
 
 
