@@ -483,3 +483,16 @@ def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: 
     with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be computed as float64") as caught:
         trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
     assert caught.value.hint == "leave --dtype out"
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])
+def test_rows_of_a_model_without_a_word_of_its_tokenizer_are_answers_by_number(
+    tmp_path: Path, kind: str
+) -> None:
+    """As of models whose table is as long as suits a machine."""
+    folder = save(KINDS[kind], tmp_path / "mine", vocab_size=3000)
+    asked: dict[str, Any] = {"attention": "decoder"} if kind == "t5" else {"generate": 3}
+    made = trace(SHORT, model=str(folder), **asked)
+    assert made.prediction is not None
+    assert any(each.startswith("⟨id ") for each in made.prediction.answers)
+    assert made.view(predict=True).closing

@@ -98,10 +98,15 @@ class Spelling:
     def written(self, ids: Ids) -> list[Piece]:
         """Tokens that stand in no text, as far as they tell what they stand for themselves."""
         words = self.tokenizer.convert_ids_to_tokens(list(ids))
-        return _after_spaces(
-            self._special(number) if number in self.special else self._written(number, word)
-            for number, word in zip(ids, words, strict=True)
-        )
+        told = zip(ids, words, strict=True)
+        return _after_spaces(self._alone(number, word) for number, word in told)
+
+    def _alone(self, number: int, word: str | None) -> Piece:
+        """A token; many models have more rows than their tokenizer has words: they are numbered."""
+        if word is None:
+            label = f"⟨id {number}⟩"
+            return Piece(number, label.encode(), True, label)
+        return self._special(number) if number in self.special else self._written(number, word)
 
     def _special(self, number: int) -> Piece:
         word = str(self.tokenizer.convert_ids_to_tokens(number))
