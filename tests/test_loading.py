@@ -480,7 +480,7 @@ def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
 
 
 def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: Saved) -> None:
-    with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be computed as float64") as caught:
+    with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as caught:
         trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
     assert caught.value.hint == "leave --dtype out"
 
@@ -496,3 +496,12 @@ def test_rows_of_a_model_without_a_word_of_its_tokenizer_are_answers_by_number(
     assert made.prediction is not None
     assert any(each.startswith("⟨id ") for each in made.prediction.answers)
     assert made.view(predict=True).closing
+
+
+def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
+    saying(num_experts_per_tok=9)(folder)
+    with pytest.raises(AttnvizError, match=r"cannot be run as float32: selected index k out of"):
+        trace(SHORT, model=str(folder))

@@ -18,6 +18,7 @@ from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.listening import Listener, Unheard, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.prediction import Asked, Ending, ending
+from attnviz.traces.trained.refusing import shortly
 from attnviz.traces.without import Place
 from attnviz.wording.words import counted
 
@@ -105,9 +106,9 @@ def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
     except torch.OutOfMemoryError:
         count = len(reading.ids)
     except RuntimeError as error:
-        if memory.ran_out(error) or model.model.dtype == torch.float32:
+        if memory.ran_out(error):
             raise
-        raise _unfit_dtype(model) from None
+        raise _unfit(model, error) from None
     else:
         return
     fitting = _fitting(model, reading)
@@ -120,14 +121,15 @@ def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
     )
 
 
-def _unfit_dtype(model: Loaded) -> AttnvizError:
-    """Some of what models are made of is there for some dtypes alone."""
+def _unfit(model: Loaded, error: RuntimeError) -> AttnvizError:
+    """Some parts of models are there for some dtypes alone, and configs tell of what cannot be."""
     dtype = str(model.model.dtype).removeprefix("torch.")
+    usual = model.model.dtype == torch.float32
     return AttnvizError(
-        f"the model '{model.name}' ({model.config.model_type}) cannot be computed as {dtype}: some "
-        "part of it has no such arithmetic",
-        "leave --dtype out",
-        about="dtype",
+        f"the model '{model.name}' ({model.config.model_type}) cannot be run as {dtype}: "
+        f"{shortly(str(error))}",
+        "look at its config.json, or save the model again" if usual else "leave --dtype out",
+        about="model" if usual else "dtype",
     )
 
 

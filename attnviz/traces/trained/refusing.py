@@ -52,7 +52,7 @@ def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
     said = f"{type(error).__name__}: {error}"
     if part == "tokenizer" and place.folder is not None:
         return (
-            f"the tokenizer in '{place.folder}' could not be loaded: {_shortly(said)}",
+            f"the tokenizer in '{place.folder}' could not be loaded: {shortly(said)}",
             "save it there again: tokenizer.save_pretrained(folder)",
         )
     if CODE.search(said):
@@ -120,10 +120,10 @@ def _told_of_a_folder(place: Place, said: str) -> tuple[str, str]:
 
 
 def _could_not(place: Place, said: str) -> str:
-    return f"the model '{place.name}' could not be loaded: {_shortly(said)}"
+    return f"the model '{place.name}' could not be loaded: {shortly(said)}"
 
 
-def _shortly(said: str) -> str:
+def shortly(said: str) -> str:
     """In one line, not too long."""
     line = " ".join(said.split())
     return line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
