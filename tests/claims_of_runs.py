@@ -560,9 +560,11 @@ def own_mask(said: Said, match: re.Match[str]) -> bool:
 def nearby(said: Said, match: re.Match[str]) -> bool:
     queries, keys = said.layer.visible.shape[-2:]
     apart = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
-    return not bool(said.layer.visible[apart >= int(match[1])].any()) and bool(
-        said.layer.visible[apart == int(match[1]) - 1].any()
-    )
+    visible = said.layer.visible.reshape(-1, queries, keys).any(0)
+    beyond = bool(visible[apart >= int(match[1])].any())
+    # Of a window that somebody asks for a sentence may be too short to show the end.
+    at_its_end = said.trace.trained is None or bool(visible[apart == int(match[1]) - 1].any())
+    return at_its_end and not beyond
 
 
 @claims(r"Keys and values are made of what the encoder made of its own text: Y\.")

@@ -17,6 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from attnviz import AttnvizError, Settings, compare, read, trace
+from attnviz.machine.files import state_of
 from attnviz.traces.trained import place
 from attnviz.traces.trained.static import place_of
 from attnviz.vectors import static
@@ -203,7 +204,7 @@ def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(of_byt
 
 
 def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes: Path) -> None:
-    lexicon = static._lexicon(of_bytes, "tiny")
+    lexicon = static._lexicon(of_bytes, "tiny", state_of(of_bytes))
 
     assert lexicon.words() == [1, *range(10, 18)]
     with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
@@ -215,7 +216,7 @@ def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes:
 def test_a_vocabulary_of_few_words_has_few_components(of_bytes: Path) -> None:
     few = static._components
     with pytest.raises(AttnvizError, match="has 9 whole words to find components of"):
-        few(of_bytes, "tiny", 9)
+        few(of_bytes, "tiny", 9, state_of(of_bytes))
 
 
 def test_a_second_sentence_has_vectors_of_the_same_table() -> None:

@@ -160,7 +160,11 @@ def refuse_folder(path: Path) -> None:
 
 def _refuse_existing(path: Path) -> None:
     """A file that its owner has locked stays, and so does what is no file."""
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long, for one
+        raise unwritable(path, error) from None
+    if not there:
         return
     if not path.is_file():
         raise AttnvizError(f"'{path}' is no plain file", "choose another name")
