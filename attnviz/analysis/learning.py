@@ -94,7 +94,7 @@ class Learning(Showable):
         """What made it: the settings that all ways have in common, and how they are taught."""
         taught = {"task": self.task.name, "by": self.by, "repeats": len(self.seeds)}
         made = self.base.provenance
-        settings = {**asdict(self.settings), **taught, **asdict(self.choices)}
+        settings = {**asdict(self.settings), **taught, **self.choices.in_a_file}
         return replace(made, settings=settings, command=None, seed=self.seeds[0])
 
     @property

@@ -18,6 +18,7 @@ from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError
 from attnviz.learning.asked import task_of
 from attnviz.machine import leaving
+from attnviz.traces.trained.asked import OF_A_TRAINED_MODEL
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 # What is compared are curves, of models whose words and vectors are the task's.
 MEANS_NOTHING = (
     "text", "other", "file", "tokenizer", "trace", "model", "given", "item", "embeddings",
-    "reference", "mean", "curves", "query", "full", "dropout", "dtype",
+    "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer", "head",
+    *OF_A_TRAINED_MODEL,
 )  # fmt: skip
 OF_WIDTH = ("dim", "head_dim")
 FIRST_STEPS = 5  # which tell how long all will take

@@ -39,6 +39,11 @@ class Choices:
                 about="rate",
             )
 
+    @property
+    def in_a_file(self) -> dict[str, float | None]:
+        """By name, where there is no number for every step: until nothing."""
+        return asdict(self) | {"until": None if self.until == math.inf else self.until}
+
     def over(self, others: Choices) -> Choices:
         """These, and of the others what these leave open."""
         own = {name: each for name, each in asdict(self).items() if each is not None}

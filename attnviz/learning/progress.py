@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def contents(progress: Progress) -> dict[str, bytes]:
     }
     layers = range(len(progress.moments[0].weights))
     seen = {f"{WEIGHTS}{layer}": _stacked(progress.moments, layer) for layer in layers}
-    choices = asdict(progress.choices) | {"until": _finite(progress.choices.until)}
+    choices = progress.choices.in_a_file
     told = {
         "format": FORMAT,
         "asked": dict(progress.asked),

@@ -219,7 +219,7 @@ def _document(learning: Learning, conclusion: str) -> dict[str, Any]:
         "task": learning.task.name,
         "seed": learning.seeds[0],
         "repeats": len(learning.seeds),
-        "taught": asdict(learning.choices),
+        "taught": learning.choices.in_a_file,
         "conclusion": conclusion,
         "steps": learning.steps,
         "ways": [_way(learning, way) for way in learning.ways],
