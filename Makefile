@@ -46,7 +46,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
-	$(BIN)/python benchmarks/inspect.py
+	$(BIN)/python benchmarks/inspection.py
 
 clean:
 	rm -rf $(VENV)

@@ -4,7 +4,7 @@ The script loads the same model with eager attention, asks for its weights, and 
 head. Speed: the default model on one sentence, whole processes in turn. Memory: the most that a
 process had in memory, on 4,096 tokens, with a decoder of 2 layers and 8 heads whose weights are
 random; for every view of them that attnviz has. Run it with the Python that attnviz is installed
-for: `python benchmarks/inspect.py [--pairs 7]`.
+for: `python benchmarks/inspection.py [--pairs 7]`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnviz.traces.trained.place import found
+from attnviz.traces.trained.quiet import quietly
 
 ATTNVIZ = [str(Path(sys.executable).with_name("attnviz")), "inspect"]
 SENTENCE = "The animal didn't cross the street because it was too tired"
@@ -106,7 +107,8 @@ def decoder(folder: Path) -> Path:
         max_position_embeddings=TOKENS,
     )
     model = folder / "decoder"
-    LlamaModel(config).save_pretrained(model)
+    with quietly():
+        LlamaModel(config).save_pretrained(model)
     vocabulary = {word: place for place, word in enumerate(("[UNK]", *WORDS))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
