@@ -58,11 +58,13 @@ def _run(path: Path) -> ModuleType:
 
 @contextmanager
 def _found_beside(path: Path) -> Iterator[None]:
-    """As of a script that Python runs."""
+    """As of a script that Python runs; nothing is left beside it."""
     sys.path.insert(0, str(path.resolve().parent))
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = before
         sys.path.pop(0)
 
 
