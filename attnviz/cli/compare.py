@@ -264,15 +264,26 @@ def compare(
         known = settings if base is None else base.origin.settings
         compare_sentences(text, base, known, chosen, wanted, pictures, typed)
         return
+    _compare_ways(text, base, settings, chosen, wanted, pictures)
+
+
+def _compare_ways(
+    text: TextOptions,
+    base: Trace | None,
+    settings: Settings,
+    chosen: ComparisonOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
+) -> None:
+    """Ways of attending side by side: of a text, or of a trace that was written before."""
     chosen.refuse_odd(settings)
     if base is None:
         comparison = _of_texts(text, settings, chosen, wanted, pictures)
     else:
         command = base.provenance.command or ""
         comparison = compared(base, base.origin.settings, chosen, command)
-    view = viewed(comparison, chosen, wanted)
-    output.deliver(view, wanted, pictures)
-    quiet = wanted.quiet or saved.trace is not None
+    output.deliver(viewed(comparison, chosen, wanted), wanted, pictures)
+    quiet = wanted.quiet or base is not None
     source.ask_about_files(text.text, chosen.other, quiet=quiet)
     source.ask_about_words(text.text, chosen.other, quiet=quiet)
     source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)

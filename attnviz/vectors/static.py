@@ -119,7 +119,9 @@ def _tokenizer(folder: Path, name: str) -> Any:
         )
     try:
         made = Tokenizer.from_file(str(folder / TOKENIZER))
-    except Exception:  # of this very type
+    except Exception as error:
+        if type(error) is not Exception:  # the package raises no other
+            raise
         raise AttnvizError(
             f"'{folder / TOKENIZER}' is damaged, or of another version",
             "take the folder again",

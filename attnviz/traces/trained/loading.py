@@ -77,12 +77,12 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.Sta
             output_loading_info=True,
             **options,
         )
-        _refuse_missing(place, told)
-        _refuse_textless(place, model)
-        _without_caches(model)
-        model = model.eval().requires_grad_(False).to(device)
+    _refuse_missing(place, told)
+    _refuse_textless(place, model)
     with quietly(), refused(place, "tokenizer"):
         tokenizer = _tokenizer(place, options)
+    _without_caches(model)
+    model = model.eval().requires_grad_(False).to(device)
     return Loaded(place.name, model, tokenizer, _stored_as(place, config))
 
 

@@ -33,7 +33,11 @@ UNREACHED = re.compile(
 
 @contextmanager
 def refused(place: Place, part: Part = "model") -> Iterator[None]:
-    """Whatever goes wrong in files of strangers is told as a problem of theirs."""
+    """Whatever goes wrong in files of strangers is told as a problem of theirs.
+
+    Nothing but what transformers does belongs under it: a damaged file ends there in an error of
+    any kind, and one of ours would be hidden.
+    """
     try:
         yield
     except AttnvizError:

@@ -18,7 +18,7 @@ from attnviz.cells import EVERYTHING
 from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
-from attnviz.traces.weights import mask_of
+from attnviz.traces.weights import Stage, mask_of
 from attnviz.vectors import positions
 from attnviz.views.dimensions import names_of
 from attnviz.views.facts import learned
@@ -206,20 +206,21 @@ def alibi(here: Scene, layer: Layer) -> Iterator[Sum]:
 @_followed
 def position_bias(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.attended.bias is not None
-    stage = here.stage_before("biased scores")
-    for head, key, left in _cells(here, "biased", here.written_keys):
-        values, results = here.row(stage, head), here.row("biased scores", head)
-        added = mask_of(head, layer.attended.bias)[here.followed].tolist()
-        yield sums.more(left, values, key, added, results, here.style)
+    yield from _added(here, "biased", "biased scores", layer.attended.bias)
 
 
 @_followed
 def additive_mask(here: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.attended.mask is not None
-    stage = here.stage_before("scores with mask")
-    for head, key, left in _cells(here, "with mask", here.written_keys):
-        values, results = here.row(stage, head), here.row("scores with mask", head)
-        added = mask_of(head, layer.attended.mask)[here.followed].tolist()
+    yield from _added(here, "with mask", "scores with mask", layer.attended.mask)
+
+
+def _added(here: Scene, name: str, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
+    """A score, and what is added to it, of each key."""
+    before = here.stage_before(stage)
+    for head, key, left in _cells(here, name, here.written_keys):
+        values, results = here.row(before, head), here.row(stage, head)
+        added = mask_of(head, numbers)[here.followed].tolist()
         yield sums.more(left, values, key, added, results, here.style)
 
 
