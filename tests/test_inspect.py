@@ -306,3 +306,10 @@ def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path:
     assert done.status == 0
     assert '"dtype":"float64"' in path.read_text().replace(" ", "")
     assert "has no option --dim" in attnviz("inspect", "one", "--dim", "4").err
+
+
+def test_where_heads_read_as_much_none_is_named_for_it() -> None:
+    alone = inspect("dogs", model="toy", query="dogs").view()
+    alike = next(each for each in alone.screen.panels if isinstance(each, Ranked))
+
+    assert alike.remarks == ("as much in all: 1.0",)

@@ -74,12 +74,20 @@ def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
         tuple(axis.numbers[place] for place in seen),
     )
     remarks = [
-        f"most in {head_name(each.map)}: {told(each.of(place), asked.looking)}"
+        f"{_most_in(asked, place, each)}: {told(each.of(place), asked.looking)}"
         for place, each in zip(seen, most, strict=True)
     ]
     title = f"what it reads, in {which(mean)}"
     numbers = [float(values[place]) for place in seen]
     return _ranked(title, names, numbers, remarks, asked.looking, scale)
+
+
+def _most_in(asked: Asked, place: int, most: Reading) -> str:
+    """The map that reads most of a token; or how many do, where several read as much."""
+    alike = sum(each.of(place) == most.of(place) for each in asked.readings)
+    if alike == len(asked.readings) > 1:
+        return "as much in all"
+    return f"most in {head_name(most.map) if alike == 1 else f'{alike} heads'}"
 
 
 def heads_ranked(asked: Asked, scale: Scale) -> Ranked:

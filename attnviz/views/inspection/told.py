@@ -136,8 +136,11 @@ def _most(maps: Sequence[Map], shares: list[float]) -> str:
     """That it is a mean, and where most is left out; nothing of one head."""
     if len(maps) == 1:
         return f" in the {maps[0].name}" if maps[0].of else ""
-    head = head_name(maps[shares.index(max(shares))])
-    return f" in the mean of {len(maps)} heads, most in {head}: {told(max(shares), Looking())}"
+    mean, alike = f" in the mean of {len(maps)} heads", shares.count(max(shares))
+    if alike == len(maps):
+        return f"{mean}, the same in all"
+    head = head_name(maps[shares.index(max(shares))]) if alike == 1 else f"{alike} of them"
+    return f"{mean}, most in {head}: {told(max(shares), Looking())}"
 
 
 def _tokens_named(tokens: Tokens, looking: Looking, out: Sequence[int]) -> str:
