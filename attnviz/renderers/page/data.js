@@ -8,6 +8,9 @@ const heads = attention.heads ?? [];
 const readers = (head) => attention.sides[heads[head].reads];
 const readTokens = (head) => attention.sides[heads[head].read];
 
+/** What the colours of a head stand for: one scale for all whose numbers have the same name. */
+const scaleOf = (head) => attention.scales[heads[head].scale];
+
 /** Whether white space stands before a token, and whether a tokenizer added it. */
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;
