@@ -65,15 +65,15 @@ const oneOf = (texts) => ({
   write: (value) => value,
   read: (text) => (texts.includes(text) ? text : undefined),
 });
-const token = (sideOf) => ({
+const tokenOf = (sideOf) => ({
   write: (place) => (place === null ? NOTHING : tokenNumber(sideOf(state.head), place)),
   read: (text, head) => (text === NOTHING ? null : placeOfNumber(sideOf(head), text)),
 });
 const ADDRESS = {
   view: oneOf(VIEWS),
   head: { write: headName, read: headNamed },
-  query: token(readers),
-  key: token(readTokens),
+  query: tokenOf(readers),
+  key: tokenOf(readTokens),
   least: { write: String, read: shareOf },
   log: switched,
   special: switched,
@@ -107,7 +107,9 @@ function shareOf(text) {
   return Number.isFinite(number) && number >= 0 ? number : undefined;
 }
 
-const themeNamed = (text) => ({ system: "", light: "light", dark: "dark" })[text];
+function themeNamed(text) {
+  return { system: "", light: "light", dark: "dark" }[text];
+}
 
 /** All that differs from how the page opens. */
 function address() {
