@@ -26,6 +26,7 @@ from attnviz.wording.printable import exact_json
 SCRIPTS = (
     "elements.js",
     "data.js",
+    "unpacking.js",
     "state.js",
     "colors.js",
     "matrix.js",

@@ -1,0 +1,40 @@
+// The bar of colours: what each stands for, in numbers, and what it measures.
+
+const BENDS = { straight: "", root: "colours by square root", log: "colours by logarithm" };
+const SAMPLES = 64; // of which a bar is made
+
+/** An empty bar of colours, for `showColorBar` to fill. */
+function newColorBar() {
+  return element("p", { class: "color-bar" });
+}
+
+/** `weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too. */
+function showColorBar(bar, scale, { hidden = false, notes = [] } = {}) {
+  const middle = scale.bend === "straight" ? "" : `, ${shortNumber(numberAt(scale, 0.5))} in the middle`;
+  const low = `${scale.label ?? "weight"} ${scale.bend === "log" ? "≤ " : ""}${shortNumber(scale.low)}`;
+  const high = `${scale.beyond ? "≥ " : ""}${shortNumber(scale.high)}${middle}`;
+  const said = [BENDS[scale.bend], ...notes].filter(Boolean).map((words) => ` · ${words}`);
+  bar.replaceChildren(`${low} `, colorStrip(scale), ` ${high}`, ...said);
+  if (hidden) bar.append(" · ", hiddenSwatch(), " hidden by the mask");
+}
+
+const shortNumber = (number) => typeset(String(Number(number.toPrecision(2))));
+
+function colorStrip(scale) {
+  const strip = element("canvas", { width: SAMPLES, height: 1, class: "color-strip" });
+  const brush = strip.getContext("2d");
+  const color = colorsOn({ ...scale, low: 0, high: 1, bend: "straight" });
+  for (let place = 0; place < SAMPLES; place++) {
+    brush.fillStyle = cssColor(color(place / (SAMPLES - 1)));
+    brush.fillRect(place, 0, 1, 1);
+  }
+  return strip;
+}
+
+function hiddenSwatch() {
+  const swatch = element("canvas", { width: 36, height: 24, class: "hidden-swatch" });
+  const brush = swatch.getContext("2d");
+  brush.fillStyle = hatched(brush, 2);
+  brush.fillRect(0, 0, 36, 24);
+  return swatch;
+}
