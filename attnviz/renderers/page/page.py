@@ -24,8 +24,18 @@ SCRIPTS = (
     "elements.js",
     "data.js",
     "state.js",
+    "numbers.js",
     "colors.js",
+    "color_bar.js",
+    "reading.js",
     "matrix.js",
+    "matrix_layout.js",
+    "matrix_names.js",
+    "matrix_cells.js",
+    "matrix_marks.js",
+    "matrix_pointer.js",
+    "matrix_keys.js",
+    "matrix_zoom.js",
     "lines.js",
     "overview.js",
     "sentence.js",
@@ -34,6 +44,7 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
+STYLES = ("style.css", "matrix.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
@@ -52,7 +63,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _page(view: View, look: Look, about: Mapping[str, Any]) -> str:
-    style, script = _file("style.css"), _script()
+    style, script = "".join(map(_file, STYLES)), _script()
     return Template(_file("page.html")).substitute(
         policy=POLICY.format(script=_hash(script), style=_hash(style)),
         title=escape(view.headline or view.title),
@@ -82,6 +93,9 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "paper": of.paper,
+        "ink": of.ink,
+        "faint": of.faint,
         "hidden": of.hidden,
         "hatch": of.hatch,
     }
