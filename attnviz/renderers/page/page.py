@@ -15,6 +15,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.renderers.page.panels import panels
+from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json
@@ -50,32 +51,37 @@ POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+BLOCKS = "$blocks"  # where the heads stand in the page
 
 
 def html(view: View, look: Look) -> Iterator[bytes]:
     """The page, its blocks of bytes one by one."""
     about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
-    before, after = _page(view, look, about).split("$blocks")
-    yield before.encode()
+    words = _words(view, look, about)
+    before, after = map(Template, _file("page.html").split(BLOCKS))
+    yield before.substitute(words).encode()
     for name, block in blocks.items():
         yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
-    yield after.encode()
+    yield after.substitute(words).encode()
 
 
-def _page(view: View, look: Look, about: Mapping[str, Any]) -> str:
-    style, script = "".join(map(_file, STYLES)), _script()
-    return Template(_file("page.html")).substitute(
+def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in the page in place of each name after a dollar."""
+    style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
+    asked = "" if look.theme == DEFAULT_THEME else look.theme
+    return dict(
         policy=POLICY.format(script=_hash(script), style=_hash(style)),
+        theme=f' class="{asked}"' if asked else "",
+        explorer="" if about else " hidden",
         title=escape(view.headline or view.title),
         described=escape(view.screen.description),
         settings=escape(view.settings),
         closing="".join(f"<p>{escape(each)}</p>" for each in view.closing),
         panels="".join(panels(view)),
-        provenance=escape(provenance_of(view)),
+        made=escape(provenance_of(view)),
         data=_in_a_page(exact_json({"attention": about, "look": _look(look)})),
         style=style,
         script=script,
-        blocks="$blocks",
     )
 
 
