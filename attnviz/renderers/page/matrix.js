@@ -1,5 +1,8 @@
 // The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
 
+const BELOW_MATRIX = 75; // pixels, for the line that says what a cell says, and the colours
+const READABLE_ROW = 28; // in which numbers can be read
+
 const matrix = {
   head: 0, // whose picture stands; another may be on its way
   cells: null,
@@ -91,11 +94,19 @@ function layMatrix() {
   const wide = matrix.line.clientWidth;
   if (matrix.cells === null || wide === 0) return;
   const counts = { rows: matrix.rows.length, columns: matrix.columns.length };
-  const room = { wide, high: Math.max(SMALLEST_MAP, Math.min(innerHeight - 190, 820)) };
+  const room = { wide, high: roomDown(counts.rows) };
   const names = { ...longestNames(matrix), cut: Math.min(LONGEST_NAME, 0.3 * wide) };
   matrix.layout = matrixLayout(room, counts, names, matrix.zoom);
   sizeMatrix(matrix.layout);
+  matrix.zooming.hidden = largestZoom() === 1;
   drawMatrix();
+}
+
+/** What is left of the window's first sight where that is enough; else almost all of a window. */
+function roomDown(rows) {
+  const left = innerHeight - (matrix.frame.getBoundingClientRect().top + scrollY) - BELOW_MATRIX;
+  const wanted = rows * READABLE_ROW + LONGEST_NAME / 2;
+  return Math.max(SMALLEST_MAP, left, Math.min(innerHeight - 2 * BELOW_MATRIX, wanted));
 }
 
 function sizeMatrix({ left, top, whole, size }) {
