@@ -24,6 +24,7 @@ from attnviz.wording.printable import exact_json
 SCRIPTS = (
     "elements.js",
     "data.js",
+    "unpacking.js",
     "state.js",
     "numbers.js",
     "colors.js",
