@@ -28,8 +28,18 @@ SCRIPTS = (
     "data.js",
     "unpacking.js",
     "state.js",
+    "numbers.js",
     "colors.js",
+    "color_bar.js",
+    "reading.js",
     "matrix.js",
+    "matrix_layout.js",
+    "matrix_names.js",
+    "matrix_cells.js",
+    "matrix_marks.js",
+    "matrix_pointer.js",
+    "matrix_keys.js",
+    "matrix_zoom.js",
     "lines.js",
     "overview.js",
     "sentence.js",
@@ -38,6 +48,7 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
+STYLES = ("style.css", "matrix.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
@@ -59,7 +70,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """What stands in the page in place of each name after a dollar."""
-    style, script = theme_rules(look.palette) + _file("style.css"), _script()
+    style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
     asked = "" if look.theme == DEFAULT_THEME else look.theme
     return {
         "policy": POLICY.format(script=_hash(script), style=_hash(style)),
@@ -103,6 +114,9 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "paper": of.paper,
+        "ink": of.ink,
+        "faint": of.faint,
         "hidden": of.hidden,
         "hatch": of.hatch,
     }
