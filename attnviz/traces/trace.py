@@ -18,7 +18,15 @@ from attnviz.attention.variants import Variant
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, FromTransformer, Origin, model_behind, trained_behind
+from attnviz.traces.origin import (
+    Drawn,
+    FromTransformer,
+    FromWeights,
+    Origin,
+    handed_over,
+    model_behind,
+    trained_behind,
+)
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.card import TrainedCard
@@ -219,6 +227,17 @@ class Trace(Showable):
     def trained(self) -> TrainedCard | None:
         """What is known of the trained transformer that was listened to, if one was."""
         return trained_behind(self.origin)
+
+    @property
+    def handed(self) -> FromWeights | None:
+        """What is known of weights that were computed elsewhere, if they were."""
+        return handed_over(self.origin)
+
+    @property
+    def weights_alone(self) -> bool:
+        """Whether nothing of its attention is known but the weights."""
+        told = self.trained is not None and self.trained.fallback
+        return told or self.handed is not None
 
     @property
     def items(self) -> int:

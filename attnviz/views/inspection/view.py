@@ -13,6 +13,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
+from attnviz.views.given_weights import on_given_weights
 from attnviz.views.headline import headline
 from attnviz.views.inspection.data import (
     data_of_all,
@@ -78,7 +79,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
-            *map(sentence, on_weighing(inspection)),
+            *map(sentence, (*on_weighing(inspection), *on_given_weights(trace))),
             *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
         data=shown.data,
