@@ -103,7 +103,7 @@ class LargestChange:
     after: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
     """Alternatives, what each measures, and how far each is from the reference."""
 

@@ -22,9 +22,9 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces import texts
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.document import FORMAT
-from attnviz.traces.handed import stored as handed
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
+from attnviz.traces.handed import stored as handed
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.models.stored import read_again

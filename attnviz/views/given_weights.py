@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from attnviz.traces.origin import FromWeights
 from attnviz.traces.trace import Trace
 from attnviz.views.facts import ROUNDING
@@ -11,8 +13,8 @@ from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted
 
 BY_ITS_ZEROS = (
-    "every weight above the diagonal is exactly 0, and none below it in all heads: that is taken "
-    "for a causal mask"
+    "what stands above the diagonal counts as hidden by a causal mask: every weight there is 0, in "
+    "every head"
 )
 
 
@@ -21,13 +23,12 @@ def given_parts(trace: Trace, given: FromWeights) -> dict[str, str]:
     heads = sorted({layer.heads for layer in trace.layers})
     of_each = " or ".join(map(str, heads))
     across = trace.keys is not trace.tokens
-    other = given.stored_as != trace.provenance.dtype
     return {
+        "kind": f"weights of {given.name}" if given.name else "",
         "heads": f"{counted(len(trace.layers), 'layer')} × {of_each} "
         f"head{'' if heads == [1] else 's'}",
         "which": f"reads {counted(len(trace.keys), 'token')}" if across else "",
         "mask": "causal" if trace.variant.causal else "",
-        "stored": f"given as {given.stored_as}" if other else "",
     }
 
 
@@ -37,16 +38,17 @@ def on_given_weights(trace: Trace) -> Iterator[str]:
         return
     if trace.variant.causal:
         yield BY_ITS_ZEROS
-    sums = [row for layer in trace.layers for row in _sums(layer.attended.weights)]
-    odd = [each for each in sums if abs(each - 1) >= ROUNDING]
-    if odd:
-        low, high = share_text(min(odd)), share_text(max(odd))
-        to = low if low == high else f"from {low} to {high}"
-        which = counted(len(sums), "row") if len(odd) == len(sums) else (
-            f"{len(odd):,} of {counted(len(sums), 'row')}"
-        )
-        yield f"{which} do{'es' * (len(odd) == 1)} not sum to 1: {to}"
+    sums = torch.cat([each.attended.weights.double().sum(-1).flatten() for each in trace.layers])
+    odd = sums[(sums - 1).abs() >= ROUNDING]
+    if len(odd):
+        low, high = share_text(float(odd.min())), share_text(float(odd.max()))
+        span = low if low == high else f"from {low} to {high}"
+        yield f"{_which(len(odd), len(sums))} to 1: {span}"
 
 
-def _sums(weights):
-    return weights.sum(-1, dtype=torch.float64).flatten().tolist()
+def _which(odd: int, rows: int) -> str:
+    """`3 of 12 rows do not sum`"""
+    if odd == rows > 1:
+        return f"none of {rows:,} rows sums"
+    several = f"{odd:,} of {rows:,} rows" if rows > 1 else "its only row"
+    return f"{several} do{'es' * (odd == 1)} not sum"

@@ -28,9 +28,16 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         **_of_attention(trace),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item(trace),
-        "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
+        "dtype": _dtype(trace),
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
+
+
+def _dtype(trace: Trace) -> str:
+    """Where it was computed, and in which dtype; of what was computed elsewhere how it came."""
+    if trace.handed is not None:
+        return trace.handed.stored_as
+    return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
 def _of_attention(trace: Trace) -> dict[str, str]:

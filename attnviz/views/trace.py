@@ -87,12 +87,16 @@ def view(
     "terminal". To `predict` is to show what a model answers, place by place. With a `layer`, a
     `head` or both the weights of these alone are shown.
     """
-    of_a_model = trace.trained is not None or trace.handed is not None
+    many = trace.trained is not None or (trace.handed is not None and _heads(trace) > 1)
     if layer is not None or head is not None:
         _refuse_parts_of_a_head(show, as_)
-    elif not of_a_model or show is not None or as_ is not None:
+    elif not many or show is not None or as_ is not None:
         return _parts_shown(trace, show, query, as_, predict=predict)
     return _inspected(trace, Looking(layer=layer, head=head, query=query, predict=predict))
+
+
+def _heads(trace: Trace) -> int:
+    return sum(layer.heads for layer in trace.layers)
 
 
 def _refuse_parts_of_a_head(show: Sequence[str] | None, as_: str | None) -> None:
@@ -187,7 +191,7 @@ def _usual(trace: Trace) -> tuple[str, ...]:
     The vectors of a model that learned are wide, and their numbers mean nothing one by one.
     """
     model = trace.model
-    if model is not None and not model.by_hand:
+    if trace.weights_alone or (model is not None and not model.by_hand):
         return IN_A_PICTURE
     return (*ON_SCREEN, *(OF_A_BLOCK if trace.layers[0].block else ()))
 

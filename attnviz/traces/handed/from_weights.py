@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | No
         read = tokens_of(keys, count, tokenizer, item)
         _refuse_other_count("keys", read, count)
         _refuse_other_count("tokens", reads, queries)
-        return Sides(reads, read)
+        return Sides(reads, read) if tokenizer else _numbered_alike(reads, read)
     if found.prompt is not None and len(reads) == count + 1:
         warnings.warn(Note("the last token was written and never read: left out"), stacklevel=3)
         reads = part_of(reads, slice(None, count))
@@ -131,6 +131,13 @@ def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | No
     if queries > count:
         raise _no_keys(queries, count)
     return Sides(reads if queries == count else part_of(reads, slice(-queries, None)), reads)
+
+
+def _numbered_alike(reads: Tokens, read: Tokens) -> Sides:
+    """Words have the same number on both sides where they are the same, and there alone."""
+    ids = {piece: number for number, piece in enumerate(dict.fromkeys(reads.pieces + read.pieces))}
+    both = [replace(each, ids=tuple(ids[piece] for piece in each.pieces)) for each in (reads, read)]
+    return Sides(*both)
 
 
 def part_of(tokens: Tokens, part: slice) -> Tokens:

@@ -40,7 +40,7 @@ def tensor_of(value: Any) -> Tensor:
 
 def dtype_of(value: Any) -> str:
     """`bfloat16`"""
-    found = getattr(value, "dtype", "float32")
+    found = getattr(value, "dtype", "float64")  # as numbers in lists are
     return str(getattr(found, "name", found)).removeprefix("torch.")
 
 
@@ -54,7 +54,7 @@ def _plain(tensor: Tensor) -> Tensor:
 def _numbers(value: Any) -> np.ndarray:
     """Of lists, whose rows may be too short; or of an array of another library."""
     if is_sequence(value):
-        return array(NAME, _as_lists(value), GIVEN[NAME], "").astype(np.float32)
+        return array(NAME, _as_lists(value), GIVEN[NAME], "")
     found = np.asarray(value)
     if found.dtype.kind in "fc" and found.dtype.itemsize > np.dtype(np.float64).itemsize:
         return found.astype(np.float64)

@@ -9,12 +9,12 @@ from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.explored import explored_of_inspection
+from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable
-from attnviz.views.given_weights import on_given_weights
 from attnviz.views.headline import headline
 from attnviz.views.inspection.data import (
     data_of_all,
