@@ -81,13 +81,25 @@ def captions_of(view: View, look: Look) -> Captions:
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
 
 
+def figure(view: View, **looks: Any) -> Figure:
+    """The picture, for those who go on with it in matplotlib; no window knows of it."""
+    look = Look(**looks)
+    captions = captions_of(view, look)
+    with hermetic(view.picture.panels, captions):
+        return _drawn(view, look, captions)
+
+
+def _drawn(view: View, look: Look, captions: Captions) -> Figure:
+    groups = groups_with_glyphs(view.picture.groups)
+    return draw(groups, look, captions_with_glyphs(captions))
+
+
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        groups = groups_with_glyphs(view.picture.groups)
-        draw(groups, look, captions_with_glyphs(captions)).savefig(
+        _drawn(view, look, captions).savefig(
             file,
             format=kind,
             dpi=look.dpi,
