@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
 STEP, PAGE = "{step}", "{page}"  # in the name of a file: one for each step, or for each page
-Kind = Literal["picture", "text", "document", "arrays", "rows"]
+Kind = Literal["picture", "page", "text", "document", "arrays", "rows"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ FORMATS = {
     ".svg": Format("attnviz.renderers.picture.image:svg", "picture"),
     ".pdf": Format("attnviz.renderers.picture.image:pdf", "picture"),
     ".gif": Format("attnviz.renderers.picture.animation:gif", "picture"),
+    ".html": Format("attnviz.renderers.page.page:html", "page"),
     ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),
     ".md": Format("attnviz.renderers.markdown:md", "text"),
     ".json": Format("attnviz.renderers.data:json", "document"),

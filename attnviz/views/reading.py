@@ -72,7 +72,8 @@ def alone(trace: Trace) -> bool:
 def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:
     """A place for each token: its number and its label."""
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
-    return Axis(title, "token", tokens.labels, numbers, tokens.spaced, border)
+    special = tuple(place in tokens.special for place in range(len(tokens)))
+    return Axis(title, "token", tokens.labels, numbers, tokens.spaced, border, special)
 
 
 def written_from(trace: Trace, tokens: Tokens) -> int | None:

@@ -26,6 +26,7 @@ from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.dimensions import axis_of
+from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
@@ -101,6 +102,7 @@ def view(
         closing=_closing(trace, screen, place, way),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
+        explored=lambda: explored_of_trace(trace, place),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
+from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.wording.commands import Command
@@ -36,7 +38,7 @@ SAVE = "attnviz.renderers.saving:save"
 READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
-FOR_MACHINES = frozenset(("data", "provenance", "command"))
+FOR_MACHINES = frozenset(("data", "provenance", "command", "explored"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
@@ -166,6 +168,7 @@ class View:
     sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
     closing: tuple[str, ...] = ()  # what there is to say in the end
     as_screen: bool = False  # a picture (.svg) shows what a terminal does
+    explored: Callable[[], Explored] | None = None  # what a page lets one look around in
     data: Data | None = None
     provenance: Provenance | None = None
     command: Command | None = None  # the one that would make it, where there is one
@@ -174,6 +177,11 @@ class View:
         seen: dict[int, tuple[Any, Any]] = {}
         for name in (each.name for each in fields(self) if each.name not in FOR_MACHINES):
             object.__setattr__(self, name, in_print(getattr(self, name), seen))
+
+    @cached_property
+    def heads(self) -> Explored | None:
+        """The heads that can be looked at one by one, in letters that can be printed."""
+        return None if self.explored is None else in_print(self.explored())
 
     @property
     def sections(self) -> tuple[Section, ...]:

@@ -30,6 +30,7 @@ class Axis:
     numbers: tuple[str, ...]
     spaced: tuple[bool, ...] = ()
     border: int | None = None  # before this place a line is drawn: something else begins there
+    special: tuple[bool, ...] = ()  # whether a tokenizer added what stands there
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -59,6 +60,7 @@ class Axis:
             labels=self.labels[places],
             numbers=self.numbers[places],
             spaced=self.spaced[places],
+            special=self.special[places],
             border=_within(self.border, range(len(self))[places]),
         )
 
@@ -76,6 +78,7 @@ class Axis:
             ),
             numbers=tuple(map(self._span, firsts, lasts)),
             spaced=(),
+            special=(),
             border=_within(self.border, firsts),
         )
 

@@ -53,7 +53,8 @@ def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:
 def axis_of(title: str, side: Side, prompt: int | None = None) -> Axis:
     """A place for each token, or word, numbered as in the sentence."""
     numbers = tuple(map(str, side.numbers))
-    return Axis(title, "token", side.labels, numbers, side.spaced, _border(side, prompt))
+    border = _border(side, prompt)
+    return Axis(title, "token", side.labels, numbers, side.spaced, border, side.special)
 
 
 def _border(side: Side, prompt: int | None) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
+from attnviz.views.explored import explored_of_inspection
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
@@ -81,6 +82,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
             *map(sentence, on_weighing(inspection)),
             *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
+        explored=lambda: explored_of_inspection(inspection, flags_of(inspection)),
         data=shown.data,
         provenance=trace.provenance,
         command=command or _command(inspection),

@@ -1,0 +1,5 @@
+// Controls: not here yet.
+
+function startControls(section) {
+  section.hidden = true;
+}

@@ -1,0 +1,5 @@
+// Copying: not here yet.
+
+function startCopying(section) {
+  section.hidden = true;
+}

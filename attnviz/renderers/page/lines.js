@@ -1,0 +1,5 @@
+// Lines: not here yet.
+
+function startLines(section) {
+  section.hidden = true;
+}

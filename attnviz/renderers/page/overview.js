@@ -1,0 +1,5 @@
+// Overview: not here yet.
+
+function startOverview(section) {
+  section.hidden = true;
+}

@@ -1,0 +1,107 @@
+"""A View as one page of HTML: its words, its heads in few bytes, and the script that shows them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from attnviz.renderers import Look
+from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
+from attnviz.renderers.page.heads import packed_heads
+from attnviz.renderers.page.panels import panels
+from attnviz.renderers.provenance import provenance_of
+from attnviz.views.view import View
+from attnviz.wording.printable import exact_json
+
+# One after another they are the script of the page: what stands first is known to all others.
+SCRIPTS = (
+    "elements.js",
+    "data.js",
+    "state.js",
+    "colors.js",
+    "matrix.js",
+    "lines.js",
+    "overview.js",
+    "sentence.js",
+    "table.js",
+    "controls.js",
+    "copying.js",
+    "main.js",
+)
+# Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
+POLICY = (
+    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+
+
+def html(view: View, look: Look) -> Iterator[bytes]:
+    """The page, its blocks of bytes one by one."""
+    about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
+    before, after = _page(view, look, about).split("$blocks")
+    yield before.encode()
+    for name, block in blocks.items():
+        yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
+    yield after.encode()
+
+
+def _page(view: View, look: Look, about: Mapping[str, Any]) -> str:
+    style, script = _file("style.css"), _script()
+    return Template(_file("page.html")).substitute(
+        policy=POLICY.format(script=_hash(script), style=_hash(style)),
+        title=escape(view.headline or view.title),
+        described=escape(view.screen.description),
+        settings=escape(view.settings),
+        closing="".join(f"<p>{escape(each)}</p>" for each in view.closing),
+        panels="".join(panels(view)),
+        provenance=escape(provenance_of(view)),
+        data=_in_a_page(exact_json({"attention": about, "look": _look(look)})),
+        style=style,
+        script=script,
+        blocks="$blocks",
+    )
+
+
+def _look(look: Look) -> dict[str, Any]:
+    """The colours of both themes, and which of them is asked for: none is the system's own."""
+    return {
+        "theme": look.theme if look.theme != DEFAULT_THEME else "",
+        "colors": {name: _colors(look, name) for name in THEMES},
+    }
+
+
+def _colors(look: Look, name: str) -> dict[str, Any]:
+    of = theme(name)
+    return {
+        "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
+        "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
+        "series": of.series,
+        "hidden": of.hidden,
+        "hatch": of.hatch,
+    }
+
+
+def _in_a_page(json: str) -> str:
+    """JSON in which nothing looks like the end of what holds it, or like a comment."""
+    return json.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@lru_cache
+def _file(name: str) -> str:
+    return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
+
+
+@lru_cache
+def _script() -> str:
+    parts = "\n".join(map(_file, SCRIPTS))
+    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,5 @@
+// Sentence: not here yet.
+
+function startSentence(section) {
+  section.hidden = true;
+}

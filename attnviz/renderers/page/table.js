@@ -1,0 +1,5 @@
+// Table: not here yet.
+
+function startTable(section) {
+  section.hidden = true;
+}

@@ -1,0 +1,54 @@
+"""A real browser for tests of pages: Debian's chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass
+class Opened:
+    """A page in a browser, with all that it complained of and all that it asked for."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A browser without a window; where there is none, tests are skipped and say why."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"there is no browser here: none of {', '.join(NAMES)}")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(started: Browser, path: Path, address: str = "", **context: object) -> Iterator[Opened]:
+    """A page from a file; it may say nothing on the console, and ask for nothing but itself."""
+    within = started.new_context(**context)  # type: ignore[arg-type]
+    seen = Opened(within.new_page())
+    seen.page.on("console", lambda message: seen.said.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.goto(f"{path.as_uri()}{address}")
+    yield seen
+    within.close()
+    assert seen.said == []
+    assert [each for each in seen.requests if not each.startswith(("data:", "blob:"))][1:] == []
