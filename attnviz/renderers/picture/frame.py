@@ -70,8 +70,10 @@ class Frame:
     def room(self) -> Box:
         """What is left for panels."""
         margin = self.letters.margin
-        bottom = max(margin, self.free[1]) + _height(self.below)
-        air = self.letters.headline * POINT * AIR if self.above else 0.0
+        over_words = self.letters.note * POINT if self.free[1] else 0.0
+        bottom = max(margin, self.free[1] + over_words) + _height(self.below)
+        under_words = self.above or self.free[0]
+        air = self.letters.headline * POINT * AIR if under_words else 0.0
         top = self.top - _height(self.above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
@@ -79,7 +81,8 @@ class Frame:
         """The lines, each at its place."""
         margin = self.letters.margin
         yield from stacked(self.above, margin, self.top)
-        yield from stacked(self.below, margin, 0.6 * margin + _height(self.below))
+        foot = max(0.6 * margin, self.free[1])
+        yield from stacked(self.below, margin, foot + _height(self.below))
 
 
 def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
