@@ -1,7 +1,7 @@
 // The bar of colours: what each stands for, in numbers, and what it measures.
 
-const BENDS = { straight: "", root: "colours by square root", log: "colours by logarithm" };
-const SAMPLES = 64; // of which a bar is made
+const SAID_OF_BENDS = { straight: "", root: "colours by square root", log: "colours by logarithm" };
+const STRIP_SAMPLES = 64; // of which a bar is made
 
 /** An empty bar of colours, for `showColorBar` to fill. */
 function newColorBar() {
@@ -9,23 +9,27 @@ function newColorBar() {
 }
 
 /** `weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too. */
-function showColorBar(bar, scale, { hidden = false, notes = [] } = {}) {
-  const middle = scale.bend === "straight" ? "" : `, ${shortNumber(numberAt(scale, 0.5))} in the middle`;
-  const low = `${scale.label ?? "weight"} ${scale.bend === "log" ? "≤ " : ""}${shortNumber(scale.low)}`;
-  const high = `${scale.beyond ? "≥ " : ""}${shortNumber(scale.high)}${middle}`;
-  const said = [BENDS[scale.bend], ...notes].filter(Boolean).map((words) => ` · ${words}`);
-  bar.replaceChildren(`${low} `, colorStrip(scale), ` ${high}`, ...said);
-  if (hidden) bar.append(" · ", hiddenSwatch(), " hidden by the mask");
+function showColorBar(bar, scale, { hides = false, notes = [] } = {}) {
+  const [low, high] = [scale.low, scale.high].map(shortNumber);
+  const middle = scale.bend === "straight" ? "" : `${shortNumber(numberAt(scale, 0.5))} in the middle`;
+  const said = [middle, SAID_OF_BENDS[scale.bend], ...notes].filter(Boolean);
+  bar.replaceChildren(
+    `${scale.label} ${scale.bend === "log" ? "≤ " : ""}${low} `,
+    colorStrip(scale),
+    ` ${scale.beyond ? "≥ " : ""}${high}`,
+    ...said.map((words) => ` · ${words}`),
+  );
+  if (hides) bar.append(" · ", hiddenSwatch(), " hidden by the mask");
 }
 
 const shortNumber = (number) => typeset(String(Number(number.toPrecision(2))));
 
 function colorStrip(scale) {
-  const strip = element("canvas", { width: SAMPLES, height: 1, class: "color-strip" });
+  const strip = element("canvas", { width: STRIP_SAMPLES, height: 1, class: "color-strip" });
   const brush = strip.getContext("2d");
   const color = colorsOn({ ...scale, low: 0, high: 1, bend: "straight" });
-  for (let place = 0; place < SAMPLES; place++) {
-    brush.fillStyle = cssColor(color(place / (SAMPLES - 1)));
+  for (let place = 0; place < STRIP_SAMPLES; place++) {
+    brush.fillStyle = cssColor(color(place / (STRIP_SAMPLES - 1)));
     brush.fillRect(place, 0, 1, 1);
   }
   return strip;

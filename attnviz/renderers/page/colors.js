@@ -1,8 +1,6 @@
 // Colours of numbers, in either theme: straight, by their root, or by their logarithm.
 
-const SHADES = 1024; // steps of a scale of colours
-const DECADES = 3; // that a scale of logarithms shows at least,
-const BELOW_EVEN = 10; // and down to so small a part of what is read where all are read alike
+const COLOR_STEPS = 1024; // steps of a scale of colours
 const BENT = {
   straight: (number) => number,
   root: (number) => Math.sign(number) * Math.sqrt(Math.abs(number)),
@@ -13,30 +11,35 @@ const UNBENT = {
   root: (number) => Math.sign(number) * number ** 2,
   log: Math.exp,
 };
-const paperNow = { printing: false };
+const onPaper = { printing: false };
+const forcedColors = matchMedia("(forced-colors: active)");
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
 /** Whether the page is dark just now; paper is light. */
 function isDark() {
-  if (paperNow.printing) return false;
-  if (state.theme) return state.theme === "dark";
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  if (onPaper.printing) return false;
+  return state.theme ? state.theme === "dark" : systemDark.matches;
 }
 
 const themeColors = () => data.look.colors[isDark() ? "dark" : "light"];
 
-/** What colours stand for, of a head with so many keys: the same for all heads. */
-function scaleNow(keys) {
-  const scale = { bend: "straight", ...attention.scale };
-  return state.log && canBeLogarithmic() ? logarithmic(scale, keys) : scale;
+/** The colours of words and lines: the reader's own, where he has any. */
+function inks() {
+  const { paper, ink, faint, series } = themeColors();
+  if (!forcedColors.matches || onPaper.printing) return { paper, ink, faint, accent: series[1] };
+  return { paper: "Canvas", ink: "CanvasText", faint: "CanvasText", accent: "Highlight" };
 }
 
-/** Numbers below 0 have no logarithms. */
-const canBeLogarithmic = () => attention.scale.kind !== "diverging";
-
-function logarithmic(scale, keys) {
-  const decades = Math.max(DECADES, Math.ceil(Math.log10(BELOW_EVEN * Math.max(keys, 1))));
-  return { ...scale, low: scale.high / 10 ** decades, bend: "log" };
+/** What the colours of a head stand for, just now: straight, or by logarithm. */
+function scaleNow(head) {
+  const scale = { ...scaleOf(head), bend: "straight" };
+  return state.log && scale.kind !== "diverging" ? byLogarithm(scale) : scale;
 }
+
+const byLogarithm = (scale) => ({ ...scale, low: scale.logLow, bend: "log" });
+
+/** The same by square root, of which small numbers are told apart beside large ones. */
+const byRoot = (scale) => ({ ...scale, bend: "root" });
 
 /** How far a number is on the way from the low end to the high one, which it does not leave. */
 function shareOn({ low, high, bend }) {
@@ -58,10 +61,10 @@ function numberAt({ low, high, bend }, share) {
 function colorsOn(scale) {
   const anchors = themeColors()[scale.kind === "diverging" ? "diverging" : "sequential"];
   const share = shareOn(scale);
-  return (number) => between(anchors, share(number));
+  return (number) => mixedColor(anchors, share(number));
 }
 
-function between(anchors, share) {
+function mixedColor(anchors, share) {
   const place = share * (anchors.length - 1);
   const first = Math.min(Math.floor(place), anchors.length - 2);
   const mixed = (one, channel) =>
@@ -72,11 +75,11 @@ function between(anchors, share) {
 /** The same for very many numbers: a function to what a pixel of an ImageData is, as one number. */
 function pixelsOn(scale) {
   const anchors = themeColors()[scale.kind === "diverging" ? "diverging" : "sequential"];
-  const pixels = Uint32Array.from({ length: SHADES + 1 }, (_, place) =>
-    pixelOf(between(anchors, place / SHADES)),
+  const pixels = Uint32Array.from({ length: COLOR_STEPS + 1 }, (_, place) =>
+    pixelOf(mixedColor(anchors, place / COLOR_STEPS)),
   );
   const share = shareOn(scale);
-  return (number) => pixels[Math.round(share(number) * SHADES)];
+  return (number) => pixels[Math.round(share(number) * COLOR_STEPS)];
 }
 
 const pixelOf = ([red, green, blue]) =>
@@ -112,12 +115,17 @@ function hatched(context, density) {
   return context.createPattern(tile, "repeat");
 }
 
-/** Pictures on paper have the colours of paper. */
-function paintedForPaper(printing) {
-  paperNow.printing = printing;
-  document.documentElement.classList.toggle("dark", isDark());
+/** All that has colours, drawn again at once. */
+function drawColorsAgain() {
   for (const { names, draw } of listeners) if (names.includes("theme")) draw(state);
 }
 
-addEventListener("beforeprint", () => paintedForPaper(true));
-addEventListener("afterprint", () => paintedForPaper(false));
+function paintForPaper(printing) {
+  onPaper.printing = printing;
+  drawColorsAgain();
+}
+
+addEventListener("beforeprint", () => paintForPaper(true));
+addEventListener("afterprint", () => paintForPaper(false));
+systemDark.addEventListener("change", drawColorsAgain);
+forcedColors.addEventListener("change", drawColorsAgain);

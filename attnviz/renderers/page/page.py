@@ -14,7 +14,9 @@ from typing import Any
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
 from attnviz.renderers.page.heads import packed_heads
+from attnviz.renderers.page.making import made
 from attnviz.renderers.page.panels import panels
+from attnviz.renderers.page.tags import NONE, Markup, tag, together
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
@@ -26,8 +28,18 @@ SCRIPTS = (
     "data.js",
     "unpacking.js",
     "state.js",
+    "numbers.js",
     "colors.js",
+    "color_bar.js",
+    "reading.js",
     "matrix.js",
+    "matrix_layout.js",
+    "matrix_names.js",
+    "matrix_cells.js",
+    "matrix_marks.js",
+    "matrix_pointer.js",
+    "matrix_keys.js",
+    "matrix_zoom.js",
     "lines.js",
     "overview.js",
     "sentence.js",
@@ -36,6 +48,7 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
+STYLES = ("style.css", "matrix.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
@@ -57,22 +70,34 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """What stands in the page in place of each name after a dollar."""
-    style, script = theme_rules(look.palette) + _file("style.css"), _script()
+    style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
     asked = "" if look.theme == DEFAULT_THEME else look.theme
-    return dict(
-        policy=POLICY.format(script=_hash(script), style=_hash(style)),
-        theme=f' class="{asked}"' if asked else "",
-        explorer="" if about else " hidden",
-        title=escape(view.headline or view.title),
-        described=escape(view.screen.description),
-        settings=escape(view.settings),
-        closing="".join(f"<p>{escape(each)}</p>" for each in view.closing),
-        panels="".join(panels(view)),
-        made=escape(provenance_of(view)),
-        data=_in_a_page(exact_json({"attention": about, "look": _look(look)})),
-        style=style,
-        script=script,
-    )
+    return {
+        "policy": POLICY.format(script=_hash(script), style=_hash(style)),
+        "theme": f' class="{asked}"' if asked else "",
+        "explorer": "" if about else " hidden",
+        "title": escape(view.headline or view.title),
+        "described": escape(view.screen.description),
+        "settings": _paragraph(view.settings, "settings"),
+        "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "closing": _closing(view),
+        "panels": panels(view),
+        "made": made(view),
+        "provenance": _in_a_page(provenance_of(view) or "null"),
+        "data": _in_a_page(exact_json({"attention": about, "look": _look(look)})),
+        "style": style,
+        "script": script,
+    }
+
+
+def _closing(view: View) -> Markup:
+    """What there is to say in the end, but for what the title says."""
+    said = view.headline.rstrip(".")
+    return together(tag("p", each) for each in view.closing if each.rstrip(".") != said)
+
+
+def _paragraph(text: str, place: str) -> Markup:
+    return tag("p", text, id=place) if text else NONE
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -89,6 +114,9 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "paper": of.paper,
+        "ink": of.ink,
+        "faint": of.faint,
         "hidden": of.hidden,
         "hatch": of.hatch,
     }
