@@ -19,6 +19,7 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
+from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
@@ -68,7 +69,7 @@ BY_HEAD = ("queries", "rotary", "context")
 FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
     """The steps of a Trace that are asked for."""
 
@@ -135,6 +136,13 @@ def view(walk: Walk) -> View:
         settings=line,
         screen=page,
         picture=page,
+        explored=lambda: explored_of_trace(
+            walk.trace,
+            walk.asked.query,
+            walk.asked.key,
+            layer=walk.asked.layer,
+            head=walk.asked.head,
+        ),
         data=data_of(walk.trace),
         provenance=walk.trace.provenance,
         command=command_of("steps", source_of(walk.trace), **options),
