@@ -45,6 +45,10 @@ SCRIPTS = (
     "sentence.js",
     "table.js",
     "controls.js",
+    "finding.js",
+    "shortcuts.js",
+    "picture.js",
+    "picture_words.js",
     "copying.js",
     "main.js",
 )
