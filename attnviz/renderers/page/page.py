@@ -84,6 +84,7 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
         "closing": _closing(view),
         "panels": panels(view),
         "made": made(view),

@@ -79,14 +79,27 @@ function openMenu(name) {
   control(name).querySelector("summary").focus();
 }
 
-/** A head that is named in a table opens where it can be looked at. */
+/* Heads that are named in a table open where they can be looked at. */
+
 function startLinks() {
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest?.("a[data-head]");
-    if (!link) return;
-    event.preventDefault();
-    change({ head: headNamed(link.dataset.head) });
-    control("controls").scrollIntoView({ block: "start" });
-    say(`${link.dataset.head} is shown.`);
-  });
+  if (heads.length < 2) return;
+  const names = new Set(heads.map(({ name }) => name));
+  for (const cell of document.querySelectorAll("#panels td, #panels th")) linkHead(cell, names);
+}
+
+/** `L0H2 1.00`: its first word, where that is the name of a head. */
+function linkHead(cell, names) {
+  const text = cell.textContent;
+  const [name] = text.split(" ");
+  if (!names.has(name)) return;
+  const link = element("a", { href: `#head=${encodeURIComponent(name)}` }, name);
+  link.addEventListener("click", (event) => openHead(event, name));
+  cell.replaceChildren(link, text.slice(name.length));
+}
+
+function openHead(event, name) {
+  event.preventDefault();
+  change({ head: headNamed(name) });
+  control("explorer").scrollIntoView();
+  say(`${name} is shown.`);
 }
