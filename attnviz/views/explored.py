@@ -80,7 +80,7 @@ def explored_of_inspection(
 
 def _scores(layer: Layer, head: int) -> Cells | None:
     """What the softmax receives, where its result is what is shown."""
-    by_softmax = layer.attended.mixed_by == "softmax"
+    by_softmax = layer.attended.mixed_by == "softmax" and not layer.weights_alone
     return layer.weights.cells("masked scores", head) if by_softmax else None
 
 
