@@ -40,9 +40,19 @@ SCRIPTS = (
     "matrix_pointer.js",
     "matrix_keys.js",
     "matrix_zoom.js",
+    "most_read.js",
+    "together.js",
+    "strongest.js",
+    "strokes.js",
     "lines.js",
+    "lines_layout.js",
+    "lines_words.js",
+    "lines_painting.js",
+    "lines_picture.js",
     "overview.js",
+    "overview_maps.js",
     "sentence.js",
+    "texts.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -52,7 +62,7 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
-STYLES = ("style.css", "matrix.css")
+STYLES = ("style.css", "matrix.css", "reading.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
@@ -119,6 +129,7 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "heads": of.heads,
         "paper": of.paper,
         "ink": of.ink,
         "faint": of.faint,
