@@ -30,7 +30,7 @@ function linesLayout({ section, tables, sides, places, whole }) {
     index: { query: indexOf(places.query), key: indexOf(places.key) },
     ends: { query: endRows(counts.query, all, pitch), key: endRows(counts.key, all, pitch) },
     nth: everyNth(pitch, LEAST_ROW - 3),
-    strokes: strokesOn(scaleNow(drawn[0]), pitch),
+    strokes: strokesOn(scaleNow(drawn[0]), pitch, drawn.length),
     apart: Math.min(MOST_APART, (pitch * SPREAD) / drawn.length),
   };
 }

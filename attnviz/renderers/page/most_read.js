@@ -51,7 +51,7 @@ function saidOfMost(head, cells, end, place) {
   const places = shownPlaces(others, amounts.length);
   const groups = rankedGroups(amounts, places, cells.error);
   const seen = groups.flat().length;
-  const about = { head, end, others, amounts, error: cells.error };
+  const about = { head, end, place, others, amounts, error: cells.error };
   about.name = calledPlace(sides[end], place);
   about.leftOut = amounts.length > places.length && amounts.some((each) => !Number.isNaN(each));
   const said = seen === 0 ? saidOfNone(about) : saidOfSome(about, groups, seen);
@@ -105,7 +105,7 @@ function saidOfOneGroup(about, group, seen) {
   const measure = saidMeasure(about);
   const left = saidLeftOut(about);
   if (seen === 1) {
-    const other = calledPlace(about.others, group[0]);
+    const other = calledOther(about, group[0]);
     const which = end === "query" ? `sees ${other} alone` : `is seen by ${other} alone`;
     return `${name} ${which}${measure}: ${number}${left}`;
   }
@@ -135,12 +135,16 @@ function countedGroups(about, groups) {
     const named = group.length <= Math.max(left, 1);
     const each = group.length > 1 ? " each" : "";
     const names = named
-      ? listedNames(group.map((place) => calledPlace(about.others, place)))
+      ? listedNames(group.map((place) => calledOther(about, place)))
       : `${group.length} tokens`;
     told.push({ names, number: `${numberIn(about, amount)}${each}` });
     left -= group.length;
   }
   return told;
+}
+
+function calledOther({ head, place, others }, other) {
+  return readsItself(head) && other === place ? "itself" : calledPlace(others, other);
 }
 
 function listedNames(names) {

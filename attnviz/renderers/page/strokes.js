@@ -1,6 +1,6 @@
 // How a line looks: the wider and the stronger, the larger its weight.
 
-const WIDEST_LINE = 11; // pixels, where rows are far enough from each other
+const WIDEST_LINE = 14; // pixels, where rows are far enough from each other
 const WIDEST_OF_A_ROW = 0.55;
 const THINNEST_LINE = 0.5;
 const FAINTEST_LINE = 0.04;
@@ -9,9 +9,9 @@ const SPREAD = 0.7; // of a row, over which the lines of several heads begin
 const MOST_APART = 3; // pixels, from one head's line to the next one's
 
 /** Functions of a weight: how wide its line is, and how far from transparent. */
-function strokesOn(scale, pitch) {
+function strokesOn(scale, pitch, drawn) {
   const reach = Math.max(Math.abs(scale.low), scale.high);
-  const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW);
+  const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(drawn);
   const straight = (weight) => Math.min(Math.abs(weight) / reach, 1);
   const strength = scale.bend === "log" ? shareOn(scale) : (weight) => Math.sqrt(straight(weight));
   return {
