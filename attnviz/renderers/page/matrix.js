@@ -1,5 +1,8 @@
 // The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
 
+const BELOW_MATRIX = 92; // pixels, for the line that says what a cell says, and the colours
+const READABLE_ROW = 28; // in which numbers can be read
+
 const matrix = {
   head: 0, // whose picture stands; another may be on its way
   cells: null,
@@ -69,7 +72,7 @@ function chooseCells() {
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
   matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
-  matrix.hides = cells.weights.some(Number.isNaN);
+  matrix.hides = cells.weights.some((weight) => Number.isNaN(weight));
   paintMatrix();
 }
 
@@ -91,11 +94,19 @@ function layMatrix() {
   const wide = matrix.line.clientWidth;
   if (matrix.cells === null || wide === 0) return;
   const counts = { rows: matrix.rows.length, columns: matrix.columns.length };
-  const room = { wide, high: Math.max(SMALLEST_MAP, Math.min(innerHeight - 190, 820)) };
+  const room = { wide, high: roomDown(counts.rows) };
   const names = { ...longestNames(matrix), cut: Math.min(LONGEST_NAME, 0.3 * wide) };
   matrix.layout = matrixLayout(room, counts, names, matrix.zoom);
   sizeMatrix(matrix.layout);
+  matrix.zooming.hidden = largestZoom() === 1;
   drawMatrix();
+}
+
+/** What is left of the window's first sight where that is enough; else almost all of a window. */
+function roomDown(rows) {
+  const left = innerHeight - (matrix.frame.getBoundingClientRect().top + scrollY) - BELOW_MATRIX;
+  const wanted = rows * READABLE_ROW + LONGEST_NAME / 2;
+  return Math.max(SMALLEST_MAP, left, Math.min(innerHeight - 2 * BELOW_MATRIX, wanted));
 }
 
 function sizeMatrix({ left, top, whole, size }) {
@@ -127,11 +138,13 @@ function drawMatrix() {
   if (performance.getEntriesByName("first picture").length === 0) performance.mark("first picture");
 }
 
+/** Names stand beside cells that are seen, and half a line beyond them. */
 function drawRowsAndColumns(brush) {
   const { layout } = matrix;
-  clipped(brush, 0, layout.top, layout.size.wide, layout.open.high, () => drawRowNames(brush, matrix));
-  const high = layout.angle === 0 ? layout.size.high : layout.top;
-  clipped(brush, layout.left - 2, 0, layout.size.wide, high, () => drawColumnNames(brush, matrix));
+  const { left, top, open, size } = layout;
+  const half = NAME_LINE / 2;
+  clipped(brush, 0, top - half, size.wide, open.high + NAME_LINE, () => drawRowNames(brush, matrix));
+  clipped(brush, left - half, 0, size.wide, top, () => drawColumnNames(brush, matrix));
 }
 
 /** An empty canvas, of which sizes are those of the page. */

@@ -45,9 +45,11 @@ const columnBox = (column) => ({
 function drawCross(brush, { row, column }) {
   brush.strokeStyle = inks().ink;
   brush.lineWidth = 1;
+  brush.globalAlpha = Math.min(matrix.layout.cell.wide, matrix.layout.cell.high) < 5 ? 0.35 : 1;
   for (const box of [row >= 0 && rowBox(row), column >= 0 && columnBox(column)]) {
     if (box) brush.strokeRect(box.x - 0.5, box.y - 0.5, box.wide + 1, box.high + 1);
   }
+  brush.globalAlpha = 1;
 }
 
 /** A pinned row or column has a frame; of a thin one it stands around it. */
@@ -82,29 +84,33 @@ function drawMarkedNames(brush, pinned, hovered) {
   }
 }
 
+/** A name in the colour of paper, on a patch that covers those beside it. */
 function markRow(brush, row, color) {
   const { layout, rows, reads } = matrix;
   const y = rowMiddle(row);
   if (y < layout.top || y > layout.top + layout.open.high) return;
   brush.fillStyle = inks().paper;
-  brush.fillRect(0, y - NAME_LINE / 2, layout.left - BESIDE_MAP / 2, NAME_LINE);
-  drawRowName(brush, layout, reads, rows[row], y, { weight: 700, color });
+  brush.fillRect(0, y - NAME_LINE / 2, layout.left - 3, NAME_LINE);
+  const wide = Math.min(rowNameWidth(reads, rows[row]) + 10, layout.left - 3);
+  brush.fillStyle = color;
+  brush.fillRect(layout.left - 3 - wide, y - NAME_LINE / 2, wide, NAME_LINE);
+  drawRowName(brush, layout, reads, rows[row], y, { color: inks().paper });
 }
 
-/** On a patch of paper that is turned as the name is. */
+/** The same over a column, turned as its name is. */
 function markColumn(brush, column, color) {
   const { layout, columns, read } = matrix;
   const x = columnMiddle(column);
   if (x < layout.left || x > layout.left + layout.open.wide) return;
-  const name = cutText(columnName(read, columns[column]), layout.longest + 1, nameFont(700));
-  const long = widthOf(name, nameFont(700));
+  const long = widthOf(cutText(columnName(read, columns[column]), layout.longest + 1));
+  const upright = layout.angle === 0;
   brush.save();
-  brush.translate(x, layout.top - (layout.angle === 0 ? NAME_LINE / 2 + 1 : BESIDE_MAP - 1));
+  brush.translate(x, layout.top - (upright ? NAME_LINE / 2 + 1 : BESIDE_MAP - 1));
   brush.rotate((-layout.angle * Math.PI) / 180);
-  brush.fillStyle = inks().paper;
-  brush.fillRect(layout.angle === 0 ? -long / 2 - 2 : -2, -NAME_LINE / 2, long + 4, NAME_LINE);
+  brush.fillStyle = color;
+  brush.fillRect(upright ? -long / 2 - 4 : -4, -NAME_LINE / 2, long + 8, NAME_LINE);
   brush.restore();
-  drawColumnName(brush, layout, read, columns[column], x, { weight: 700, color });
+  drawColumnName(brush, layout, read, columns[column], x, { color: inks().paper });
 }
 
 /** What the cell says: beside it, and in the line below the matrix. */

@@ -14,7 +14,9 @@ from typing import Any
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
 from attnviz.renderers.page.heads import packed_heads
+from attnviz.renderers.page.making import made
 from attnviz.renderers.page.panels import panels
+from attnviz.renderers.page.tags import NONE, Markup, tag, together
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
@@ -24,6 +26,7 @@ from attnviz.wording.printable import exact_json
 SCRIPTS = (
     "elements.js",
     "data.js",
+    "unpacking.js",
     "state.js",
     "numbers.js",
     "colors.js",
@@ -47,6 +50,7 @@ SCRIPTS = (
     "lines_painting.js",
     "lines_picture.js",
     "overview.js",
+    "overview_maps.js",
     "sentence.js",
     "texts.js",
     "table.js",
@@ -78,20 +82,32 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """What stands in the page in place of each name after a dollar."""
     style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
     asked = "" if look.theme == DEFAULT_THEME else look.theme
-    return dict(
-        policy=POLICY.format(script=_hash(script), style=_hash(style)),
-        theme=f' class="{asked}"' if asked else "",
-        explorer="" if about else " hidden",
-        title=escape(view.headline or view.title),
-        described=escape(view.screen.description),
-        settings=escape(view.settings),
-        closing="".join(f"<p>{escape(each)}</p>" for each in view.closing),
-        panels="".join(panels(view)),
-        made=escape(provenance_of(view)),
-        data=_in_a_page(exact_json({"attention": about, "look": _look(look)})),
-        style=style,
-        script=script,
-    )
+    return {
+        "policy": POLICY.format(script=_hash(script), style=_hash(style)),
+        "theme": f' class="{asked}"' if asked else "",
+        "explorer": "" if about else " hidden",
+        "title": escape(view.headline or view.title),
+        "described": escape(view.screen.description),
+        "settings": _paragraph(view.settings, "settings"),
+        "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "closing": _closing(view),
+        "panels": panels(view),
+        "made": made(view),
+        "provenance": _in_a_page(provenance_of(view) or "null"),
+        "data": _in_a_page(exact_json({"attention": about, "look": _look(look)})),
+        "style": style,
+        "script": script,
+    }
+
+
+def _closing(view: View) -> Markup:
+    """What there is to say in the end, but for what the title says."""
+    said = view.headline.rstrip(".")
+    return together(tag("p", each) for each in view.closing if each.rstrip(".") != said)
+
+
+def _paragraph(text: str, place: str) -> Markup:
+    return tag("p", text, id=place) if text else NONE
 
 
 def _look(look: Look) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnviz.renderers.colors import THEMES, gradient, shade, theme
+from attnviz.renderers.colors import gradient, shade, theme
 
 RULE, EDGE, SOFT = 0.14, 0.5, 0.05  # how much ink there is in rules, in edges, and behind words
 ACCENT = 1  # of the colours of lines, the one of what is chosen
@@ -36,6 +36,7 @@ def _rule(name: str, palette: str) -> str:
         "rule": _mixed(of.paper, of.ink, RULE),
         "edge": _mixed(of.paper, of.ink, EDGE),
         "soft": _mixed(of.paper, of.ink, SOFT),
+        "on-hidden": _readable_on(np.array([*bytes.fromhex(of.hidden[1:])])),
         **{f"line-{place}": color for place, color in enumerate(of.series)},
         **dict(_shades(name, palette)),
     }
@@ -53,6 +54,8 @@ def _shades(name: str, palette: str) -> Iterator[tuple[str, str]]:
 
 
 def _classes() -> Iterator[str]:
+    for place in range(len(theme("light").series)):
+        yield f".line-{place} {{ color: var(--line-{place}) }}\n"
     for kind in KINDS:
         for place in range(SHADES):
             own = f"{kind[0]}{place}"

@@ -41,7 +41,8 @@ class Explored:
     heads: tuple[HeadMap, ...]
     rows: Axis  # a place for each layer, or way of attending, or moment,
     columns: Axis  # and one for each head
-    query: int | None = None  # the token that is asked for
+    query: int | None = None  # the token that is asked for,
+    key: int | None = None  # and the one whose readers are
     first: int = 0  # the head that is looked at first
     log: bool = False  # whether colours are by logarithm
     note: str = ""  # how to read it
