@@ -14,7 +14,7 @@ from attnviz.views.grids.explored import Explored, HeadMap, common
 from attnviz.views.grids.scales import Scale, logarithmic
 from attnviz.wording.numbers import power_text
 
-ROOM = 17_500_000  # bytes of all heads together, which are 23.3 MB of base64
+ROOM = 18_000_000  # bytes of all heads together, which are 24 MB of base64
 MOST_CELLS = 2**27  # so many never come to so few bytes
 CLOSE = 1.05  # as near as this it is tried
 SAMPLE = 4  # heads, by which it is judged whether all have room
@@ -66,7 +66,8 @@ def _about(
     tables: Mapping[str, Packed],
     masks: Mapping[bytes, int],
 ) -> dict[str, Any]:
-    sides = list({id(side): side for each in explored.heads for side in _sides(each)}.values())
+    each_once = {id(side): side for each in explored.heads for side in _sides(each)}.values()
+    sides = list(dict.fromkeys(each_once))
     return {
         "heads": _heads(explored, kept, sides),
         "tables": {
@@ -93,7 +94,7 @@ def _about(
 
 
 def _heads(explored: Explored, kept: Sequence[Kept], sides: Sequence[Axis]) -> list[dict[str, Any]]:
-    places = {id(side): place for place, side in enumerate(sides)}
+    places = {id(side): sides.index(side) for each in explored.heads for side in _sides(each)}
     measures = _measures(explored)
     return [
         {
@@ -134,8 +135,10 @@ def _measures(explored: Explored) -> list[str]:
 
 def _all_scales(explored: Explored, kept: Sequence[Kept]) -> dict[str, Any]:
     """Of cells, of rows, of thumbnails: each one for all heads whose numbers have one name."""
+    of_cells = _scales(explored, [each.scale for each in kept])
     return {
-        "scales": _scales(explored, [each.scale for each in kept]),
+        "scale": of_cells[0],
+        "scales": of_cells,
         "rowScales": _scales(explored, [each.of_rows or each.scale for each in kept]),
         "smallScales": _scales(explored, [each.of_small for each in kept]),
     }
