@@ -146,7 +146,7 @@ function showFollowedLines() {
   markWords(of);
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
   says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
-  law.textContent = saidOfStrokes(scaleNow(state.head), headsTogether());
+  law.textContent = saidOfStrokes(headsTogether());
 }
 
 function saidOfFollowed({ query, key }) {
