@@ -14,8 +14,7 @@ function kindsOfPicture(draw) {
 const FILES = { PNG: "image/png", SVG: "image/svg+xml", CSV: "text/csv" };
 
 function startCopying(menu) {
-  const there = TAKEN.filter(({ name }) => name !== "Lines" || typeof linesPicture === "function");
-  const rows = there.flatMap(({ name, kinds }) =>
+  const rows = TAKEN.flatMap(({ name, kinds }) =>
     Object.entries(kinds).map(([kind, make]) => rowOfCopying(name, kind, make)));
   menu.append(element("div", { class: "panel" }, ...rows, ...linkToCopy()));
   addCommandButton();
@@ -57,12 +56,10 @@ function addCommandButton() {
 
 async function copied(name, kind, make) {
   const made = make();
-  const took = kind === "PNG" ? await tookPicture(made) : await tookText(await textOf(await made));
+  const took = kind === "PNG" ? await tookPicture(made) : await tookText(await (await made).text());
   if (took) return say(`${name} of ${heads[state.head].name}: copied as ${kind}.`);
   await saved(name, kind, () => made, "Nothing may be copied here: ");
 }
-
-const textOf = (blob) => blob.text();
 
 async function saved(name, kind, make, before = "") {
   const file = `${fileName(name)}.${kind.toLowerCase()}`;

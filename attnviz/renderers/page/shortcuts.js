@@ -93,11 +93,11 @@ function linkHead(cell, names) {
   const [name] = text.split(" ");
   if (!names.has(name)) return;
   const link = element("a", { href: `#head=${encodeURIComponent(name)}` }, name);
-  link.addEventListener("click", (event) => openHead(event, name));
+  link.addEventListener("click", (event) => openLinkedHead(event, name));
   cell.replaceChildren(link, text.slice(name.length));
 }
 
-function openHead(event, name) {
+function openLinkedHead(event, name) {
   event.preventDefault();
   change({ head: headNamed(name) });
   control("explorer").scrollIntoView();
