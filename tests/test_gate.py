@@ -10,6 +10,7 @@ import io
 import json
 import re
 import types
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from xml.etree import ElementTree
 
 import numpy as np
+import pptx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +90,13 @@ def _of_pdf(content: bytes) -> str:
     )
 
 
+def _of_slides(content: bytes) -> str:
+    deck = pptx.Presentation(io.BytesIO(content))
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        written = [parts.read(name).decode() for name in parts.namelist() if "slides/" in name]
+    return "\n".join((*written, deck.core_properties.title, deck.core_properties.comments))
+
+
 def _of_json(content: bytes) -> str:
     json.loads(content)
     return content.decode()
@@ -112,11 +121,12 @@ SAYS: dict[str, Callable[[bytes], str]] = {
     ".pdf": _of_pdf,
     ".txt": bytes.decode,
     ".md": bytes.decode,
+    ".pptx": _of_slides,
     ".json": _of_json,
     ".csv": _of_csv,
     ".npz": _of_npz,
 }
-QUICK = tuple(suffix for suffix in FORMATS if suffix not in (".png", ".gif", ".pdf"))
+QUICK = tuple(suffix for suffix in FORMATS if suffix not in (".png", ".gif", ".pdf", ".pptx"))
 
 
 def faults(view: View, suffixes: tuple[str, ...] = QUICK) -> dict[str, list[str]]:

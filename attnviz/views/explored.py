@@ -65,12 +65,12 @@ def explored_of_inspection(
                 weights=each.cells,
                 scores=_scores_of_map(each, inspection),
                 share=each.share,
+                measure=called(inspection.looking),
             )
             for each in maps
         ),
         rows=_axis("layer", ["" if layer is None else f"L{layer}" for layer in layers]),
         columns=_axis("head", ["" if head is None else f"H{head}" for head in numbers]),
-        measure=called(inspection.looking),
         query=query,
         log=inspection.looking.log,
         note=AXES_NOTE,

@@ -44,7 +44,7 @@ FRAMED = "attnviz.renderers.page.frame:framed"
 READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
-FOR_MACHINES = frozenset(("data", "provenance", "command", "explored"))
+FOR_MACHINES = frozenset(("data", "provenance", "command", "explored", "slides"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
@@ -118,7 +118,7 @@ class Shot:
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """What a screen shows that has no room for all, and how to see the rest."""
+    """What is shown where there is no room for all, and how to see the rest."""
 
     groups: tuple[Group, ...]
     rest: str
@@ -175,6 +175,7 @@ class View:
     closing: tuple[str, ...] = ()  # what there is to say in the end
     as_screen: bool = False  # a picture (.svg) shows what a terminal does
     explored: Callable[[], Explored] | None = None  # what a page lets one look around in
+    slides: Callable[[], Excerpt] | None = None  # what has one of its own; None: each panel
     data: Data | None = None
     provenance: Provenance | None = None
     command: Command | None = None  # the one that would make it, where there is one
@@ -188,6 +189,12 @@ class View:
     def heads(self) -> Explored | None:
         """The heads that can be looked at one by one, in letters that can be printed."""
         return None if self.explored is None else in_print(self.explored())
+
+    @cached_property
+    def alone(self) -> Excerpt:
+        """What has a slide of its own."""
+        every = Excerpt(self.picture.groups, "")
+        return every if self.slides is None else in_print(self.slides())
 
     @property
     def sections(self) -> tuple[Section, ...]:
