@@ -95,6 +95,11 @@ def compare_sentences(
 
     Of weights that were computed elsewhere, one sentence as two models read it will do, too.
     `changes` replace fields of the settings, of which `model` is one.
+
+    >>> from attnviz import compare_sentences
+    >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
+    >>> found.heads[0].name  # the head that changes most
+    'L5H8'
     """
     looking = Looking(layer=layer, head=head, query=query)
     if isinstance(first, Trace) and isinstance(second, Trace) and first.handed:
