@@ -65,12 +65,12 @@ def explored_of_inspection(
                 weights=each.cells,
                 scores=_scores_of_map(each, inspection),
                 share=each.share,
+                measure=called(inspection.looking),
             )
             for each in maps
         ),
         rows=_axis("layer", ["" if layer is None else f"L{layer}" for layer in layers]),
         columns=_axis("head", ["" if head is None else f"H{head}" for head in numbers]),
-        measure=called(inspection.looking),
         query=query,
         log=inspection.looking.log,
         note=AXES_NOTE,
@@ -80,7 +80,7 @@ def explored_of_inspection(
 
 def _scores(layer: Layer, head: int) -> Cells | None:
     """What the softmax receives, where its result is what is shown."""
-    by_softmax = layer.attended.mixed_by == "softmax"
+    by_softmax = layer.attended.mixed_by == "softmax" and not layer.weights_alone
     return layer.weights.cells("masked scores", head) if by_softmax else None
 
 

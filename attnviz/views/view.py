@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,10 +16,13 @@ from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a View has nothing of tensors in it
+    from matplotlib.figure import Figure
+
     from attnviz.traces.trace import Provenance
 
 VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
@@ -34,6 +38,8 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
+FIGURE = "attnviz.renderers.picture.image:figure"
+FRAMED = "attnviz.renderers.page.frame:framed"
 
 READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
@@ -150,7 +156,7 @@ class Data:
     lines: Callable[[], Iterator[Lines]]  # of a table, with what it is about in each line
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:
     """A result as it is told: in words, on a terminal, in a picture, as data.
 
@@ -214,6 +220,28 @@ class View:
         page = page_of([still], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.heading
         return replace(self, screen=page, picture=page, headline=headline)
+
+    def grids(self) -> tuple[Grid, ...]:
+        """Every table that is shown, those of steps as well."""
+        return tuple(each for each in opened(self.screen.panels) if isinstance(each, Grid))
+
+    def figure(self, **looks: Any) -> Figure:
+        """The picture as a Figure of matplotlib: `view.figure(theme="dark").savefig("a.png")`"""
+        drawn: Callable[..., Figure] = pkgutil.resolve_name(FIGURE)
+        return drawn(self, **looks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers behind what is shown, as a `.json` has them."""
+        found: dict[str, Any] = json.loads(self.render(".json"))
+        return found
+
+    def _repr_html_(self) -> str:
+        """What a cell of a notebook shows: the page, in a frame of its own."""
+        framed: Callable[[View], str] = pkgutil.resolve_name(FRAMED)
+        return framed(self)
+
+    def __repr__(self) -> str:
+        return f"<View {self.headline!r}: {counted(len(self.screen.panels), 'panel')}>"
 
     def render(self, suffix: str, **looks: Any) -> bytes:
         """The bytes of a file of this kind: `view.render(".svg", theme="dark")`"""

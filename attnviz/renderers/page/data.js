@@ -1,4 +1,4 @@
-// The numbers of a page: heads, their tokens, and the cells of a head, unpacked when first wanted.
+// The numbers of a page: heads, their tokens, and the cells of a head.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const attention = data.attention;
@@ -8,33 +8,119 @@ const heads = attention.heads ?? [];
 const readers = (head) => attention.sides[heads[head].reads];
 const readTokens = (head) => attention.sides[heads[head].read];
 
+/** What colours stand for: one scale for all heads whose numbers have the same name. */
+const scaleOf = (head) => attention.scales[heads[head].scale];
+const rowScaleOf = (head) => attention.rowScales[heads[head].scale]; // of cells.row(query)
+const thumbnailScaleOf = (head) => attention.smallScales[heads[head].scale];
+
 /** Whether white space stands before a token, and whether a tokenizer added it. */
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;
 
-/** Cells of a head: row by row, NaN where a mask hides. */
-const unpackedCells = new Map();
-
-function cellsOf(head) {
-  if (!unpackedCells.has(head)) unpackedCells.set(head, unpackHead(head));
-  return unpackedCells.get(head);
+/** Of long texts a page has some rows token by token: which; null is all of them. */
+function keptRows(head) {
+  if (!heads[head].kept) return null;
+  const rows = heads[head].kept.flatMap((kept) => rowsOf(kept));
+  return [...new Set(rows)].sort((one, other) => one - other);
 }
 
+const rowsOf = ({ first, step, count }) =>
+  Array.from({ length: count }, (_, number) => first + number * step);
+
+/** Heads that are unpacked; those that were not looked at for longest are forgotten. */
+const unpackedHeads = new Map();
+const MOST_CELLS = 2 ** 24;
+
+function cellsOf(head) {
+  const cells = unpackedHeads.get(head) ?? unpackHead(head);
+  unpackedHeads.delete(head);
+  unpackedHeads.set(head, cells);
+  forgetHeads();
+  return cells;
+}
+
+function forgetHeads() {
+  const size = (head) => namesOf(head).reduce((sum, name) => sum + sizeOf(name), 0);
+  let cells = [...unpackedHeads.keys()].reduce((sum, head) => sum + size(head), 0);
+  for (const head of [...unpackedHeads.keys()].slice(0, -2)) {
+    if (cells <= MOST_CELLS) return;
+    unpackedHeads.delete(head);
+    cells -= size(head);
+  }
+}
+
+const namesOf = (head) => {
+  const kept = (heads[head].kept ?? []).map((_, number) => `kept-${number}`);
+  const kinds = ["weights", "scores", ...kept];
+  return kinds.map((kind) => `${kind}-${head}`).filter((name) => name in attention.tables);
+};
+
+const sizeOf = (name) => attention.tables[name].rows * attention.tables[name].columns;
+
 async function unpackHead(head) {
-  const { weights, scores } = heads[head];
-  const [rows, columns] = [readers(head).labels.length, readTokens(head).labels.length];
-  const cells = {
+  const names = namesOf(head);
+  const tables = await Promise.all(names.map(unpackedTable));
+  const named = Object.fromEntries(names.map((name, place) => [name.split("-")[0], tables[place]]));
+  const kept = tables.filter((_, place) => names[place].startsWith("kept"));
+  const { tall = 1, wide = 1 } = heads[head];
+  return heads[head].kept
+    ? blocksOf(named.weights, tall, wide, heads[head].kept, kept)
+    : wholeOf(named.weights, named.scores ?? null);
+}
+
+/** Cells of a head whose every number is there: a cell for each pair of tokens. */
+function wholeOf(table, scores) {
+  return {
+    ...cellsIn(table),
+    tall: 1,
+    wide: 1,
+    hasScores: scores !== null || table.sums !== null,
+    score: (row, column) => scoreIn(table, scores, row, column).score ?? NaN,
+    at: (query, key) => numbersAt(table, scores, query, key),
+    row: (query) => rowIn(table, query),
+    column: (key) =>
+      Float64Array.from({ length: table.rows }, (_, row) => table.numbers[row * table.columns + key]),
+  };
+}
+
+/** Cells of a head that stand for blocks of tokens; and rows of it, token by token. */
+function blocksOf(table, tall, wide, kept, tables) {
+  const find = (query) => {
+    const found = kept.findIndex((each) => rowsOf(each).includes(query));
+    return found < 0 ? null : [tables[found], (query - kept[found].first) / kept[found].step];
+  };
+  return {
+    ...cellsIn(table),
+    tall,
+    wide,
+    hasScores: tables.some(({ sums }) => sums !== null),
+    score: () => NaN,
+    at: (query, key) => {
+      const row = find(query);
+      if (row) return numbersAt(row[0], null, row[1], key);
+      const block = numbersAt(table, null, Math.floor(query / tall), Math.floor(key / wide));
+      return { ...block, blocks: true };
+    },
+    row: (query) => {
+      const row = find(query);
+      return row && rowIn(...row);
+    },
+    column: () => null,
+  };
+}
+
+/** What there is to say of any table: row and column count its cells. */
+function cellsIn(table) {
+  const { rows, columns, numbers, error } = table;
+  return {
     rows,
     columns,
-    error: weights.error,
-    weights: await unpacked(`weights-${head}`, weights, rows, columns),
-    scores: scores ? await unpacked(`scores-${head}`, scores, rows, columns) : null,
+    error,
+    weights: numbers,
+    weight: (row, column) => numbers[row * columns + column],
+    hides: (row, column) => table.hides(row * columns + column),
+    largest: largestOf(numbers),
   };
-  cells.weight = (row, column) => cells.weights[row * columns + column];
-  cells.score = (row, column) => (cells.scores ? cells.scores[row * columns + column] : NaN);
-  cells.hides = (row, column) => Number.isNaN(cells.weight(row, column));
-  cells.largest = largestOf(cells.weights);
-  return cells;
 }
 
 function largestOf(numbers) {
@@ -43,47 +129,46 @@ function largestOf(numbers) {
   return largest;
 }
 
-/** The numbers of a block: what each row reaches, what is hidden, and a code for each cell. */
-async function unpacked(name, about, rows, columns) {
-  const bytes = await inflated(document.getElementById(name).textContent);
-  const reach = new Float32Array(bytes, 0, rows);
-  const bits = about.mask === null ? Math.ceil((rows * columns) / 8) : 0;
-  const seen = seenBy(about.mask, new Uint8Array(bytes, 4 * rows, bits), columns);
-  const codes = codesOf(bytes.slice(4 * rows + bits), about);
-  const numbers = new Float32Array(rows * columns).fill(NaN);
-  for (let row = 0, next = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      if (seen(row, column)) {
-        numbers[row * columns + column] = numberOf(codes[next++], reach[row], about);
-      }
-    }
-  }
-  return numbers;
-}
+const rowIn = ({ numbers, columns }, row) => numbers.subarray(row * columns, (row + 1) * columns);
 
-function seenBy(mask, bits, columns) {
-  if (mask !== null) return (row, column) => column <= row + mask;
-  return (row, column) => {
-    const place = row * columns + column;
-    return (bits[place >> 3] >> (place & 7)) & 1;
+/** All that there is to say of one cell, and how far it may be from what it stands for. */
+function numbersAt(table, scores, row, column) {
+  const place = row * table.columns + column;
+  const most = table.most && (table.reach[row] * (codeAt(table, row, place) + 0.25)) / table.most ** 2;
+  return {
+    weight: table.numbers[place],
+    hidden: Boolean(table.hides(place)),
+    error: table.most ? Math.min(most, table.error) : 0,
+    blocks: false,
+    ...scoreIn(table, scores, row, column),
   };
 }
 
-function codesOf(bytes, { bits, signed }) {
-  if (bits === 32) return new Float32Array(bytes);
-  if (bits === 16) return signed ? new Int16Array(bytes) : new Uint16Array(bytes);
-  return signed ? new Int8Array(bytes) : new Uint8Array(bytes);
+/** A score as it is; or as its weight tells it: its logarithm, and a number for each row. */
+function scoreIn(table, scores, row, column) {
+  const place = row * table.columns + column;
+  const exact = { scoreError: 0, scoreIsBelow: false };
+  if (scores) return { score: scores.hides(place) ? null : scores.numbers[place], ...exact };
+  if (table.sums === null || table.hides(place)) return { score: null, ...exact };
+  const code = codeAt(table, row, place);
+  const least = table.reach[row] * (0.5 / table.most) ** 2;
+  const score = Math.log(code ? table.numbers[place] : least) + table.sums[row];
+  const scoreError = (code ? 2 * Math.log(code / (code - 0.5)) : 0) + table.slack;
+  return { score, scoreError, scoreIsBelow: code === 0 };
 }
 
-/** A code is the root of a number's share of what its row reaches. */
-function numberOf(code, reach, { bits, signed }) {
-  if (bits === 32) return code;
-  const share = code / (2 ** (bits - (signed ? 1 : 0)) - 1);
-  return Math.sign(share) * share * share * reach;
-}
+const codeAt = ({ numbers, reach, most }, row, place) =>
+  reach[row] ? Math.round(Math.sqrt(Math.abs(numbers[place]) / reach[row]) * most) : 0;
 
-async function inflated(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
+/** Every head in few cells. */
+let smallHeads = null;
+
+function thumbnails() {
+  smallHeads ??= unpackedTable("thumbnails").then((table) =>
+    heads.map(({ small: [rows, columns] }, head) => {
+      const values = rowIn(table, head).slice(0, rows * columns);
+      return { rows, columns, values, hidden: Uint8Array.from(values, Number.isNaN) };
+    }),
+  );
+  return smallHeads;
 }

@@ -3,7 +3,6 @@
 function start() {
   if (heads.length === 0) return;
   readAddress();
-  document.documentElement.classList.toggle("dark", isDark());
   startMatrix(document.getElementById("matrix"));
   startLines(document.getElementById("lines"));
   startOverview(document.getElementById("overview"));

@@ -1,24 +1,186 @@
 // The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
 
+const BELOW_MATRIX = 75; // pixels, for the line that says what a cell says, and the colours
+const READABLE_ROW = 28; // in which numbers can be read
+
+const matrix = {
+  head: 0, // whose picture stands; another may be on its way
+  cells: null,
+  rows: [], // which rows of cells are shown,
+  columns: [], // and which columns
+  left: { rows: [], columns: [] }, // those that are not
+  zoom: 1,
+  moved: { x: 0, y: 0 }, // how far a zoomed picture is scrolled
+  layout: null,
+};
+
 function startMatrix(section) {
-  const canvas = element("canvas", { width: 640, height: 640 });
-  section.append(canvas);
-  const draw = async () => drawMatrix(canvas, await cellsOf(state.head));
-  whenChanged(["head", "theme", "log", "least", "special"], draw);
-  draw();
+  Object.assign(matrix, matrixElements());
+  section.append(matrix.title, matrix.frame, matrix.line, matrix.bar);
+  section.classList.add("matrix");
+  whenChanged(["head"], loadMatrix);
+  whenChanged(["special"], chooseCells);
+  whenChanged(["theme", "log", "least"], paintMatrix);
+  whenChanged(["hover", "query", "key"], drawMarks);
+  startMatrixPointer();
+  startMatrixKeys();
+  startZoom();
+  new ResizeObserver(layMatrix).observe(section);
+  loadMatrix();
 }
 
-function drawMatrix(canvas, cells) {
-  const context = canvas.getContext("2d");
-  const [wide, high] = [canvas.width / cells.columns, canvas.height / cells.rows];
-  const color = colorScale(cells.largest);
-  for (let row = 0; row < cells.rows; row++) {
-    for (let column = 0; column < cells.columns; column++) {
-      const hidden = cells.hides(row, column);
-      context.fillStyle = hidden
-        ? themeColors().hidden
-        : `rgb(${color(cells.weight(row, column)).join()})`;
-      context.fillRect(column * wide, row * high, wide, high);
-    }
+function matrixElements() {
+  const [map, over] = [0, 1].map(() => element("canvas", { "aria-hidden": "true" }));
+  const tip = element("div", { class: "tip", "aria-hidden": "true", hidden: true });
+  const stuck = element("div", { class: "matrix-stuck" }, map, over, tip);
+  const spacer = element("div", { class: "matrix-spacer" }, stuck);
+  return {
+    map, over, tip, stuck, spacer,
+    frame: element("div", { class: "matrix-frame", tabindex: 0, role: "application" }, spacer),
+    zooming: element("span", { class: "zoom", role: "group", "aria-label": "zoom" }),
+    name: element("strong"),
+    about: element("span", { class: "matrix-about" }),
+    line: element("p", { class: "matrix-line" }),
+    bar: newColorBar(),
+    get title() {
+      return element("p", { class: "matrix-title" }, this.name, this.about, this.zooming);
+    },
+  };
+}
+
+/** The cells of the chosen head; where another one is chosen before they come, its cells. */
+async function loadMatrix() {
+  const head = state.head;
+  const cells = await cellsOf(head);
+  if (head !== state.head) return;
+  const [reads, read] = [readers(head), readTokens(head)];
+  matrix.reads = { ...reads, size: cells.tall ?? 1 };
+  matrix.read = { ...read, size: cells.wide ?? 1 };
+  Object.assign(matrix, { head, cells });
+  chooseCells();
+}
+
+/** Which rows and columns are shown: all, or those of tokens that no tokenizer added. */
+function chooseCells() {
+  if (matrix.cells === null) return;
+  const kept = (side, count) => {
+    const places = [...Array(count).keys()];
+    const shown = places.filter((place) => state.special || !isFaint(side, place));
+    return shown.length > 0 ? shown : places;
+  };
+  const { cells, reads, read } = matrix;
+  matrix.rows = kept(reads, cells.rows);
+  matrix.columns = kept(read, cells.columns);
+  matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
+  matrix.hides = cells.weights.some(Number.isNaN);
+  paintMatrix();
+}
+
+function others(places, count) {
+  const there = new Set(places);
+  return [...Array(count).keys()].filter((place) => !there.has(place));
+}
+
+/** Other colours, or other cells: the picture is made anew. */
+function paintMatrix() {
+  if (matrix.cells === null) return;
+  paintBitmap();
+  layMatrix();
+  showMatrixWords();
+}
+
+/** Another size, or another zoom: the picture is laid out anew. */
+function layMatrix() {
+  const wide = matrix.line.clientWidth;
+  if (matrix.cells === null || wide === 0) return;
+  const counts = { rows: matrix.rows.length, columns: matrix.columns.length };
+  const room = { wide, high: roomDown(counts.rows) };
+  const names = { ...longestNames(matrix), cut: Math.min(LONGEST_NAME, 0.3 * wide) };
+  matrix.layout = matrixLayout(room, counts, names, matrix.zoom);
+  sizeMatrix(matrix.layout);
+  matrix.zooming.hidden = largestZoom() === 1;
+  drawMatrix();
+}
+
+/** What is left of the window's first sight where that is enough; else almost all of a window. */
+function roomDown(rows) {
+  const left = innerHeight - (matrix.frame.getBoundingClientRect().top + scrollY) - BELOW_MATRIX;
+  const wanted = rows * READABLE_ROW + LONGEST_NAME / 2;
+  return Math.max(SMALLEST_MAP, left, Math.min(innerHeight - 2 * BELOW_MATRIX, wanted));
+}
+
+function sizeMatrix({ left, top, whole, size }) {
+  const bars = matrix.zoom === 1 ? 0 : matrix.frame.offsetWidth - matrix.frame.clientWidth;
+  matrix.frame.classList.toggle("zoomed", matrix.zoom !== 1);
+  sized(matrix.frame, size.wide + bars, size.high + bars);
+  sized(matrix.stuck, size.wide, size.high);
+  sized(matrix.spacer, Math.max(size.wide, left + whole.wide), Math.max(size.high, top + whole.high));
+  for (const canvas of [matrix.map, matrix.over]) {
+    canvas.width = Math.round(size.wide * devicePixelRatio);
+    canvas.height = Math.round(size.high * devicePixelRatio);
+    sized(canvas, size.wide, size.high);
   }
 }
+
+function sized(node, wide, high) {
+  node.style.width = `${wide}px`;
+  node.style.height = `${high}px`;
+}
+
+/** Everything but what the pointer is on; then that, too. */
+function drawMatrix() {
+  if (matrix.layout === null) return;
+  matrix.moved = { x: matrix.frame.scrollLeft, y: matrix.frame.scrollTop };
+  const brush = freshBrush(matrix.map);
+  drawCells(brush, matrix);
+  drawRowsAndColumns(brush);
+  drawMarks();
+  if (performance.getEntriesByName("first picture").length === 0) performance.mark("first picture");
+}
+
+function drawRowsAndColumns(brush) {
+  const { layout } = matrix;
+  clipped(brush, 0, layout.top, layout.size.wide, layout.open.high, () => drawRowNames(brush, matrix));
+  const high = layout.angle === 0 ? layout.size.high : layout.top;
+  clipped(brush, layout.left - 2, 0, layout.size.wide, high, () => drawColumnNames(brush, matrix));
+}
+
+/** An empty canvas, of which sizes are those of the page. */
+function freshBrush(canvas) {
+  const brush = canvas.getContext("2d");
+  brush.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  brush.clearRect(0, 0, canvas.width, canvas.height);
+  return brush;
+}
+
+function clipped(brush, x, y, wide, high, draw) {
+  brush.save();
+  brush.beginPath();
+  brush.rect(x, y, wide, high);
+  brush.clip();
+  draw();
+  brush.restore();
+}
+
+/** What is shown, said around it: the name of the head, what colours mean, what is left out. */
+function showMatrixWords() {
+  const { head, cells, rows, columns, reads, read } = matrix;
+  const { label } = scaleOf(head);
+  matrix.name.textContent = heads[head].name;
+  matrix.about.textContent = attention.note;
+  const counts = `${rows.length} ${reads.title || "rows"} × ${columns.length} ${read.title || "columns"}`;
+  matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}: ${counts}`);
+  const notes = [pooledNote(cells), leastNote(), leftOutNote()].filter(Boolean);
+  showColorBar(matrix.bar, scaleNow(head), { hides: matrix.hides, notes });
+}
+
+const leastNote = () => (state.least > 0 ? `blank: below ${numberText(state.least)}` : "");
+
+function pooledNote({ tall = 1, wide = 1 }) {
+  if (tall === 1 && wide === 1) return "";
+  return `one cell = ${counted(tall, "query", "queries")} (averaged) × ${counted(wide, "key", "keys")} (added)`;
+}
+
+const counted = (number, one, several) => `${number} ${number === 1 ? one : several}`;
+
+const leftOutNote = () => (matrix.left.columns.length > 0 ? "special tokens left out" : "");

@@ -14,86 +14,152 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from attnviz.cells import EVERYTHING, Patch
+from attnviz.cells import EVERYTHING, Cells, Patch
 
-EXACT = 2**17  # cells of a page, up to which its numbers are kept as they are,
-FINE = 2**19  # and with 16 bits
-Table = Float[np.ndarray, "row column"]
+EXACT, FINE, COARSE = 32, 16, 8  # bits of a number; exact ones may have 64
+FEW = {EXACT: 2**17, FINE: 2**19}  # cells of a page, up to which there is room for so many
+STRATEGIES = (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY)
+LARGEST_SLACK = 0.05  # of scores that are still what weights are made of
+TINIEST = np.finfo(np.float32).tiny
+
+Numbers = Shaped[np.ndarray, "cell"]
+Rows = Float[np.ndarray, "row"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Packed:
     """A table in bytes, and what one has to know to read them."""
 
-    block: str  # base64 of zlib
+    shape: tuple[int, int]
+    block: bytes  # what each row reaches, what is added to make scores, and codes; compressed
+    seen: bytes  # a bit for each cell; none where nothing is hidden
     bits: int
-    signed: bool
-    mask: int | None  # row + this is the last column that is not hidden; None: a bit for each cell
-    error: float  # how far a number may be from the one it stands for, at most
+    signed: bool = False
+    error: float = 0.0  # how far a number may be from the one it stands for, at most
+    slack: float | None = None  # the same of scores, where codes are exact; None: there are none
 
     @property
     def about(self) -> dict[str, Any]:
         """All but the bytes."""
-        return {"bits": self.bits, "signed": self.signed, "mask": self.mask, "error": self.error}
+        rows, columns = self.shape
+        return {
+            "rows": rows,
+            "columns": columns,
+            "bits": self.bits,
+            "signed": self.signed,
+            "error": self.error,
+            "slack": self.slack,
+        }
 
 
 def bits_of(cells: int) -> int:
     """With how many bits each number is kept, on a page of so many."""
-    if cells <= EXACT:
-        return 32
-    return 16 if cells <= FINE else 8
+    return next((bits for bits, few in FEW.items() if cells <= few), COARSE)
 
 
-def packed(patch: Patch, bits: int) -> Packed:
-    """A table: what each row reaches, what is hidden, and the codes of all other cells."""
-    values, seen = np.where(patch.hidden, 0, patch.values).astype(np.float32), ~patch.hidden
-    signed = bool((values < 0).any())
-    reach = np.abs(values).max(axis=1, initial=0)
-    mask, hides = _mask(seen)
-    codes = values if bits == 32 else _codes(values, reach, bits, signed=signed)
-    error = 0.0 if bits == 32 else float(np.abs(_read(codes, reach, bits, signed) - values).max())
-    parts = (reach.astype("<f4").tobytes(), hides, codes[seen].tobytes())
-    block = base64.b64encode(zlib.compress(b"".join(parts), 6)).decode()
-    return Packed(block, bits, signed, mask, error)
+def packed(patch: Patch, bits: int, scores: Patch | None = None) -> Packed:
+    """A table; with what makes `scores` of its numbers, where they are the softmax of those."""
+    seen, numbers = ~patch.hidden, _floats(patch.values[~patch.hidden])
+    if bits == EXACT or not np.isfinite(numbers).all():
+        return _exact(numbers, seen)
+    reach = np.abs(np.where(seen, patch.values, 0)).max(axis=1, initial=0).astype("<f4")
+    most = _most(bits, signed=bool((numbers < 0).any()))
+    reaches = np.repeat(reach, seen.sum(axis=1))
+    codes = _codes(numbers, reaches, most)
+    sums, slack = (None, None) if scores is None else sums_of(patch, scores, most)
+    parts = (reach, codes) if sums is None else (reach, sums, codes)
+    return Packed(
+        shape=(len(seen), seen.shape[1]),
+        block=compressed(b"".join(each.tobytes() for each in parts)),
+        seen=_bits(seen),
+        bits=bits,
+        signed=codes.dtype.kind == "i",
+        error=float(np.abs(_read(codes, reaches, most) - numbers).max(initial=0)),
+        slack=slack,
+    )
 
 
-def _mask(seen: Bool[np.ndarray, "row column"]) -> tuple[int | None, bytes]:
-    """What is hidden: a triangle, or anything else bit by bit."""
-    rows, columns = seen.shape
-    last = int(seen[0].sum()) - 1 if rows else 0
-    offset = columns if seen.all() else last
-    if (seen == (np.arange(columns) <= np.arange(rows)[:, None] + offset)).all():
-        return offset, b""
-    return None, np.packbits(seen, bitorder="little").tobytes()
+def sums_of(weights: Patch, scores: Patch, most: int) -> tuple[Rows | None, float | None]:
+    """The logarithm of what each row of a softmax is divided by; and how exact scores become.
+
+    A score is the logarithm of its weight, and this: one number a row in place of one for each
+    cell. There are none where weights are not the softmax of the scores.
+    """
+    seen = np.where(weights.hidden, 0, weights.values)
+    peaks = seen.argmax(axis=1)[:, None]
+    highest, score = (np.take_along_axis(each, peaks, 1) for each in (seen, scores.values))
+    read = highest[:, 0] > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sums = np.where(read, (score - np.log(highest))[:, 0], 0).astype("<f4")
+        known = (seen >= highest * (0.5 / most) ** 2) & (seen > 0)
+        off = scores.values[known] - np.log(seen[known]) - np.repeat(sums, known.sum(axis=1))
+    slack = float(np.abs(off).max(initial=0))
+    return (sums, slack) if slack <= LARGEST_SLACK else (None, None)
 
 
-def _codes(
-    values: Table, reach: Float[np.ndarray, "row"], bits: int, *, signed: bool
-) -> Shaped[np.ndarray, "row column"]:
+def compressed(parts: bytes) -> bytes:
+    """As small as codes become: what repeats in them is hardly more than runs, if even these do.
+
+    Whoever looks for other repetitions takes ten times as long, and finds one in a hundred bytes.
+    """
+    return min((_deflated(parts, 6, strategy) for strategy in STRATEGIES), key=len)
+
+
+def compressed_bits(bits: bytes) -> bytes:
+    """Rows of bits are like the rows above them."""
+    return _deflated(bits, 9, zlib.Z_DEFAULT_STRATEGY)
+
+
+def _deflated(parts: bytes, level: int, strategy: int) -> bytes:
+    made = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
+    return made.compress(parts) + made.flush()
+
+
+def text_of(block: bytes) -> str:
+    """Bytes as a page may hold them."""
+    return base64.b64encode(block).decode()
+
+
+def whole(cells: Cells) -> Patch:
+    """All of a table."""
+    return cells.window(EVERYTHING, EVERYTHING)
+
+
+def _exact(numbers: Numbers, seen: Bool[np.ndarray, "row column"]) -> Packed:
+    """Every number as it is."""
+    single = numbers.astype("<f4")
+    same = numbers.dtype == single.dtype or np.array_equal(single, numbers, equal_nan=True)
+    kept = single if same else numbers.astype("<f8")
+    return Packed(
+        shape=(len(seen), seen.shape[1]),
+        block=compressed(kept.tobytes()),
+        seen=_bits(seen),
+        bits=8 * kept.itemsize,
+    )
+
+
+def _floats(numbers: Numbers) -> Numbers:
+    return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float32)
+
+
+def _bits(seen: Bool[np.ndarray, "row column"]) -> bytes:
+    return b"" if seen.all() else np.packbits(seen, bitorder="little").tobytes()
+
+
+def _codes(numbers: Numbers, reaches: Rows, most: int) -> Numbers:
     """The root of each number's share of what its row reaches; with a sign, of half as many."""
-    most = _most(bits, signed=signed)
-    shares = np.abs(values) / np.maximum(reach, np.finfo(np.float32).tiny)[:, None]
-    roots = np.rint(np.sqrt(shares) * most) * np.sign(values)
-    kinds = {(8, False): "<u1", (16, False): "<u2", (8, True): "<i1", (16, True): "<i2"}
-    return np.asarray(roots.astype(kinds[bits, signed]))
+    roots = np.abs(numbers) / np.maximum(reaches, TINIEST)
+    roots = np.rint(np.sqrt(roots, out=roots) * most)
+    kinds = {255: "<u1", 65535: "<u2", 127: "<i1", 32767: "<i2"}
+    signs = np.sign(numbers) if most in (127, 32767) else 1
+    return np.asarray((roots * signs).astype(kinds[most]))
 
 
-def _read(
-    codes: Shaped[np.ndarray, "row column"],
-    reach: Float[np.ndarray, "row"],
-    bits: int,
-    signed: bool,
-) -> Table:
+def _read(codes: Numbers, reaches: Rows, most: int) -> Numbers:
     """What a page reads out of codes."""
-    share = codes.astype(np.float32) / _most(bits, signed=signed)
-    return np.asarray(np.sign(share) * share * share * reach[:, None])
+    shares = codes.astype(np.float32) / np.float32(most)
+    return np.asarray(np.abs(shares) * shares * reaches)
 
 
 def _most(bits: int, *, signed: bool) -> int:
-    return (1 << bits - signed) - 1
-
-
-def whole(cells: Any) -> Patch:
-    """All of a table."""
-    patch: Patch = cells.window(EVERYTHING, EVERYTHING)
-    return patch
+    return int((1 << bits - signed) - 1)

@@ -14,7 +14,10 @@ from typing import Any
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
 from attnviz.renderers.page.heads import packed_heads
+from attnviz.renderers.page.making import made
 from attnviz.renderers.page.panels import panels
+from attnviz.renderers.page.tags import NONE, Markup, tag, together
+from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json
@@ -23,9 +26,20 @@ from attnviz.wording.printable import exact_json
 SCRIPTS = (
     "elements.js",
     "data.js",
+    "unpacking.js",
     "state.js",
+    "numbers.js",
     "colors.js",
+    "color_bar.js",
+    "reading.js",
     "matrix.js",
+    "matrix_layout.js",
+    "matrix_names.js",
+    "matrix_cells.js",
+    "matrix_marks.js",
+    "matrix_pointer.js",
+    "matrix_keys.js",
+    "matrix_zoom.js",
     "lines.js",
     "overview.js",
     "sentence.js",
@@ -34,38 +48,56 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
+STYLES = ("style.css", "matrix.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+BLOCKS = "$blocks"  # where the heads stand in the page
 
 
 def html(view: View, look: Look) -> Iterator[bytes]:
     """The page, its blocks of bytes one by one."""
     about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
-    before, after = _page(view, look, about).split("$blocks")
-    yield before.encode()
+    words = _words(view, look, about)
+    before, after = map(Template, _file("page.html").split(BLOCKS))
+    yield before.substitute(words).encode()
     for name, block in blocks.items():
         yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
-    yield after.encode()
+    yield after.substitute(words).encode()
 
 
-def _page(view: View, look: Look, about: Mapping[str, Any]) -> str:
-    style, script = _file("style.css"), _script()
-    return Template(_file("page.html")).substitute(
-        policy=POLICY.format(script=_hash(script), style=_hash(style)),
-        title=escape(view.headline or view.title),
-        described=escape(view.screen.description),
-        settings=escape(view.settings),
-        closing="".join(f"<p>{escape(each)}</p>" for each in view.closing),
-        panels="".join(panels(view)),
-        provenance=escape(provenance_of(view)),
-        data=_in_a_page(exact_json({"attention": about, "look": _look(look)})),
-        style=style,
-        script=script,
-        blocks="$blocks",
-    )
+def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in the page in place of each name after a dollar."""
+    style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
+    asked = "" if look.theme == DEFAULT_THEME else look.theme
+    return {
+        "policy": POLICY.format(script=_hash(script), style=_hash(style)),
+        "theme": f' class="{asked}"' if asked else "",
+        "explorer": "" if about else " hidden",
+        "title": escape(view.headline or view.title),
+        "described": escape(view.screen.description),
+        "settings": _paragraph(view.settings, "settings"),
+        "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "closing": _closing(view),
+        "panels": panels(view),
+        "made": made(view),
+        "provenance": _in_a_page(provenance_of(view) or "null"),
+        "data": _in_a_page(exact_json({"attention": about, "look": _look(look)})),
+        "style": style,
+        "script": script,
+    }
+
+
+def _closing(view: View) -> Markup:
+    """What there is to say in the end, but for what the title says."""
+    said = view.headline.rstrip(".")
+    return together(tag("p", each) for each in view.closing if each.rstrip(".") != said)
+
+
+def _paragraph(text: str, place: str) -> Markup:
+    return tag("p", text, id=place) if text else NONE
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -82,6 +114,9 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "paper": of.paper,
+        "ink": of.ink,
+        "faint": of.faint,
         "hidden": of.hidden,
         "hatch": of.hatch,
     }

@@ -1,48 +1,174 @@
-"""What a page shows besides its heads: tables, in HTML that no word of them can leave."""
+"""What a page shows besides its heads: tables, charts, sentences, and steps with their sums."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from html import escape
+from collections.abc import Iterator, Sequence
 
-from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write, cell_format, cell_text
+import numpy as np
+
+from attnviz.renderers.page.arrows import arrows
+from attnviz.renderers.page.charts import chart
+from attnviz.renderers.page.tables import HIDDEN, ranking, reading, table
+from attnviz.renderers.page.tags import NONE, Markup, tag, together
+from attnviz.renderers.wrapping import aligned
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.description import describe, hides
+from attnviz.views.grids.explored import Explored, HeadMap
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.numbers import HEAD
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.section import Drawable, Section, table_of
-from attnviz.views.view import View
+from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.section import JOINED, Drawable, Section, table_of
+from attnviz.views.view import Group, View
 
-HIDDEN = "·"
-
-
-def panels(view: View) -> Iterator[str]:
-    """Every panel that is no map of a head, which can be explored."""
-    for each in view.screen.panels:
-        yield from _panel(each)
+MANY_STEPS = 4  # from so many on there is a list of them to choose from
+SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
 
 
-def _panel(each: Drawable) -> Iterator[str]:
-    if isinstance(each, Section):
-        yield f"<h2>{escape(each.heading)}</h2><p>{escape(each.about)}</p>"
-        for grid in each.grids:
-            yield from _table(grid)
-    elif not isinstance(each, Overview):
-        yield from _table(table_of(each))
+def panels(view: View) -> Markup:
+    """Every panel that is no map of a head, which can be explored; first how to read them."""
+    groups = [_unexplored(each, view.heads) for each in (*view.screen.groups, *_charts(view))]
+    shown = [each for group in groups for each in group]
+    return together([
+        _how_to_read(view, shown),
+        _steps_to_choose(view.sections),
+        *(part for group in groups for part in _group(group)),
+    ])  # fmt: skip
 
 
-def _table(grid: Grid) -> Iterator[str]:
-    write = cell_format(grid, 2)
-    yield f"<table><caption>{escape(grid.title)}</caption><thead><tr><td></td>"
-    yield "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.columns.names)
-    yield "</tr></thead><tbody>"
-    for row, name in enumerate(grid.rows.names):
-        yield f'<tr><th scope="row">{escape(name)}</th>{_cells(grid, row, write)}</tr>'
-    yield "</tbody></table>"
+def _how_to_read(view: View, shown: Sequence[Drawable]) -> Markup:
+    """The small print, but for the settings, which stand at the top."""
+    said = view.screen.caption.removesuffix(view.settings).rstrip(" ·")
+    parts = [part for part in (said, SAME_HIDDEN if hides(shown) else "") if part]
+    return tag("p", " · ".join(parts), class_="caption") if parts else NONE
 
 
-def _cells(grid: Grid, row: int, write: Write) -> str:
-    values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
-    numbers = (cell_text(v, h, write, HIDDEN) for v, h in zip(values, hidden, strict=True))
-    return "".join(
-        f"<td>{escape(grid.worded(row, column, number))}</td>"
-        for column, number in enumerate(numbers)
+def _charts(view: View) -> Iterator[Group]:
+    """Charts that a picture has, and a screen, which writes numbers, has not."""
+    there = {each.title for each in view.screen.panels if isinstance(each, Curves)}
+    drawn = [each for each in view.picture.panels if isinstance(each, Curves)]
+    more = tuple(each for each in drawn if each.title not in there)
+    if more:
+        yield Group("charts", more)
+
+
+def _unexplored(group: Group, heads: Explored | None) -> list[Drawable]:
+    """What of a group is not shown already, where one can look around in it."""
+    if heads is None:
+        return list(group.all)
+    return [each for each in group.all if not _is_explored(each, heads)]
+
+
+def _is_explored(each: Drawable, heads: Explored) -> bool:
+    if isinstance(each, Overview):
+        return True
+    if isinstance(each, Curves | Section | Ranked | Sentence):
+        return False
+    grid = table_of(each)
+    return grid.share and any(_is_map(grid, head) for head in heads.heads)
+
+
+def _is_map(grid: Grid, head: HeadMap) -> bool:
+    """Whether the rows of a grid are those of a head: the first, the middle one and the last."""
+    if grid.cells.shape != head.weights.shape or not len(grid.rows):
+        return False
+    rows = {0, len(grid.rows) // 2, len(grid.rows) - 1}
+    return all(
+        np.array_equal(grid.cells.row(row).values, head.weights.row(row).values, equal_nan=True)
+        for row in rows
     )
+
+
+def _steps_to_choose(sections: Sequence[Section]) -> Markup:
+    """A list of the steps, where there are many."""
+    if len(sections) < MANY_STEPS:
+        return NONE
+    links = [tag("a", each.heading, href=f"#{_place_of(each)}") for each in sections]
+    items = [tag("li", each) for each in links]
+    return tag("nav", tag("ul", *items), aria_label="steps", class_="steps")
+
+
+def _place_of(section: Section) -> str:
+    return f"step-{section.number}-{section.name}".replace(" ", "-")
+
+
+def _group(shown: Sequence[Drawable]) -> Iterator[Markup]:
+    """Panels of a kind beside each other under one heading; others below each other."""
+    plain = [each for each in shown if isinstance(each, Grid)]
+    parts = list(dict.fromkeys(HEAD.sub("", each.title) for each in plain))
+    for part in parts:
+        alike = [each for each in plain if HEAD.sub("", each.title) == part]
+        yield _alike(part, alike)
+    yield from _curves([each for each in shown if isinstance(each, Curves)])
+    for each in shown:
+        if not isinstance(each, Grid | Curves):
+            yield _panel(each)
+
+
+def _alike(part: str, grids: Sequence[Grid]) -> Markup:
+    heading = tag("h2", part) if part else NONE
+    alone = len(grids) == 1
+    tables = [table(each, grids, "" if alone else each.title) for each in grids]
+    return together([heading, tag("div", *tables, class_="beside")])
+
+
+def _curves(charts: Sequence[Curves]) -> Iterator[Markup]:
+    """Charts side by side; the numbers of each below it, for whoever wants to read them."""
+    if charts:
+        figures = [tag("figure", chart(each), _numbers_of(each)) for each in charts]
+        yield together([tag("h2", "Curves"), tag("div", *figures, class_="charts")])
+
+
+def _numbers_of(curves: Curves) -> Markup:
+    return tag("details", tag("summary", "as numbers"), table(curves.table))
+
+
+def _panel(each: Drawable) -> Markup:
+    if isinstance(each, Section):
+        return _section(each)
+    if isinstance(each, Ranked):
+        return together([_heading(each.grid), ranking(each)])
+    if isinstance(each, Sentence):
+        return together([_heading(each.grid), reading(each)])
+    if isinstance(each, Overview):
+        return tag("p", describe([each]))
+    return _alike(table_of(each).title, [table_of(each)])
+
+
+def _heading(grid: Grid) -> Markup:
+    return tag("h2", grid.title) if grid.title else NONE
+
+
+def _section(section: Section) -> Markup:
+    """A step: what it does and why, its tables, and its sums written out."""
+    shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NONE
+    formula = tag("p", section.formula, class_="formula") if section.formula else NONE
+    sums = "\n".join(aligned(section.sums))
+    return tag(
+        "section",
+        tag("h2", section.heading, id=_place_of(section)),
+        tag("p", section.about) if section.about else NONE,
+        together([shapes, formula]),
+        *_stages(section),
+        *(tag("div", arrows(each), class_="plane") for each in section.planes),
+        tag("pre", sums, tabindex=0, aria_label="sums", role="region") if sums else NONE,
+        *(tag("p", each) for each in section.remarks),
+        class_="step",
+    )
+
+
+def _stages(section: Section) -> Iterator[Markup]:
+    """Tables in lines with signs between them: how some become others; and then all the rest."""
+    tables = [table(each, section.grids, each.title) for each in section.tables]
+    in_lines = [place for line in section.stages for place in line if isinstance(place, int)]
+    for line in section.stages:
+        yield tag("div", *(_in_a_line(tables, each) for each in line), class_="beside")
+    rest = [each for place, each in enumerate(tables) if place not in in_lines]
+    if rest:
+        yield tag("div", *rest, class_="beside")
+
+
+def _in_a_line(tables: Sequence[Markup], each: int | str) -> Markup:
+    if isinstance(each, int):
+        return tables[each]
+    return NONE if each.strip() == JOINED else tag("span", each, class_="sign")

@@ -13,7 +13,7 @@ const state = {
   theme: data.look.theme, // "" is the system's
 };
 
-const IN_ADDRESS = ["view", "head", "query", "key", "least", "log", "special", "together", "theme"];
+const VIEWS = ["matrix", "lines", "overview", "sentence"];
 const startingState = { ...state };
 const listeners = [];
 let changedNames = new Set();
@@ -25,11 +25,22 @@ function whenChanged(names, draw) {
 
 /** Change what is looked at; whoever shows it hears of it before the next frame. */
 function change(changes) {
-  const changed = Object.keys(changes).filter((name) => !same(state[name], changes[name]));
+  const whole = "head" in changes ? { ...withinHead(changes.head), ...changes } : changes;
+  const changed = Object.keys(whole).filter((name) => !same(state[name], whole[name]));
   if (changed.length === 0) return;
-  Object.assign(state, changes);
+  Object.assign(state, whole);
   if (changedNames.size === 0) requestAnimationFrame(tellListeners);
   changed.forEach((name) => changedNames.add(name));
+}
+
+/** What another head has no place for: it may be of a shorter sentence. */
+function withinHead(head) {
+  const [high, wide] = [readers(head).labels.length, readTokens(head).labels.length];
+  return {
+    query: state.query < high ? state.query : null,
+    key: state.key < wide ? state.key : null,
+    hover: null,
+  };
 }
 
 function tellListeners() {
@@ -38,26 +49,108 @@ function tellListeners() {
   for (const { names, draw } of listeners) {
     if (names.some((name) => changed.has(name))) draw(state);
   }
-  if (IN_ADDRESS.some((name) => changed.has(name))) writeAddress();
+  if (IN_ADDRESS.some((name) => changed.has(name))) writeAddressSoon();
 }
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
-function writeAddress() {
-  const parts = new URLSearchParams();
-  for (const name of IN_ADDRESS) {
-    if (!same(state[name], startingState[name])) parts.set(name, written(name));
-  }
-  history.replaceState(null, "", `#${parts}`);
+/* The address: how each thing is written in it, and read. What makes no sense here is undefined. */
+
+const NOTHING = "none";
+const switched = {
+  write: (value) => (value ? "on" : "off"),
+  read: (text) => ({ on: true, off: false })[text],
+};
+const oneOf = (texts) => ({
+  write: (value) => value,
+  read: (text) => (texts.includes(text) ? text : undefined),
+});
+const tokenOf = (sideOf) => ({
+  write: (place) => (place === null ? NOTHING : tokenNumber(sideOf(state.head), place)),
+  read: (text, head) => (text === NOTHING ? null : placeOfNumber(sideOf(head), text)),
+});
+const ADDRESS = {
+  view: oneOf(VIEWS),
+  head: { write: headName, read: headNamed },
+  query: tokenOf(readers),
+  key: tokenOf(readTokens),
+  least: { write: String, read: shareOf },
+  log: switched,
+  special: switched,
+  theme: { write: (value) => value || "system", read: themeNamed },
+};
+const SEVERAL = "together"; // the one name that may stand in an address again and again
+const IN_ADDRESS = [...Object.keys(ADDRESS), SEVERAL];
+
+/** A head by its name; by its place where another has the same name. */
+function headName(head) {
+  const { name } = heads[head];
+  return heads.findIndex((each) => each.name === name) === head ? name : String(head);
 }
 
-const written = (name) => (name === "head" ? heads[state.head].name : JSON.stringify(state[name]));
+function headNamed(text) {
+  const named = heads.findIndex(({ name }) => name === text);
+  const found = named < 0 && /^\d+$/.test(text) ? Number(text) : named;
+  return found in heads ? found : undefined;
+}
 
-/** What an address says is taken only as far as it makes sense here. */
+/** A token by the number that stands beside it. */
+const tokenNumber = (side, place) => side.numbers[place] || String(place + 1);
+
+function placeOfNumber(side, text) {
+  const place = side.labels.findIndex((_, each) => tokenNumber(side, each) === text);
+  return place < 0 ? undefined : place;
+}
+
+function shareOf(text) {
+  const number = text.trim() === "" ? NaN : Number(text);
+  return Number.isFinite(number) && number >= 0 ? number : undefined;
+}
+
+function themeNamed(text) {
+  return { system: "", light: "light", dark: "dark" }[text];
+}
+
+/** All that differs from how the page opens. */
+function address() {
+  const parts = new URLSearchParams();
+  for (const [name, { write }] of Object.entries(ADDRESS)) {
+    if (!same(state[name], startingState[name])) parts.set(name, write(state[name]));
+  }
+  for (const head of state[SEVERAL]) parts.append(SEVERAL, headName(head));
+  return String(parts) && `#${parts}`;
+}
+
+/** What an address says, as far as it makes sense here; all else is as the page opens. */
+function addressed(hash) {
+  const [parts, found] = [new URLSearchParams(hash.slice(1)), { ...startingState }];
+  for (const name of Object.keys(ADDRESS).filter((each) => parts.has(each))) {
+    const value = ADDRESS[name].read(parts.get(name), found.head);
+    if (value !== undefined) found[name] = value;
+  }
+  const several = parts.getAll(SEVERAL).map(headNamed).filter((head) => head !== undefined);
+  found[SEVERAL] = [...new Set(several)];
+  return found;
+}
+
+const PAUSE = 200; // milliseconds: browsers refuse an address that changes all the time
+let waiting = null;
+
+function writeAddressSoon() {
+  clearTimeout(waiting);
+  waiting = setTimeout(writeAddress, PAUSE);
+}
+
+function writeAddress() {
+  try {
+    history.replaceState(null, "", address() || location.pathname + location.search);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error; // a frame may have no address of its own
+  }
+}
+
+/** As the page opens, and whenever somebody changes its address, or goes back to one. */
 function readAddress() {
-  const parts = new URLSearchParams(location.hash.slice(1));
-  const head = heads.findIndex(({ name }) => name === parts.get("head"));
-  if (head >= 0) state.head = head;
-  const query = Number(parts.get("query") ?? NaN);
-  if (Number.isInteger(query) && query < readers(state.head).labels.length) state.query = query;
+  Object.assign(state, addressed(location.hash));
+  addEventListener("hashchange", () => change(addressed(location.hash)));
 }

@@ -12,12 +12,12 @@ from matplotlib import ticker
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.ticks import BESIDE, Ticks, text_width
 from attnviz.renderers.picture.typesetting import typeset
+from attnviz.renderers.spans import Span, side_across, side_along
 from attnviz.views.grids.grid import Curves
 
 BELOW = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
 LINE = 1.3  # from one number to the next, in letters
 STEPS = 1000  # of a side, between which numbers are placed
-LARGE_RANGE = 8  # from where on a scale is logarithmic
 ROUND = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
 MARKED = 24  # places: more are a line without a mark at each
 MOST_POWERS = 6  # of ten, beside a logarithmic scale
@@ -43,24 +43,8 @@ class Chart:
     trails: tuple[Trail, ...]
 
 
-@dataclass(frozen=True)
-class Span:
-    """What one side of a chart reaches from and to."""
-
-    low: float
-    high: float
-    logarithmic: bool
-
-    def share(self, values: np.ndarray) -> np.ndarray:
-        """How far along the side each value lies."""
-        if self.logarithmic:
-            values = np.log(np.maximum(values, self.low))
-            return (values - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
-        return (values - self.low) / (self.high - self.low)
-
-
 def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
-    across, along, reached = _across(curves), _along(curves), slice(curves.until)
+    across, along, reached = side_across(curves), side_along(curves), slice(curves.until)
     x = across.share(np.array(curves.places[reached]))
     trails = []
     for number, line in enumerate(curves.lines):
@@ -73,7 +57,7 @@ def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
 
 def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
     """Round numbers on the left; below, places that were measured; in letters of a size."""
-    across, along = _across(curves), _along(curves)
+    across, along = side_across(curves), side_along(curves)
     rows = _apart(_numbers(along), along, height / (LINE * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
     beside = BESIDE * size * POINT
@@ -99,26 +83,6 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
         BELOW,
     )
     return left, below
-
-
-def _across(curves: Curves) -> Span:
-    low, high = min(curves.places), max(curves.places)
-    logarithmic = low > 0 and high / low >= LARGE_RANGE
-    if logarithmic:
-        factor = (high / low) ** 0.04
-        return Span(low / factor, high * factor, True)
-    margin = (high - low) * 0.04
-    return Span(low - (margin or 1), high + (margin or 1), False)
-
-
-def _along(curves: Curves) -> Span:
-    """From 0, or over powers of ten where lines that have no 0 lie far apart."""
-    ends = np.concatenate([each for line in curves.lines for each in (line.low, line.high)])
-    there = ends[~np.isnan(ends)]  # a line may have gaps
-    low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
-    if any(line.dashed for line in curves.lines) and low > 0 and high / low >= LARGE_RANGE:
-        return Span(low / 1.3, high * 1.3, True)
-    return Span(0.0, max(high, curves.reach) * 1.08 or 1.0, False)
 
 
 def _numbers(span: Span) -> list[float]:

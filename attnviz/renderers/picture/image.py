@@ -84,17 +84,31 @@ def captions_of(view: View, look: Look) -> Captions:
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
 
 
+def figure(view: View, **looks: Any) -> Figure:
+    """The picture, for those who go on with it in matplotlib; no window knows of it."""
+    look = Look(**looks)
+    captions = captions_of(view, look)
+    with hermetic(view.picture.panels, captions):
+        return _drawn(view, look, captions)
+
+
+def _drawn(view: View, look: Look, captions: Captions) -> Figure:
+    """In letters that can be drawn."""
+    groups = groups_with_glyphs(view.picture.groups)
+    return draw(groups, look, captions_with_glyphs(captions))
+
+
 def between(view: View, look: Look, above: float, below: float) -> bytes:
     """A PNG of what stands on a page between words of somebody else, cut out of it."""
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     captions, drawn = Captions(above=above, below=below), io.BytesIO()
     with hermetic(view.picture.panels, captions):
-        figure = _figure(view, look, captions)
-        figure.set_dpi(look.dpi or 0)
-        wide, high = figure.canvas.get_width_height()
-        figure.savefig(drawn, format="raw", dpi=look.dpi, transparent=look.transparent)
+        made = _drawn(view, look, captions)
+        made.set_dpi(look.dpi or 0)
+        wide, high = made.canvas.get_width_height()
+        made.savefig(drawn, format="raw", dpi=look.dpi, transparent=look.transparent)
     pixels = np.frombuffer(drawn.getvalue(), np.uint8).reshape(high, wide, 4)
-    top, foot = round(above * figure.dpi), high - round(below * figure.dpi)
+    top, foot = round(above * made.dpi), high - round(below * made.dpi)
     part = pixels[top:foot, :, : 4 if look.transparent else 3]
     file = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(part)).save(file, "PNG", compress_level=COMPRESSED)
@@ -106,7 +120,7 @@ def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        _figure(view, look, captions).savefig(
+        _drawn(view, look, captions).savefig(
             file,
             format=kind,
             dpi=look.dpi,
@@ -115,12 +129,6 @@ def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes
             **({"pil_kwargs": {"compress_level": COMPRESSED}} if kind == "png" else {}),
         )
     return file.getvalue()
-
-
-def _figure(view: View, look: Look, captions: Captions) -> Figure:
-    """In letters that can be drawn."""
-    groups = groups_with_glyphs(view.picture.groups)
-    return draw(groups, look, captions_with_glyphs(captions))
 
 
 def draw(groups: Sequence[Group], look: Look, captions: Captions) -> Figure:

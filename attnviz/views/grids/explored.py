@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from attnviz.cells import Cells
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import Flag
+from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,6 +22,16 @@ class HeadMap:
     weights: Cells
     scores: Cells | None = None  # as the softmax receives them, whose result the weights are
     share: bool = True  # whether a row is divided up
+    measure: str = "weight"  # what its numbers are called: those that have one name have one scale
+
+    def scale(self, cells: Cells) -> Scale:
+        """What colours stand for, of its numbers, or of some of them."""
+        low, high = cells.extent
+        if low < 0:
+            return centred(self.measure, cells)
+        if self.share:
+            return replace(weight_scale(cells), label=self.measure)
+        return Scale(self.measure, 0.0, rounded_up(float(high)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,9 +41,19 @@ class Explored:
     heads: tuple[HeadMap, ...]
     rows: Axis  # a place for each layer, or way of attending, or moment,
     columns: Axis  # and one for each head
-    measure: str = "weight"  # what the numbers are called
-    query: int | None = None  # the token that is asked for
+    query: int | None = None  # the token that is asked for,
+    key: int | None = None  # and the one whose readers are
     first: int = 0  # the head that is looked at first
     log: bool = False  # whether colours are by logarithm
     note: str = ""  # how to read it
     flags: tuple[Flag, ...] = ()  # what some heads do more than all others
+
+
+def common(scales: Sequence[Scale]) -> Scale:
+    """One scale for all numbers of a name: where some are below 0, it is centred on 0."""
+    widest = max(scales, key=lambda each: each.high)
+    signed = any(each.kind == "diverging" for each in scales)
+    beyond = any(each.beyond and each.high == widest.high for each in scales)
+    if signed:
+        return replace(widest, low=-widest.high, kind="diverging", beyond=beyond)
+    return replace(widest, beyond=beyond)

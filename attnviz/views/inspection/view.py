@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
 from attnviz.views.explored import explored_of_inspection
+from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
@@ -82,7 +83,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
-            *map(sentence, on_weighing(inspection)),
+            *map(sentence, (*on_weighing(inspection), *on_given_weights(trace))),
             *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
         explored=lambda: explored_of_inspection(inspection, flags_of(inspection)),

@@ -1,0 +1,73 @@
+"""What a page keeps of each head: all of it, where there is room for all of all heads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attnviz.cells import Patch, Whole
+from attnviz.renderers.page.packing import EXACT, Packed, packed, whole
+from attnviz.renderers.page.thumbnails import small
+from attnviz.views.grids.explored import HeadMap
+from attnviz.views.grids.scales import Scale
+
+THREADS = 4  # at most: each has the numbers of a head in memory
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Kept:
+    """A head, as a page has it."""
+
+    tables: Mapping[str, Packed]
+    scale: Scale  # what the colours of its cells stand for,
+    of_rows: Scale | None = None  # those of single rows, where cells stand for blocks of tokens,
+    small: Patch
+    of_small: Scale  # and those of the head in few cells
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(each.block) for each in self.tables.values())
+
+
+def kept_whole(head: HeadMap, bits: int) -> Kept:
+    """All its numbers; scores as they are where weights are, else what makes them of weights."""
+    patch = whole(head.weights)
+    scores = None if head.scores is None else whole(head.scores)
+    tables = {"weights": packed(patch, bits, scores)}
+    if scores is not None and bits == EXACT:
+        tables["scores"] = packed(scores, bits)
+    few = small(patch, share=head.share)
+    return Kept(tables=tables, scale=scale_of(head, patch), small=few, of_small=scale_of(head, few))
+
+
+def scale_of(head: HeadMap, patch: Patch) -> Scale:
+    """What colours stand for, of numbers of a head that are seen."""
+    seen = ~patch.hidden & np.isfinite(patch.values)
+    return head.scale(Whole(np.where(seen, patch.values, 0), ~seen))
+
+
+def in_turn(heads: Sequence[HeadMap], keep: Callable[[HeadMap], Kept]) -> Iterator[Kept]:
+    """Each head in its order, a few of them at once: whoever wants no more ends the rest."""
+    threads = ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1))
+    try:
+        yield from threads.map(keep, heads)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def within(kept: Iterable[Kept], size: int) -> list[Kept] | None:
+    """All of them; none if they come to more bytes."""
+    found, left = [], size
+    for each in kept:
+        found.append(each)
+        left -= each.size
+        if left < 0:
+            return None
+    return found

@@ -1,0 +1,144 @@
+// What is drawn over the matrix: the cell under the pointer, and the pinned row and column.
+
+function drawMarks() {
+  if (matrix.layout === null) return;
+  const brush = freshBrush(matrix.over);
+  const [row, column] = [rowOfToken(state.query), columnOfToken(state.key)];
+  const hovered = hoveredCell();
+  const { left, top, open } = matrix.layout;
+  clipped(brush, left - 2, top - 2, open.wide + 4, open.high + 4, () => {
+    if (hovered) drawCross(brush, hovered);
+    if (row >= 0) drawPin(brush, rowBox(row));
+    if (column >= 0) drawPin(brush, columnBox(column));
+    if (hovered) drawCellFrame(brush, hovered);
+  });
+  drawMarkedNames(brush, { row, column }, hovered);
+  showReading(hovered, row);
+}
+
+/** Where a token's row is drawn, if it is. */
+const rowOfToken = (token) => (token === null ? -1 : placeIn(matrix.rows, matrix.reads, token));
+const columnOfToken = (token) => (token === null ? -1 : placeIn(matrix.columns, matrix.read, token));
+const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.size));
+
+/** The drawn row and column under the pointer; a part that is nowhere is -1. */
+function hoveredCell() {
+  if (state.hover === null) return null;
+  const [row, column] = [rowOfToken(state.hover.query ?? null), columnOfToken(state.hover.key ?? null)];
+  return row < 0 && column < 0 ? null : { row, column };
+}
+
+const rowBox = (row) => ({
+  x: matrix.layout.left,
+  y: matrix.layout.top + row * matrix.layout.cell.high - matrix.moved.y,
+  wide: matrix.layout.open.wide,
+  high: matrix.layout.cell.high,
+});
+const columnBox = (column) => ({
+  x: matrix.layout.left + column * matrix.layout.cell.wide - matrix.moved.x,
+  y: matrix.layout.top,
+  wide: matrix.layout.cell.wide,
+  high: matrix.layout.open.high,
+});
+
+/** The row and the column of a cell, along which the eye finds their names. */
+function drawCross(brush, { row, column }) {
+  brush.strokeStyle = inks().ink;
+  brush.lineWidth = 1;
+  for (const box of [row >= 0 && rowBox(row), column >= 0 && columnBox(column)]) {
+    if (box) brush.strokeRect(box.x - 0.5, box.y - 0.5, box.wide + 1, box.high + 1);
+  }
+}
+
+/** A pinned row or column has a frame; of a thin one it stands around it. */
+function drawPin(brush, box) {
+  brush.lineWidth = 2;
+  brush.strokeStyle = inks().accent;
+  const [x, y] = [Math.max(box.x, matrix.layout.left), Math.max(box.y, matrix.layout.top - 1)];
+  brush.strokeRect(x - 1, y - 1, box.wide + 2, box.high + 2);
+}
+
+/** The cell itself: dark on a light line, so that it stands out from any colour. */
+function drawCellFrame(brush, { row, column }) {
+  if (row < 0 || column < 0) return;
+  const { x, wide } = columnBox(column);
+  const { y, high } = rowBox(row);
+  const { paper, ink } = inks();
+  for (const [color, away, line] of [[paper, 0.5, 4], [ink, 0.5, 2]]) {
+    brush.strokeStyle = color;
+    brush.lineWidth = line;
+    brush.strokeRect(x - away, y - away, wide + 2 * away, high + 2 * away);
+  }
+}
+
+/** Names that are always there: of what is pinned, and of what the pointer is on. */
+function drawMarkedNames(brush, pinned, hovered) {
+  const { accent, ink } = inks();
+  if (pinned.row >= 0) markRow(brush, pinned.row, accent);
+  if (pinned.column >= 0) markColumn(brush, pinned.column, accent);
+  if (hovered?.row >= 0) markRow(brush, hovered.row, hovered.row === pinned.row ? accent : ink);
+  if (hovered?.column >= 0) {
+    markColumn(brush, hovered.column, hovered.column === pinned.column ? accent : ink);
+  }
+}
+
+function markRow(brush, row, color) {
+  const { layout, rows, reads } = matrix;
+  const y = rowMiddle(row);
+  if (y < layout.top || y > layout.top + layout.open.high) return;
+  brush.fillStyle = inks().paper;
+  brush.fillRect(0, y - NAME_LINE / 2, layout.left - BESIDE_MAP / 2, NAME_LINE);
+  drawRowName(brush, layout, reads, rows[row], y, { weight: 700, color });
+}
+
+/** On a patch of paper that is turned as the name is. */
+function markColumn(brush, column, color) {
+  const { layout, columns, read } = matrix;
+  const x = columnMiddle(column);
+  if (x < layout.left || x > layout.left + layout.open.wide) return;
+  const name = cutText(columnName(read, columns[column]), layout.longest + 1, nameFont(700));
+  const long = widthOf(name, nameFont(700));
+  brush.save();
+  brush.translate(x, layout.top - (layout.angle === 0 ? NAME_LINE / 2 + 1 : BESIDE_MAP - 1));
+  brush.rotate((-layout.angle * Math.PI) / 180);
+  brush.fillStyle = inks().paper;
+  brush.fillRect(layout.angle === 0 ? -long / 2 - 2 : -2, -NAME_LINE / 2, long + 4, NAME_LINE);
+  brush.restore();
+  drawColumnName(brush, layout, read, columns[column], x, { weight: 700, color });
+}
+
+/** What the cell says: beside it, and in the line below the matrix. */
+function showReading(hovered, pinnedRow) {
+  const said = hovered ? saidOfHovered(hovered) : saidOfPinned(pinnedRow);
+  matrix.line.textContent = said.join(": ");
+  showTip(hovered, said);
+}
+
+function saidOfHovered({ row, column }) {
+  const { rows, columns } = matrix;
+  if (column < 0) return [saidOfRow(matrix, rows[row]), saidOfLeftOut(matrix, rows[row])].filter(Boolean);
+  if (row < 0) return [saidOfColumn(matrix, columns[column])];
+  const [who, what] = saidOfCell(matrix, rows[row], columns[column]);
+  return [who, [what, saidOfLeftOut(matrix, rows[row])].filter(Boolean).join("; ")];
+}
+
+/** Of what is pinned; or how to begin. */
+function saidOfPinned(row) {
+  if (row < 0) return ["Point at a cell, or move with the arrows; a click follows its row"];
+  return [saidOfRow(matrix, matrix.rows[row]), saidOfLeftOut(matrix, matrix.rows[row])].filter(Boolean);
+}
+
+/** Beside the cell, on the side where there is more room; only where this is where one is. */
+function showTip(hovered, said) {
+  const { tip, layout } = matrix;
+  tip.hidden = !(hovered && matrix.within && hovered.row >= 0 && hovered.column >= 0);
+  if (tip.hidden) return;
+  const [across, down] = [columnBox(hovered.column), rowBox(hovered.row)];
+  tip.replaceChildren(...said.map((words) => element("span", {}, words)));
+  const right = across.x + across.wide / 2 > layout.size.wide / 2;
+  const below = down.y < layout.size.high / 2;
+  const x = right ? across.x - 10 : across.x + across.wide + 10;
+  const y = below ? down.y + down.high + 10 : down.y - 10;
+  tip.style.transform =
+    `translate(${x}px, ${y}px) translate(${right ? "-100%" : "0"}, ${below ? "0" : "-100%"})`;
+}

@@ -1,0 +1,73 @@
+// The pointer on the matrix: what it is on is said; a click follows a row, or a column.
+
+function startMatrixPointer() {
+  const { over, frame } = matrix;
+  over.addEventListener("pointermove", (event) => pointAt(event));
+  over.addEventListener("pointerdown", (event) => {
+    matrix.touched = event.pointerType === "touch";
+    pointAt(event);
+  });
+  over.addEventListener("pointerleave", leaveMatrix);
+  over.addEventListener("click", pinAt);
+  frame.addEventListener("scroll", () => requestAnimationFrame(drawMatrix));
+}
+
+/** What stands at a place of the canvas: a drawn row, a drawn column, or both; -1 is none. */
+function placeAt(x, y) {
+  const { left, top, cell, open, angle } = matrix.layout;
+  const above = y < top;
+  const leaning = above && angle === 45 ? top - y : 0;
+  const [across, down] = [x - left - leaning, y - top];
+  const inside = (at, room) => at >= 0 && at < room;
+  const column = inside(across, open.wide) ? Math.floor((across + matrix.moved.x) / cell.wide) : -1;
+  const row = inside(down, open.high) ? Math.floor((down + matrix.moved.y) / cell.high) : -1;
+  const within = (place, places) => (place < places.length ? place : -1);
+  return {
+    row: above ? -1 : within(row, matrix.rows),
+    column: x < left && !above ? -1 : within(column, matrix.columns),
+  };
+}
+
+/** The first of the tokens that a drawn row, or column, stands for. */
+const tokenOfRow = (row) => (row < 0 ? null : blockOf(matrix.reads, matrix.rows[row]).first);
+const tokenOfColumn = (column) =>
+  column < 0 ? null : blockOf(matrix.read, matrix.columns[column]).first;
+
+function pointAt({ offsetX, offsetY }) {
+  const { row, column } = placeAt(offsetX, offsetY);
+  matrix.within = true;
+  matrix.line.setAttribute("aria-live", "off");
+  matrix.over.classList.toggle("pinnable", row >= 0 || column >= 0);
+  hoverAt(row, column);
+}
+
+function hoverAt(row, column) {
+  const nowhere = row < 0 && column < 0;
+  change({ hover: nowhere ? null : { query: tokenOfRow(row), key: tokenOfColumn(column) } });
+}
+
+/** A finger leaves when it is lifted, and what it touched stays. */
+function leaveMatrix({ pointerType }) {
+  if (pointerType === "touch") return;
+  matrix.within = false;
+  change({ hover: null });
+}
+
+function pinAt({ offsetX, offsetY }) {
+  const { row, column } = placeAt(offsetX, offsetY);
+  if (row >= 0) pinRow(row, column);
+  else if (column >= 0) pinColumn(column);
+}
+
+/** Follow a row, or let it go; where a finger shows other cells of the same row, it stays. */
+function pinRow(row, column = -1) {
+  const query = tokenOfRow(row);
+  const again = !matrix.touched || matrix.pinnedAt === column;
+  matrix.pinnedAt = column;
+  change({ query: state.query === query && again ? null : query });
+}
+
+function pinColumn(column) {
+  const key = tokenOfColumn(column);
+  change({ key: state.key === key ? null : key });
+}

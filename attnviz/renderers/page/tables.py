@@ -1,0 +1,128 @@
+"""Grids as tables of a page: numbers on soft colours, and bars beside a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+import numpy as np
+
+from attnviz.renderers.page.tags import NONE, Markup, tag, together
+from attnviz.renderers.page.theming import shade_class
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import Write, cell_format, cell_text
+from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.scales import Scale
+from attnviz.wording.words import counted
+
+HIDDEN = "·"
+DECIMALS = 2
+MOST_CELLS = 2**13  # of a table that somebody may want to read
+MOST_BARS = 24
+HOW_TO_GET_THEM = "-o numbers.json writes all of them"
+
+
+def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> Markup:
+    """A table with its title, in a frame that can be scrolled; of very many numbers a sentence."""
+    name = grid.title if title is None else title
+    high, wide = grid.cells.shape
+    if high * wide > MOST_CELLS:
+        size = f"{high:,} × {wide:,} numbers are too many to be read here: {HOW_TO_GET_THEM}."
+        return tag("p", f"{name}: {size}" if name else size, class_="too-many")
+    caption = tag("caption", name) if name else NONE
+    inner = tag("table", caption, _head(grid), _body(grid, beside))
+    return _frame(inner, name or grid.title)
+
+
+def _frame(inner: Markup, label: str) -> Markup:
+    """What is wider than the page can be scrolled, with keys, too."""
+    return tag("div", inner, class_="frame", tabindex=0, role="region", aria_label=label or "table")
+
+
+def _head(grid: Grid) -> Markup:
+    """What columns count, and their names."""
+    names = [tag("th", name, scope="col") for name in grid.columns.names]
+    corner = tag("td", _corner(grid))
+    return tag("thead", tag("tr", corner, *names)) if any(grid.columns.names) else NONE
+
+
+def _corner(grid: Grid) -> str:
+    sides = grid.rows.title, grid.columns.title
+    return " \\ ".join(sides) if all(sides) else ""
+
+
+def _body(grid: Grid, beside: Sequence[Grid]) -> Markup:
+    write = cell_format(grid, DECIMALS, beside)
+    rows = (_row(grid, row, name, write) for row, name in enumerate(grid.rows.names))
+    return tag("tbody", *rows)
+
+
+def _row(grid: Grid, row: int, name: str, write: Write) -> Markup:
+    return tag("tr", tag("th", name, scope="row"), *_cells(grid, row, write))
+
+
+def _cells(grid: Grid, row: int, write: Write) -> Iterator[Markup]:
+    values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
+    classes = shades_of(grid.scale, grid.values[row])
+    for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
+        text = grid.worded(row, column, cell_text(value, masked, write, HIDDEN))
+        yield tag("td", text, class_="hides" if masked else classes[column])
+
+
+def shades_of(scale: Scale, values: np.ndarray) -> list[str | None]:
+    """The class of each number; none where there is no number, or no colour for it."""
+    if scale.kind == "none":
+        return [None] * len(values)
+    gaps = np.isnan(values.astype(float))
+    shares = scale.shares(np.where(gaps, scale.low, values)).tolist()
+    pairs = zip(gaps.tolist(), shares, strict=True)
+    return [None if gap else shade_class(share, scale.kind) for gap, share in pairs]
+
+
+def ranking(ranked: Ranked) -> Markup:
+    """Names with their bars, the longest first, and how many more there are."""
+    grid, write = ranked.grid, cell_format(ranked.grid, DECIMALS)
+    shown = min(len(grid.rows), MOST_BARS)
+    rows = [_ranked_row(ranked, row, write) for row in range(shown)]
+    more = len(grid.rows) - shown
+    said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
+    caption = tag("caption", grid.title) if grid.title else NONE
+    whole = tag("table", caption, tag("tbody", *rows), class_="ranking")
+    return together([_frame(whole, grid.title), said])
+
+
+def _ranked_row(ranked: Ranked, row: int, write: Write) -> Markup:
+    grid = ranked.grid
+    value, masked = float(grid.values[row, 0]), bool(grid.hidden[row, 0])
+    return tag(
+        "tr",
+        tag("th", grid.rows.names[row], scope="row"),
+        tag("td", cell_text(value, masked, write, HIDDEN)),
+        tag("td", NONE if masked else bar(abs(value) / (ranked.reach or 1))),
+        tag("td", ranked.remarks[row], class_="remark"),
+    )
+
+
+def bar(share: float) -> Markup:
+    """How much of all there is something is, as a bar."""
+    long = f"{100 * min(max(share, 0), 1):.1f}%"
+    whole = tag("rect", width=long, height="100%")
+    return tag("svg", whole, class_="bar", aria_hidden="true")
+
+
+def reading(sentence: Sentence) -> Markup:
+    """The sentence in colour, as one token reads it; its numbers stand in what follows."""
+    grid = sentence.grid
+    shades = shades_of(grid.scale, grid.values[0])
+    words = zip_longest(grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist())
+    parts = [_word(place, *each, sentence.query) for place, each in enumerate(words)]
+    return tag("p", *parts, class_="reading")
+
+
+def _word(
+    place: int, label: str, spaced: bool | None, shade: str | None, hides: bool, query: int | None
+) -> Markup:
+    gap = Markup(" ") if spaced or (spaced is None and place) else NONE
+    kind = tag("mark" if place == query else "span", label, class_="hides" if hides else shade)
+    return together([gap, kind])
