@@ -132,6 +132,7 @@ READERS = {
     ".csv": _read_rows,
     ".txt": _read_words,
     ".md": _read_words,
+    ".html": _read_words,
     ".svg": _read_drawing,
     ".png": _read_picture,
     ".gif": _read_picture,
