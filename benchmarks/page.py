@@ -160,7 +160,8 @@ def _frames(page: Any) -> float:
         share = 0.2 + 0.6 * step / MOVES
         page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.3 * box["height"])
     times = page.evaluate("window.watched")
-    return 1000 * (len(times) - 1) / (times[-1] - times[0])
+    found: float = 1000 * (len(times) - 1) / (times[-1] - times[0])
+    return found
 
 
 def told(number: float | None, bound: float, *, least: bool = False) -> str:
