@@ -72,7 +72,7 @@ function chooseCells() {
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
   matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
-  matrix.hides = cells.weights.some((weight) => Number.isNaN(weight));
+  matrix.hides = attention.tables[`weights-${matrix.head}`].mask !== null;
   paintMatrix();
 }
 
@@ -115,11 +115,15 @@ function sizeMatrix({ left, top, whole, size }) {
   sized(matrix.frame, size.wide + bars, size.high + bars);
   sized(matrix.stuck, size.wide, size.high);
   sized(matrix.spacer, Math.max(size.wide, left + whole.wide), Math.max(size.high, top + whole.high));
-  for (const canvas of [matrix.map, matrix.over]) {
-    canvas.width = Math.round(size.wide * devicePixelRatio);
-    canvas.height = Math.round(size.high * devicePixelRatio);
-    sized(canvas, size.wide, size.high);
-  }
+  for (const canvas of [matrix.map, matrix.over]) sizeCanvas(canvas, size);
+}
+
+/** As many pixels as the device has; a canvas that keeps its size keeps what is drawn on it. */
+function sizeCanvas(canvas, { wide, high }) {
+  const [pixelsWide, pixelsHigh] = [wide, high].map((side) => Math.round(side * devicePixelRatio));
+  if (canvas.width !== pixelsWide) canvas.width = pixelsWide;
+  if (canvas.height !== pixelsHigh) canvas.height = pixelsHigh;
+  sized(canvas, wide, high);
 }
 
 function sized(node, wide, high) {

@@ -24,7 +24,7 @@ function startOverview(section) {
 function overviewElements() {
   const rows = [...rowsOfHeads().values()].map((row) => element("div", { role: "row" }, ...row));
   return {
-    title: element("p", { class: "matrix-title" }, element("strong", {}, "All heads"), aboutOverview()),
+    title: element("p", { class: "matrix-title" }, element("strong", {}, nameOfAll()), aboutOverview()),
     frame: element("div", { class: "overview-frame" }),
     map: element("canvas", { "aria-hidden": "true" }),
     grid: element("div", { role: "grid", "aria-label": "all heads: Enter opens one" }, ...rows),
@@ -32,6 +32,13 @@ function overviewElements() {
     flags: element("ul", { class: "flags" }, ...attention.flags.map(flagElement)),
     bar: newColorBar(),
   };
+}
+
+/** `All heads`; where rows are no layers, `All ways`, or `All heads, moment by moment`. */
+function nameOfAll() {
+  const { columns, rowsAre, columnsAre } = attention;
+  if (rowsAre === "layer") return `All ${columnsAre}s`;
+  return columns.length > 1 ? `All ${columnsAre}s, ${rowsAre} by ${rowsAre}` : `All ${rowsAre}s`;
 }
 
 const aboutOverview = () =>
@@ -84,9 +91,7 @@ function layOverview() {
   if (overview.maps === null || wide === 0) return;
   overview.layout = overviewLayout(wide);
   const { size } = overview.layout;
-  overview.map.width = Math.round(size.wide * devicePixelRatio);
-  overview.map.height = Math.round(size.high * devicePixelRatio);
-  sized(overview.map, size.wide, size.high);
+  sizeCanvas(overview.map, size);
   sized(overview.grid, size.wide, size.high);
   placeCells();
   drawOverview();
