@@ -96,8 +96,10 @@ function layLines() {
   paintLines();
 }
 
-function sizeLines({ wide, whole, open, fits }) {
-  const { frame, stack, stuck, base, over, fitting } = lineView;
+function sizeLines({ wide, whole, open, fits, columns }) {
+  const { frame, stack, stuck, base, over, fitting, titles } = lineView;
+  titles.query.style.minWidth = `${columns.from - columns.strip - BESIDE_LINES}px`;
+  titles.key.style.minWidth = `${wide - columns.to - columns.strip - BESIDE_LINES}px`;
   frame.style.height = `${open}px`;
   stack.style.height = `${whole}px`;
   sized(stuck, wide, open);
@@ -143,8 +145,8 @@ function showFollowedLines() {
   paintFollowedLines();
   markWords(of);
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
-  says.textContent = `${whose}${saidOfLines(lineView.followed ?? found)}${saidOfBorder()}`;
-  law.textContent = saidOfStrokes(scaleNow(state.head), headsTogether());
+  says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
+  law.textContent = saidOfStrokes(headsTogether());
 }
 
 function saidOfFollowed({ query, key }) {
@@ -152,7 +154,7 @@ function saidOfFollowed({ query, key }) {
   const names = [];
   if (query !== null) names.push(`what ${calledPlace(sides.query, query)} reads`);
   if (key !== null) names.push(`who reads ${calledPlace(sides.key, key)}`);
-  return capital(names.join(", and "));
+  return names.join(", and ");
 }
 
 function saidOfBorder() {

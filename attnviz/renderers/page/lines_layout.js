@@ -21,16 +21,18 @@ function linesLayout({ section, tables, sides, places, whole }) {
   const even = room / rows;
   const pitch = whole ? Math.min(even, MOST_ROW) : Math.min(Math.max(even, LEAST_ROW), MOST_ROW);
   const size = Math.min(Math.max(pitch * 0.62, 11), 15);
-  const all = pitch * rows;
+  const margin = Math.max(0, (size + 4 - pitch) / 2);
+  const all = pitch * rows + 2 * margin;
+  const rowsOfEnd = (count) => endRows(count, pitch * rows, pitch, margin);
   const fits = even >= LEAST_ROW;
   const drawn = tables.map(({ head }) => head);
   return {
     wide, rows, pitch, size, fits, whole: all, open: Math.min(all, room), heads: drawn,
     columns: columnsAcross(wide, drawn, longestWords(sides, places, size)),
     index: { query: indexOf(places.query), key: indexOf(places.key) },
-    ends: { query: endRows(counts.query, all, pitch), key: endRows(counts.key, all, pitch) },
+    ends: { query: rowsOfEnd(counts.query), key: rowsOfEnd(counts.key) },
     nth: everyNth(pitch, LEAST_ROW - 3),
-    strokes: strokesOn(scaleNow(drawn[0]), pitch),
+    strokes: strokesOn(drawn[0], pitch, drawn.length),
     apart: Math.min(MOST_APART, (pitch * SPREAD) / drawn.length),
   };
 }
@@ -38,9 +40,9 @@ function linesLayout({ section, tables, sides, places, whole }) {
 const indexOf = (places) => new Map(places.map((place, index) => [place, index]));
 
 /** The rows of one end: a shorter one stands in the middle, or is spread where much is scrolled. */
-function endRows(count, all, pitch) {
+function endRows(count, all, pitch, margin) {
   const spread = all > 2 * LARGEST_FRAME ? all / Math.max(count, 1) : pitch;
-  return { pitch: spread, top: (all - spread * count) / 2 };
+  return { pitch: spread, top: margin + (all - spread * count) / 2 };
 }
 
 /** The middle of the row of a place. */

@@ -103,7 +103,7 @@ function writeAmounts(end, followed) {
       if (text === texts[slot].text) continue;
       texts[slot].text = text;
       texts[slot].span.textContent = text;
-      texts[slot].span.style.borderColor = several && text !== "" ? colorOfHead(slot) : "";
+      texts[slot].span.style.textDecoration = several && text !== "·" ? `underline 2px ${colorOfHead(slot)}` : "";
     }
   }
 }

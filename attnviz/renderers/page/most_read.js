@@ -12,7 +12,7 @@ function sidesOf(head, cells) {
   };
 }
 
-/** What a token reads of each, or how much each reads of it; NaN where that is hidden. */
+/** What the cells of a row hold, or those of a column; NaN where a mask hides. */
 function amountsOf(cells, end, place) {
   const ofQuery = end === "query";
   const amounts = new Array(ofQuery ? cells.columns : cells.rows);
@@ -29,30 +29,51 @@ function shownPlaces(side, count) {
   return shown.length > 0 ? shown : places;
 }
 
+/** What a token reads, or who reads it: token by token where the page has that, else in blocks. */
+function readingOf(head, cells, end, token) {
+  const sides = sidesOf(head, cells);
+  const row = end === "query" && cells.tall * cells.wide > 1 ? cells.row(token) : null;
+  if (row) {
+    const tokens = { query: { ...sides.query, size: 1 }, key: { ...sides.key, size: 1 } };
+    const scale = scaleNow(head, rowScaleOf(head));
+    return withErrors({ head, end, cells, sides: tokens, place: token, amounts: row, scale });
+  }
+  const place = Math.floor(token / sides[end].size);
+  const amounts = amountsOf(cells, end, place);
+  return withErrors({ head, end, cells, sides, place, amounts, scale: scaleNow(head) });
+}
+
+/** The same with how far each amount may be from what it stands for. */
+function withErrors(reading) {
+  const { cells, end, place, sides } = reading;
+  const others = sides[OTHER_END[end]];
+  const ofToken = (other) => (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
+  const errorOf = sides.query.size * sides.key.size > 1 ? () => cells.error : ofToken;
+  return { ...reading, others, errorOf };
+}
+
 /** The most first; those that cannot be told apart stand together. */
-function rankedGroups(amounts, places, error) {
+function rankedGroups({ amounts, errorOf }, places) {
   const seen = places.filter((place) => !Number.isNaN(amounts[place]));
   const order = seen.sort((one, other) => amounts[other] - amounts[one]);
-  const slack = 2 * error + ALIKE * Math.abs(amounts[order[0]] ?? 0);
+  const noise = ALIKE * Math.abs(amounts[order[0]] ?? 0);
   const groups = [];
   for (const place of order) {
-    const last = groups.at(-1);
-    if (last && amounts[last[0]] - amounts[place] <= slack) last.push(place);
+    const first = groups.at(-1)?.[0];
+    const alike = () => amounts[first] - amounts[place] <= noise + errorOf(first) + errorOf(place);
+    if (first !== undefined && alike()) groups.at(-1).push(place);
     else groups.push([place]);
   }
   return groups;
 }
 
 /** `L4H7: it (12) reads animal (3) most: .41, then street (7) .12 and it (12) .08` */
-function saidOfMost(head, cells, end, place) {
-  const amounts = amountsOf(cells, end, place);
-  const sides = sidesOf(head, cells);
-  const others = sides[OTHER_END[end]];
+function saidOfMost(reading) {
+  const { head, end, sides, others, place, amounts } = reading;
   const places = shownPlaces(others, amounts.length);
-  const groups = rankedGroups(amounts, places, cells.error);
+  const groups = rankedGroups(reading, places);
   const seen = groups.flat().length;
-  const about = { head, end, others, amounts, error: cells.error };
-  about.name = calledPlace(sides[end], place);
+  const about = { ...reading, name: calledPlace(sides[end], place) };
   about.leftOut = amounts.length > places.length && amounts.some((each) => !Number.isNaN(each));
   const said = seen === 0 ? saidOfNone(about) : saidOfSome(about, groups, seen);
   return `${heads.length > 1 ? `${heads[head].name}: ` : ""}${said}`;
@@ -101,17 +122,17 @@ function saidOfZeros({ name, end, leftOut }) {
 /** One that sees, or is seen by, one alone; or all of them alike. */
 function saidOfOneGroup(about, group, seen) {
   const { name, end } = about;
-  const number = numberIn(about, about.amounts[group[0]]);
+  const number = numberOfGroup(about, group);
   const measure = saidMeasure(about);
   const left = saidLeftOut(about);
   if (seen === 1) {
-    const other = calledPlace(about.others, group[0]);
+    const other = calledOther(about, group[0]);
     const which = end === "query" ? `sees ${other} alone` : `is seen by ${other} alone`;
     return `${name} ${which}${measure}: ${number}${left}`;
   }
   const many = `all ${seen} tokens that`;
-  if (end === "query") return `${name} reads ${many} it sees alike${measure}: ${number} each${left}`;
-  return `${many} see ${name} read it alike${measure}: ${number} each${left}`;
+  if (end === "query") return `${name} reads ${many} it sees alike${measure}: ${number}${left}`;
+  return `${many} see ${name} read it alike${measure}: ${number}${left}`;
 }
 
 /** Of numbers with a sign: the largest, and the smallest. */
@@ -133,20 +154,28 @@ function countedGroups(about, groups) {
     const amount = about.amounts[group[0]];
     if (left <= 0 || (told.length > 0 && amount === 0)) break;
     const named = group.length <= Math.max(left, 1);
-    const each = group.length > 1 ? " each" : "";
     const names = named
-      ? listedNames(group.map((place) => calledPlace(about.others, place)))
+      ? listedNames(group.map((place) => calledOther(about, place)))
       : `${group.length} tokens`;
-    told.push({ names, number: `${numberIn(about, amount)}${each}` });
+    told.push({ names, number: numberOfGroup(about, group) });
     left -= group.length;
   }
   return told;
+}
+
+/** `.25`; of several `.25 each`, or `about .25 each` where they are not all written so. */
+function numberOfGroup({ head, amounts }, group) {
+  const { share } = heads[head];
+  const [first, last] = [group[0], group.at(-1)].map((at) => numberText(amounts[at], { share }));
+  if (group.length === 1) return first;
+  return `${first === last ? "" : "about "}${first} each`;
+}
+
+function calledOther({ head, place, others }, other) {
+  return readsItself(head) && other === place ? "itself" : calledPlace(others, other);
 }
 
 function listedNames(names) {
   return names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-function numberIn({ head, error }, amount) {
-  return `${error < 5e-4 ? "" : "about "}${numberText(amount, { share: heads[head].share })}`;
-}

@@ -76,25 +76,29 @@ function colorSentence() {
   const { cells, head } = sentenceView;
   if (cells === null || head !== state.head) return;
   const followed = followedEnd();
-  const amounts = followed && amountsOf(cells, followed.end, followed.place);
-  const look = tokenLook(head);
+  const reading = followed && readingOf(head, cells, followed.end, followed.place);
+  const look = reading && tokenLook(reading);
   for (const text of sentenceView.texts) {
-    const colored = amounts && (text.end === null || text.end !== followed.end);
+    const colored = reading && (text.end === null || text.end !== followed.end);
     const framed = followed && (text.end ?? followed.end) === followed.end ? followed.place : -1;
-    colorText(text, colored ? (place) => look(amounts[place]) : () => PLAIN_LOOK, framed);
+    colorText(text, colored ? look : () => PLAIN_LOOK, framed);
   }
-  sentenceView.says.textContent = followed
-    ? saidOfMost(head, cells, followed.end, followed.place)
-    : "Choose a token, and the colours say what it reads.";
+  sentenceView.says.textContent = reading ? saidOfMost(reading) : HINTS[sentenceView.asks];
 }
+
+const HINTS = {
+  query: "Choose a token, and the colours say what it reads.",
+  key: "Choose a token, and the colours say who reads it.",
+};
 
 const PLAIN_LOOK = { paper: "", ink: "", number: "" };
 
-/** How a token looks of which so much is read. */
-function tokenLook(head) {
-  const color = colorsOn(scaleNow(head));
+/** How each token looks: in the colour of what is read of it, or of the block that it is in. */
+function tokenLook({ head, scale, amounts, others }) {
+  const color = colorsOn(scale);
   const { share } = heads[head];
-  return (amount) => {
+  return (token) => {
+    const amount = amounts[Math.floor(token / others.size)];
     if (Number.isNaN(amount)) return { paper: "hidden", ink: "", number: "·" };
     const number = numberText(amount, { share });
     if (Math.abs(amount) < state.least) return { paper: "", ink: "", number };

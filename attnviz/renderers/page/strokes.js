@@ -1,7 +1,8 @@
 // How a line looks: the wider and the stronger, the larger its weight.
 
-const WIDEST_LINE = 11; // pixels, where rows are far enough from each other
+const WIDEST_LINE = 14; // pixels, where rows are far enough from each other
 const WIDEST_OF_A_ROW = 0.55;
+const WIDEST_TOGETHER = 1.3; // rows, all lines of one word
 const THINNEST_LINE = 0.5;
 const FAINTEST_LINE = 0.04;
 const BEND = 0.45; // of the way across, from where a line turns
@@ -9,16 +10,22 @@ const SPREAD = 0.7; // of a row, over which the lines of several heads begin
 const MOST_APART = 3; // pixels, from one head's line to the next one's
 
 /** Functions of a weight: how wide its line is, and how far from transparent. */
-function strokesOn(scale, pitch) {
-  const reach = Math.max(Math.abs(scale.low), scale.high);
-  const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW);
-  const straight = (weight) => Math.min(Math.abs(weight) / reach, 1);
-  const strength = scale.bend === "log" ? shareOn(scale) : (weight) => Math.sqrt(straight(weight));
+function strokesOn(head, pitch, together) {
+  const scale = scaleNow(head);
+  const reach = reachOf(head, scale);
+  const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(together);
+  const slope = heads[head].share ? Math.min(widest / reach, pitch * WIDEST_TOGETHER) : widest / reach;
+  const root = (weight) => Math.sqrt(Math.min(weight / reach, 1));
+  const strength = scale.bend === "log" ? shareOn({ ...scale, high: reach }) : root;
   return {
-    widest,
-    width: (weight) => Math.max(straight(weight) * widest, THINNEST_LINE),
+    width: (weight) => Math.max(Math.min(Math.abs(weight) * slope, widest), THINNEST_LINE),
     opacity: (weight) => Math.max(strength(Math.abs(weight)), FAINTEST_LINE),
   };
+}
+
+/** The weight whose line is strongest: of shares 1, where some are beyond the scale of colours. */
+function reachOf(head, { low, high, beyond }) {
+  return heads[head].share && beyond ? Math.max(1, high) : Math.max(Math.abs(low), high);
 }
 
 /** Each line as it is to be drawn: between which heights, and how. */
@@ -42,13 +49,14 @@ const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot =
   : colorOfHead(slot));
 
 /** How the law that widths and strengths follow is said. */
-function saidOfStrokes(scale, drawn) {
-  const full = `${numberText(scale.high)}${scale.beyond ? " and more" : ""}`;
+function saidOfStrokes(drawn) {
+  const scale = scaleNow(drawn[0]);
   const law =
     scale.bend === "log"
-      ? `opacity grows with its logarithm, from ${numberText(scale.low)}`
-      : "opacity with the root of it";
+      ? `opacity with its logarithm, from ${numberText(scale.low)} on`
+      : "opacity with its root";
+  const full = numberText(reachOf(drawn[0], scale));
   const negative = scale.low < 0 ? "; dashed below 0" : "";
   const colors = drawn.length > 1 ? "; colours are heads" : "";
-  return `Width grows with the ${scale.label}, ${law}; full at ${full}${negative}${colors}.`;
+  return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
 }

@@ -60,17 +60,17 @@ function linesOf({ query, key }, tables, rows, columns) {
 
 /** How many lines are drawn of how many, and what those that are not have in common. */
 function saidOfLines({ lines, seen, zero, below, strong, least }) {
-  const weights = counted(seen - zero, "weight", "weights");
+  const weights = `${grouped(seen - zero)} ${seen - zero === 1 ? "weight" : "weights"}`;
   const none = zero > 0 ? `; ${grouped(zero)} more are 0` : "";
-  if (seen === 0) return "Nothing is read, so there are no lines.";
-  if (seen === zero) return "All weights are 0, so there are no lines.";
+  if (seen === 0) return "nothing is read, so there are no lines.";
+  if (seen === zero) return "all weights are 0, so there are no lines.";
   if (lines.length < strong) {
-    return `The ${grouped(lines.length)} largest of ${grouped(seen - zero)} weights have lines: none that is left out is above ${numberText(least, { digits: 3 })}.`;
+    return `the ${grouped(lines.length)} largest of ${grouped(seen - zero)} weights have lines: none that is left out is above ${numberText(least, { digits: 3 })}.`;
   }
   if (below > 0) {
     return `${grouped(lines.length)} of ${weights} have lines: those of ${numberText(state.least)} and more.`;
   }
-  return `All ${weights} have lines${none}.`;
+  return `all ${weights} have lines${none}.`;
 }
 
 const grouped = (number) => number.toLocaleString("en");

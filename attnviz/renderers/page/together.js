@@ -45,13 +45,13 @@ function showLegend(legend) {
   legend.hidden = offered.length === 0;
   legend.replaceChildren(...offered.map((head) => headSwitch(head, drawn)));
   if (offered.length > 0 && offered.length <= MOST_TOGETHER) legend.append(allSwitch(offered, drawn));
-  if (drawn.length > 1) legend.append(aloneSwitch());
+  legend.append(aloneSwitch(drawn));
   if (focused) legend.querySelector(`[data-head="${focused}"]`)?.focus();
 }
 
 function headSwitch(head, drawn) {
   const slot = drawn.indexOf(head);
-  const swatch = element("span", { class: "swatch" });
+  const swatch = element("span", { class: "head-swatch" });
   if (slot >= 0) swatch.style.background = colorOfHead(slot);
   const full = drawn.length === MOST_TOGETHER && slot < 0;
   const made = element(
@@ -75,9 +75,9 @@ function allSwitch(offered, drawn) {
   return all;
 }
 
-function aloneSwitch() {
-  const { name } = heads[state.head];
-  const alone = element("button", { type: "button", "data-head": "alone" }, `${name} alone`);
+function aloneSwitch(drawn) {
+  const alone = element("button", { type: "button", "data-head": "alone" }, "one alone");
+  alone.disabled = drawn.length === 1;
   alone.addEventListener("click", () => change({ together: [] }));
   return alone;
 }
