@@ -8,7 +8,7 @@ const matrix = {
   cells: null,
   rows: [], // which rows of cells are shown,
   columns: [], // and which columns
-  left: { rows: [], columns: [] }, // those that are not
+  leftOut: [], // those that are not
   zoom: 1,
   moved: { x: 0, y: 0 }, // how far a zoomed picture is scrolled
   layout: null,
@@ -71,7 +71,7 @@ function chooseCells() {
   const { cells, reads, read } = matrix;
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
-  matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
+  matrix.leftOut = others(matrix.columns, cells.columns);
   matrix.hides = attention.tables[`weights-${matrix.head}`].mask !== null;
   paintMatrix();
 }
@@ -114,7 +114,8 @@ function sizeMatrix({ left, top, whole, size }) {
   matrix.frame.classList.toggle("zoomed", matrix.zoom !== 1);
   sized(matrix.frame, size.wide + bars, size.high + bars);
   sized(matrix.stuck, size.wide, size.high);
-  sized(matrix.spacer, Math.max(size.wide, left + whole.wide), Math.max(size.high, top + whole.high));
+  const [wide, high] = [left + whole.wide, top + whole.high];
+  sized(matrix.spacer, Math.max(size.wide, wide), Math.max(size.high, high));
   for (const canvas of [matrix.map, matrix.over]) sizeCanvas(canvas, size);
 }
 
@@ -146,8 +147,8 @@ function drawMatrix() {
 function drawRowsAndColumns(brush) {
   const { layout } = matrix;
   const { left, top, open, size } = layout;
-  const half = NAME_LINE / 2;
-  clipped(brush, 0, top - half, size.wide, open.high + NAME_LINE, () => drawRowNames(brush, matrix));
+  const [half, high] = [NAME_LINE / 2, open.high + NAME_LINE];
+  clipped(brush, 0, top - half, size.wide, high, () => drawRowNames(brush, matrix));
   clipped(brush, left - half, 0, size.wide, top, () => drawColumnNames(brush, matrix));
 }
 
@@ -174,8 +175,9 @@ function showMatrixWords() {
   const { label } = scaleOf(head);
   matrix.name.textContent = heads[head].name;
   matrix.about.textContent = attention.note;
-  const counts = `${rows.length} ${reads.title || "rows"} × ${columns.length} ${read.title || "columns"}`;
-  matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}: ${counts}`);
+  const down = `${rows.length} rows: ${reads.title || reads.counts}`;
+  const across = `${columns.length} columns: ${read.title || read.counts}`;
+  matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}, ${down}, ${across}`);
   const notes = [pooledNote(cells), leastNote(), leftOutNote()].filter(Boolean);
   showColorBar(matrix.bar, scaleNow(head), { hides: matrix.hides, notes });
 }
@@ -184,9 +186,10 @@ const leastNote = () => (state.least > 0 ? `blank: below ${numberText(state.leas
 
 function pooledNote({ tall = 1, wide = 1 }) {
   if (tall === 1 && wide === 1) return "";
-  return `one cell = ${counted(tall, "query", "queries")} (averaged) × ${counted(wide, "key", "keys")} (added)`;
+  const [queries, keys] = [counted(tall, "query", "queries"), counted(wide, "key", "keys")];
+  return `one cell = ${queries} (averaged) × ${keys} (added)`;
 }
 
 const counted = (number, one, several) => `${number} ${number === 1 ? one : several}`;
 
-const leftOutNote = () => (matrix.left.columns.length > 0 ? "special tokens left out" : "");
+const leftOutNote = () => (matrix.leftOut.length > 0 ? "special tokens left out" : "");

@@ -1,16 +1,20 @@
 // The cells of the matrix: a bitmap with a pixel for each, drawn as large as there is room for.
 
-const SMOOTH_BELOW = 3; // pixels of the device: smaller cells are blended, larger ones keep their edges
+const SMOOTH_BELOW = 3; // pixels of the device: smaller cells are blended
 const MOST_PIXELS = 2 ** 22; // of a map that is painted whole
 const GAPS_FROM = 14; // pixels of a cell, between which and the next there is a line of paper
 const SMALLEST_NUMBER = 9; // pixels of its letters
 
 /** A pixel for each cell; of very many only those that are seen, or one for several. */
 function paintBitmap() {
+  matrix.bitmap = matrix.rows.length * matrix.columns.length > MOST_PIXELS ? null : wholeBitmap();
+}
+
+/** All cells; of very many some in one pixel. */
+function wholeBitmap() {
   const { rows, columns } = matrix;
   const all = { rows: { first: 0, end: rows.length }, columns: { first: 0, end: columns.length } };
-  matrix.bitmap = null;
-  if (rows.length * columns.length <= MOST_PIXELS) matrix.bitmap = bitmapOf(all, 1);
+  return bitmapOf(all, Math.ceil(Math.sqrt((rows.length * columns.length) / MOST_PIXELS)));
 }
 
 /** What is seen of a map that is too large to be painted whole. */
@@ -124,7 +128,8 @@ function drawGaps(brush, { cell, whole }) {
 function drawBorders(brush, { cell, whole }) {
   const { rows, columns, reads, read } = matrix;
   brush.fillStyle = inks().ink;
-  const before = (side, places) => places.filter((place) => blockOf(side, place).first < side.border).length;
+  const before = (side, places) =>
+    places.filter((place) => blockOf(side, place).first < side.border).length;
   if (reads.border !== null) {
     brush.fillRect(0, before(reads, rows) * cell.high - 1, whole.wide, 2);
   }
@@ -141,7 +146,8 @@ function drawNumbers(brush, layout) {
   const write = cellWriter(matrix.cells.largest, heads[matrix.head].share);
   const size = numberSize(cell, write);
   if (size < SMALLEST_NUMBER) return;
-  Object.assign(brush, { font: `${size}px system-ui, sans-serif`, textAlign: "center", textBaseline: "middle" });
+  brush.font = `${size}px system-ui, sans-serif`;
+  Object.assign(brush, { textAlign: "center", textBaseline: "middle" });
   const down = visiblePlaces(rows.length, moved.y, open.high, cell.high);
   const across = visiblePlaces(columns.length, moved.x, open.wide, cell.wide);
   const color = colorsOn(scaleNow(matrix.head));

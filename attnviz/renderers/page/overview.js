@@ -1,4 +1,4 @@
-// All heads, small: layers in rows, heads in columns. What each does most is told; a click opens it.
+// All heads, small: layers in rows, heads in columns; what some do most is told, a click opens one.
 
 const overview = {
   maps: null, // every head in few cells
@@ -24,7 +24,7 @@ function startOverview(section) {
 function overviewElements() {
   const rows = [...rowsOfHeads().values()].map((row) => element("div", { role: "row" }, ...row));
   return {
-    title: element("p", { class: "matrix-title" }, element("strong", {}, nameOfAll()), aboutOverview()),
+    title: element("p", { class: "matrix-title" }, nameOfAll(), aboutOverview()),
     frame: element("div", { class: "overview-frame" }),
     map: element("canvas", { "aria-hidden": "true" }),
     grid: element("div", { role: "grid", "aria-label": "all heads: Enter opens one" }, ...rows),
@@ -37,8 +37,9 @@ function overviewElements() {
 /** `All heads`; where rows are no layers, `All ways`, or `All heads, moment by moment`. */
 function nameOfAll() {
   const { columns, rowsAre, columnsAre } = attention;
-  if (rowsAre === "layer") return `All ${columnsAre}s`;
-  return columns.length > 1 ? `All ${columnsAre}s, ${rowsAre} by ${rowsAre}` : `All ${rowsAre}s`;
+  const all = rowsAre === "layer" || columns.length > 1 ? columnsAre : rowsAre;
+  const along = all === rowsAre || rowsAre === "layer" ? "" : `, ${rowsAre} by ${rowsAre}`;
+  return element("strong", {}, `All ${all}s${along}`);
 }
 
 const aboutOverview = () =>
@@ -122,7 +123,8 @@ function chooseInOverview() {
 
 function sayHead() {
   const head = overview.hovered;
-  overview.line.textContent = head === null ? `${heads[state.head].name} is open` : saidOfHead(head);
+  overview.line.textContent =
+    head === null ? `${heads[state.head].name} is open` : saidOfHead(head);
 }
 
 /* The pointer: its head is named; a click opens it, with Shift or Ctrl draws its lines, too. */

@@ -55,7 +55,7 @@ function drawOverview() {
   drawFrames(brush);
   const scale = overviewScale(state.head);
   const hides = overview.maps.some(({ hidden }) => hidden.includes(1));
-  showColorBar(overview.bar, scale, { notes: [hides && "grey is hidden", smallNote()].filter(Boolean) });
+  showColorBar(overview.bar, scale, { notes: [hides && "grey is hidden", smallNote()] });
 }
 
 /** Bent, so that small weights can be told apart beside large ones. */
