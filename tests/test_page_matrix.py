@@ -50,7 +50,7 @@ def weights_of(head: int) -> np.ndarray:
     """What each token reads, of itself and of those before it."""
     drawn = np.random.default_rng(head).exponential(size=(COUNT, COUNT))
     seen = np.where(HIDDEN, 0, drawn)
-    return (seen / seen.sum(axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(seen / seen.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
 def scores_of(head: int) -> np.ndarray:
@@ -240,8 +240,7 @@ def test_a_click_follows_a_row_or_a_column_until_it_is_clicked_again(page: Page)
     frame = page.locator(".matrix-stuck")
     box = frame.bounding_box()
     assert box is not None
-    in_the_last_row = {"x": box["width"] / 2, "y": box["height"] - 12}
-    frame.click(position=in_the_last_row)
+    frame.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # in the last row
     page.mouse.move(1, 1)
     assert line(page) == "⁨[SEP]⁩ (7) followed; Escape lets go"
     until(page, "location.hash.includes('query=7')")
@@ -319,8 +318,8 @@ def focused(page: Page) -> str:
 
 
 def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, written: Path) -> None:
-    narrow = {"viewport": {"width": 360, "height": 740}, "has_touch": True}
-    with opened(chromium, written, **narrow) as seen:
+    narrow = {"width": 360, "height": 740}
+    with opened(chromium, written, viewport=narrow, has_touch=True) as seen:
         ready(seen.page)
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 360
         box = seen.page.locator(".matrix-stuck").bounding_box()
