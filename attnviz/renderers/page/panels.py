@@ -159,11 +159,13 @@ def _section(section: Section) -> Markup:
 
 def _stages(section: Section) -> Iterator[Markup]:
     """Tables in lines with signs between them: how some become others; and then all the rest."""
-    tables = [table(each, section.grids, each.title) for each in section.tables]
+    every = (*section.tables, *section.beyond)
+    tables = [table(each, section.grids, each.title) for each in every]
     in_lines = [place for line in section.stages for place in line if isinstance(place, int)]
     for line in section.stages:
         yield tag("div", *(_in_a_line(tables, each) for each in line), class_="beside")
-    rest = [each for place, each in enumerate(tables) if place not in in_lines]
+    own = enumerate(tables[: len(section.grids)])
+    rest = [each for place, each in own if place not in in_lines]
     if rest:
         yield tag("div", *rest, class_="beside")
 
