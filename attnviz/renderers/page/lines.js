@@ -4,10 +4,16 @@ const lineView = {
   tables: [], // the cells of each head that is drawn
   sides: null, // the tokens that read, and those that are read
   places: { query: [], key: [] }, // which of them are shown
+  words: { query: [], key: [] },
+  shown: { query: [], key: [] }, // those that are in the page,
+  stops: { query: 0, key: 0 }, // and the one to which Tab leads
   found: null, // the lines of all of them
-  followed: null, // the lines of those that are followed alone, if any are
+  of: null, // the places that are followed, if any are,
+  followed: null, // and their lines
   layout: null,
   whole: false, // whether all rows are on the screen, however close to each other
+  seen: false, // whether they are the view that is large
+  scrolled: 0,
   stale: true, // whether what is drawn is not what is chosen, for nobody sees it
 };
 
@@ -20,11 +26,13 @@ function startLines(section) {
   whenChanged(["theme"], () => lineView.found && paintLegendAndLines());
   whenChanged(["query", "key"], pressWords);
   whenChanged(["hover", "query", "key"], showFollowedLines);
-  frame.addEventListener("scroll", paintLines);
+  frame.addEventListener("scroll", () => {
+    lineView.scrolled = frame.scrollTop;
+    paintLines();
+  });
   for (const end of ["query", "key"]) makeColumnChoosable(end);
   new ResizeObserver(layLines).observe(section);
   addEventListener("resize", layLines);
-  loadLines();
 }
 
 function lineElements() {
@@ -48,12 +56,10 @@ function lineElements() {
   };
 }
 
-const isSeen = () => lineView.section.clientWidth > 0;
-
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  if (!isSeen()) return;
+  if (!lineView.seen) return;
   const drawn = headsTogether();
   const cells = await Promise.all(drawn.map(cellsOf));
   if (!same(drawn, headsTogether())) return;
@@ -88,7 +94,8 @@ function findLines() {
 
 /** Another size: everything is laid out anew. */
 function layLines() {
-  if (!isSeen()) return;
+  lineView.seen = lineView.section.clientWidth > 0;
+  if (!lineView.seen) return;
   if (lineView.stale) return void loadLines();
   lineView.layout = linesLayout(lineView);
   sizeLines(lineView.layout);
@@ -136,14 +143,14 @@ function followedPlaces() {
 
 /** With every move of a pointer: the lines and numbers of one token, everything else stays. */
 function showFollowedLines() {
-  if (lineView.stale || lineView.layout === null || !isSeen()) return;
+  if (lineView.stale || lineView.layout === null || !lineView.seen) return;
   const { tables, places, base, says, law, found } = lineView;
   const of = followedPlaces();
   lineView.of = of;
   lineView.followed = of && linesOf(of, tables, places.query, places.key);
   base.style.visibility = of ? "hidden" : "";
   paintFollowedLines();
-  markWords(of);
+  markWords();
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
   says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
   law.textContent = saidOfStrokes(headsTogether());

@@ -27,7 +27,7 @@ function linesLayout({ section, tables, sides, places, whole }) {
   const fits = even >= LEAST_ROW;
   const drawn = tables.map(({ head }) => head);
   return {
-    wide, rows, pitch, size, fits, whole: all, open: Math.min(all, room), heads: drawn,
+    wide, rows, pitch, size, fits, high: Math.max(pitch, size + 3), whole: all, open: Math.min(all, room), heads: drawn,
     columns: columnsAcross(wide, drawn, longestWords(sides, places, size)),
     index: { query: indexOf(places.query), key: indexOf(places.key) },
     ends: { query: rowsOfEnd(counts.query), key: rowsOfEnd(counts.key) },

@@ -72,38 +72,49 @@ function drawnStrips() {
 
 /** Names and numbers, cut as they are on the screen. */
 function drawnWords() {
-  const { words } = lineView;
-  return ["query", "key"].flatMap((end) =>
-    words[end].filter(({ button }) => isWritten(button)).flatMap((word) => drawnWord(end, word)),
-  );
+  const { words, layout, of } = lineView;
+  return ["query", "key"].flatMap((end) => {
+    const written = words[end].filter(
+      ({ index, place }) => index % layout.nth === 0 || place === of?.[end],
+    );
+    return written.flatMap(({ place }) => [...drawnWord(end, place), ...drawnAmounts(end, place)]);
+  });
 }
 
-const isWritten = ({ classList }) => !classList.contains("left-out") || classList.contains("followed");
-
-function drawnWord(end, word) {
-  const { layout, sides } = lineView;
+function drawnWord(end, place) {
+  const { layout, sides, of } = lineView;
   const { columns, size } = layout;
   const font = `${size}px system-ui, sans-serif`;
-  const [name, number] = [blockName(sides[end], word.place), numberName(sides[end], word.place)];
+  const [name, number] = [blockName(sides[end], place), numberName(sides[end], place)];
   const beside = name && number ? widthOf(number, font) + NUMBER_GAP : 0;
   const text = cutText(name || number, columns.names[end] - beside, font);
-  const left = end === "query";
-  const edge = left ? columns.from - columns.strip - BESIDE_LINES : columns.to + columns.strip + BESIDE_LINES;
-  const y = heightOf(layout, end, word.place) + size * 0.35;
-  const { ink, faint } = inks();
-  const bold = word.button.classList.contains("followed") ? { "font-weight": 700 } : {};
-  const start = left ? edge - widthOf(text, font) : edge + beside;
-  const parts = [drawn("text", { x: start, y, fill: ink, ...bold, "unicode-bidi": "isolate" }, text)];
-  if (beside) parts.push(drawn("text", { x: start - beside, y, fill: faint }, number));
-  return [...parts, ...drawnAmounts(end, word, y)];
+  const start = end === "query" ? edgeOf(end) - widthOf(text, font) : edgeOf(end) + beside;
+  const y = lineOf(end, place);
+  const about = { x: start, y, fill: inks().ink, "unicode-bidi": "isolate" };
+  if (place === of?.[end]) about["font-weight"] = 700;
+  const parts = [drawn("text", about, text)];
+  if (beside) parts.push(drawn("text", { x: start - beside, y, fill: inks().faint }, number));
+  return parts;
 }
 
-function drawnAmounts(end, { texts }, y) {
-  const { columns, wide } = lineView.layout;
-  const outer = end === "query" ? 0 : wide - columns.amounts * AMOUNT_WIDTH;
-  return texts.filter(({ text }) => text).map(({ text }, slot) => {
+/** Where names end, on the left, or begin. */
+function edgeOf(end) {
+  const { from, to, strip } = lineView.layout.columns;
+  return end === "query" ? from - strip - BESIDE_LINES : to + strip + BESIDE_LINES;
+}
+
+const lineOf = (end, place) => heightOf(lineView.layout, end, place) + lineView.layout.size * 0.35;
+
+function drawnAmounts(end, place) {
+  const { of, tables, layout } = lineView;
+  const followed = of?.[OTHER_END[end]] ?? null;
+  if (followed === null) return [];
+  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * AMOUNT_WIDTH;
+  return tables.slice(0, layout.columns.amounts).map((table, slot) => {
     const x = outer + (slot + 1) * AMOUNT_WIDTH - 6;
-    return drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+    const { text } = amountTexts(table, slot, end, followed)(place);
+    const about = { x, y: lineOf(end, place), fill: inks().ink, "text-anchor": "end" };
+    return drawn("text", about, text);
   });
 }
 
@@ -112,7 +123,7 @@ function drawnAmounts(end, { texts }, y) {
 function printLines(printing) {
   lineView.printed?.remove();
   lineView.printed = null;
-  if (!printing || lineView.layout === null || !isSeen()) return;
+  if (!printing || lineView.layout === null || !lineView.seen) return;
   lineView.printed = element("div", { class: "lines-printed" }, linesPicture());
   lineView.section.append(lineView.printed);
 }
