@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from attnviz.learning.training import learn as learn
     from attnviz.renderers import render as render
     from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.handed.from_weights import from_weights as from_weights
     from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
     from attnviz.traces.saved import read as read
     from attnviz.traces.settings import Settings as Settings
@@ -55,6 +56,7 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "compare_sentences": "attnviz.analysis.inspection.sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.shipped:example",
+    "from_weights": "attnviz.traces.handed.from_weights:from_weights",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
     "rank": "attnviz.analysis.heads:rank",

@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
+from attnviz.traces.origin import FromWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.wording.words import counted
@@ -23,6 +24,8 @@ TOLERANCE = {
     torch.bfloat16: 5e-2,
 }
 
+
+COARSEST = 0.2  # of dtypes of 8 bits
 
 BEFORE: dict[arithmetic.MixedBy, str] = {  # of which weights a claim is, if of others than shown
     "softmax": "",
@@ -56,6 +59,8 @@ class Check:
 def verify(trace: Trace) -> list[Check]:
     """Rows sum to 1, hidden weights are 0, torch's own attention agrees, and what is shown is
     made of those weights: for each attention."""
+    if trace.handed is not None:
+        return [*_handed(trace, trace.handed)]
     if trace.trained is not None and trace.trained.fallback:
         return [_told(trace.trained)]
     several = len(trace.attentions) > 1
@@ -84,6 +89,14 @@ def _told(card: TrainedCard) -> Check:
         True,
         "it hands them back itself, from eager attention; its queries and keys are not known",
     )
+
+
+def _handed(trace: Trace, given: FromWeights) -> Iterator[Check]:
+    """Of weights that were computed elsewhere: whether they are shares."""
+    tolerance = TOLERANCE.get(getattr(torch, given.stored_as, torch.float32), COARSEST)
+    for layer in trace.layers:
+        check = _rows(layer, "", tolerance)
+        yield replace(check, claim=f"{layer.name}: {check.claim}")
 
 
 def _verify(trace: Trace, layer: Layer) -> Iterator[Check]:

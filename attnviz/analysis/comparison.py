@@ -45,6 +45,7 @@ from attnviz.traces.source import (
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.traces.trained.place import is_trained
 from attnviz.traces.weights import array, mask_of
+from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.wording.commands import Command
 from attnviz.wording.words import listed
 
@@ -102,7 +103,7 @@ class LargestChange:
     after: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
     """Alternatives, what each measures, and how far each is from the reference."""
 
@@ -160,6 +161,8 @@ def compare(
     are attended to in one way, and held against each other. Of a model's layers one is compared:
     the last, unless another is asked for.
     """
+    if isinstance(text, Trace):
+        refuse_weights_alone(text, "ways of attending are compared by vectors and scores", "by")
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, **changes)
     _refuse_trained(source, other)

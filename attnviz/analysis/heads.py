@@ -47,7 +47,7 @@ class Head:
         return name_of(*self.place)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(Showable):
     """The heads of a model, first the one without which most answers are lost."""
 

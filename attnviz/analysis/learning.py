@@ -70,7 +70,7 @@ class Way:
         return int((~np.isfinite(self.loss)).any(0).sum())
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Learning(Showable):
     """Ways to learn a task, and how each of them went."""
 

@@ -15,7 +15,8 @@ from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, unknown
 from attnviz.machine import files
 from attnviz.machine.writing import refuse_paths
-from attnviz.renderers import FORMATS, PAGE, Look
+from attnviz.renderers import FORMATS, PAGE, STEP, Look, refuse_uninstalled
+from attnviz.renderers.look import refuse_small_slides
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,9 +38,13 @@ def refuse_undeliverable(
             )
         if path.suffix.lower() not in suffixes:
             raise unknown("format for", str(path.suffix or path), suffixes)
+        refuse_uninstalled(path.suffix.lower())
+        _refuse_several_decks(path)
         _refuse_pages_of_text(path)
     refuse_paths(wanted.out)
-    look_of(pictures)
+    look = look_of(pictures)
+    if any(FORMATS[path.suffix.lower()].kind == "slides" for path in wanted.out):
+        refuse_small_slides(look.size)
 
 
 def _refuse_pages_of_text(path: Path) -> None:
@@ -47,6 +52,16 @@ def _refuse_pages_of_text(path: Path) -> None:
         raise AttnvizError(
             f"{PAGE} stands for the pages of a picture, and '{path}' is none",
             f"try -o {path.with_suffix('.png')}",
+        )
+
+
+def _refuse_several_decks(path: Path) -> None:
+    """A slide for each is what one file has already."""
+    odd = [each for each in (STEP, PAGE) if each in path.name]
+    if odd and FORMATS[path.suffix.lower()].kind == "slides":
+        raise AttnvizError(
+            f"'{path}' is one file, with a slide for each: {odd[0]} stands for nothing in its name",
+            f"try -o slides{path.suffix}",
         )
 
 

@@ -102,7 +102,7 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
     if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError("--as terminal is drawn as .svg alone", "try -o terminal.svg")
     kinds = {FORMATS[suffix].kind for suffix in suffixes_asked}
-    if shown.as_ == "arcs" and "picture" not in kinds:
+    if shown.as_ == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError("--as arcs draws lines, and no picture is asked for", "try -o arcs.png")
 
 

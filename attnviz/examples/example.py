@@ -49,7 +49,7 @@ class Expectation:
     arithmetic: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Example(Showable):
     """A tutorial's numbers, and how to come by them."""
 

@@ -41,7 +41,7 @@ LOOKS_GROW = 8  # a look follows after an eighth of the steps that there were
 Ended = Literal["accuracy", "steps", "interrupted", "nan"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Learned(Showable):
     """A model that learned, and how it came to it."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnviz.errors import unknown
+from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.look import Look as Look
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
 STEP, PAGE = "{step}", "{page}"  # in the name of a file: one for each step, or for each page
-Kind = Literal["picture", "page", "text", "document", "arrays", "rows"]
+Kind = Literal["picture", "page", "slides", "text", "document", "arrays", "rows"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Format:
 
     path: str  # named, not imported: matplotlib takes half a second
     kind: Kind
+    needs: str = ""  # a module that the extra of this name installs,
+    package: str = ""  # and what pip calls it
 
 
 FORMATS = {
@@ -33,6 +36,7 @@ FORMATS = {
     ".pdf": Format("attnviz.renderers.picture.image:pdf", "picture"),
     ".gif": Format("attnviz.renderers.picture.animation:gif", "picture"),
     ".html": Format("attnviz.renderers.page.page:html", "page"),
+    ".pptx": Format("attnviz.renderers.slides.deck:pptx", "slides", "pptx", "python-pptx"),
     ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),
     ".md": Format("attnviz.renderers.markdown:md", "text"),
     ".json": Format("attnviz.renderers.data:json", "document"),
@@ -48,10 +52,21 @@ def suffixes(*without: Kind) -> list[str]:
     return [suffix for suffix, each in FORMATS.items() if each.kind not in without]
 
 
+def refuse_uninstalled(suffix: str) -> None:
+    """Refuse what an extra is needed for that is not here; asked before anything is computed."""
+    needed = FORMATS[suffix]
+    if needed.needs and find_spec(needed.needs) is None:
+        raise AttnvizError(
+            f"{suffix} needs {needed.package}, which is not installed",
+            f'pip install "attnviz[{needed.kind}]"',
+        )
+
+
 def chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
     """The view in the format of a suffix, chunk by chunk; its renderer is imported only now."""
     if suffix not in FORMATS:
         raise unknown("renderer for", suffix, FORMATS)
+    refuse_uninstalled(suffix)
     path = SCREEN if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
     renderer: Renderer = pkgutil.resolve_name(path)
     return renderer(view, look or Look())

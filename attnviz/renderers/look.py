@@ -8,6 +8,7 @@ from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, theme
 
 INCHES = (2.5, 40.0)
+SMALLEST_SLIDE = 5.0  # inches
 DPI = (30, 1200)
 SECONDS = (0.1, 60.0)
 LABEL_ON_A_SLIDE = 18.0  # points, on a page that is 13.33 inches wide
@@ -50,6 +51,16 @@ def _refuse_odd_size(size: tuple[float, float] | None) -> None:
             f"--size is {size[0]:g} by {size[1]:g} inches, and each must be from {INCHES[0]:g} to "
             f"{INCHES[1]:g}",
             "try --size 8x5",
+        )
+
+
+def refuse_small_slides(size: tuple[float, float] | None) -> None:
+    """Refuse slides without room for a title, a picture and a caption."""
+    if size and min(size) < SMALLEST_SLIDE:
+        raise AttnvizError(
+            f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture between their "
+            "words",
+            "try --size 16:9 or 4:3",
         )
 
 

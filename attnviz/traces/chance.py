@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer
+from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer, FromWeights
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
 DROPOUT = "dropout"
-OF_OTHERS = FromExample | FromTransformer  # as a tutorial draws them, or as a model learned them
+# As a tutorial draws them, as a model learned them, or as they were computed elsewhere.
+OF_OTHERS = FromExample | FromTransformer | FromWeights
 BEFORE_WEIGHTS = ("queries", "keys", "scores", "scaled", "masked", "weights")  # as --show has them
 
 
@@ -67,7 +68,7 @@ def _drops_by_chance(layer: Layer) -> bool:
 
 def depends_on_seed(trace: Trace) -> bool:
     """Whether anything at all that a Trace holds was drawn from its seed."""
-    if trace.trained is not None:
+    if isinstance(trace.origin, FromTransformer | FromWeights):
         return False
     first = trace.layers[0]
     used = first.from_inputs or first.block is not None
@@ -114,7 +115,7 @@ def _draws(layer: Layer, *names: str) -> bool:
 def embeddings_drawn(trace: Trace) -> bool:
     """Whether the vectors of the tokens are nobody's own."""
     origin = trace.origin
-    own = FromExample | FromModel | FromTransformer
+    own = FromExample | FromModel | FromTransformer | FromWeights
     if isinstance(origin, own) or origin.vectors is not None:
         return False
     return isinstance(origin, Drawn) or origin.matrices.embeddings is None

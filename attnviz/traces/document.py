@@ -13,6 +13,7 @@ from attnviz.attention.block import Block
 from attnviz.errors import Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
+from attnviz.traces.handed import stored as handed
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.models.stored import arrays_of, facts_of
@@ -21,6 +22,7 @@ from attnviz.traces.origin import (
     FromExample,
     FromModel,
     FromTransformer,
+    FromWeights,
     Given,
     Origin,
     model_behind,
@@ -43,6 +45,7 @@ KINDS: dict[type, str] = {
     FromExample: "example",
     FromModel: "model",
     FromTransformer: "transformer",
+    FromWeights: "weights",
 }
 
 
@@ -52,7 +55,7 @@ def contents(trace: Trace) -> Contents:
         "text": trace.tokens.text,
         "tokens": _tokens(trace.tokens),
         "variant": trace.variant.name,
-        "embeddings": array(trace.embeddings),
+        **_embeddings(trace),
         "layers": [_layer(trace, layer) for layer in trace.layers],
     }
     if stored.too_many(trace):
@@ -66,6 +69,11 @@ def contents(trace: Trace) -> Contents:
     if trace.outputs is not None:
         named["outputs"] = _outputs(trace.outputs)
     return named | _of_origin(trace.origin) | {"trace": _facts(trace)}
+
+
+def _embeddings(trace: Trace) -> Contents:
+    """The vectors of the tokens, where there are any."""
+    return {} if trace.handed else {"embeddings": array(trace.embeddings)}
 
 
 def _prediction(trace: Trace, prediction: Prediction) -> Contents:
@@ -111,7 +119,12 @@ def _attention(trace: Trace, layer: Layer) -> Contents:
 
 
 def _is_kept(trace: Trace, part: Part) -> bool:
-    """No matrix of a trained model is; and of very many weights only what they are made of."""
+    """No matrix of a trained model is; and of very many weights only what they are made of.
+
+    Of weights that were computed elsewhere nothing else is there.
+    """
+    if trace.handed:
+        return part.data in handed.KEPT
     if part.learned:
         return trace.trained is None
     return part.data not in stored.MADE_AGAIN or not stored.too_many(trace)
@@ -203,6 +216,8 @@ def _facts_of_origin(origin: Origin) -> Contents:
     model = model_behind(origin)
     if isinstance(origin, FromTransformer):
         named |= stored.facts_of(origin)
+    elif isinstance(origin, FromWeights):
+        named |= handed.facts_of(origin)
     elif model is not None:
         named["model"] = facts_of(model)
     elif not isinstance(origin, Drawn):

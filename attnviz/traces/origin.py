@@ -68,7 +68,23 @@ class FromTransformer:
     vectors: None = None
 
 
-Origin = Drawn | Given | FromExample | FromModel | FromTransformer
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromWeights:
+    """Weights that were computed elsewhere: nothing else of their attention is known."""
+
+    name: str = ""  # of what computed them, if that is said
+    stored_as: str = "float32"  # the dtype that they came in
+    settings: Settings = field(default_factory=Settings)
+    matrices: Matrices = field(default_factory=Matrices)  # which item of a batch they are
+    vectors: None = None
+
+
+Origin = Drawn | Given | FromExample | FromModel | FromTransformer | FromWeights
+
+
+def handed_over(origin: Origin) -> FromWeights | None:
+    """Weights that were computed elsewhere, if they are that."""
+    return origin if isinstance(origin, FromWeights) else None
 
 
 def decided(origin: Origin) -> Settings:

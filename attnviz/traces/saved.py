@@ -24,11 +24,19 @@ from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.document import FORMAT
 from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
+from attnviz.traces.handed import stored as handed
 from attnviz.traces.matrices import WORDS, Matrices
 from attnviz.traces.models.prediction import Prediction, Scoring
 from attnviz.traces.models.stored import read_again
 from attnviz.traces.models.vocabulary import PREDICTS
-from attnviz.traces.origin import Drawn, FromExample, FromModel, FromTransformer, Given, Origin
+from attnviz.traces.origin import (
+    Drawn,
+    FromExample,
+    FromModel,
+    FromTransformer,
+    Given,
+    Origin,
+)
 from attnviz.traces.part import Part, ResidualPart
 from attnviz.traces.parts import (
     GIVEN,
@@ -164,7 +172,7 @@ class _Reader:
             memory=self._tokens("memory_tokens") if self.facts["memory_tokens"] else None,
             **self._said(),
             variant=of_their_types(Variant, self.facts["variant"]),
-            embeddings=self._tensor(self.contents["embeddings"]),
+            embeddings=self._embeddings(len(tokens)),
             layers=tuple(self._layer(*each) for each in layers),
             prediction=self._prediction(),
             outputs=self._outputs(),
@@ -173,6 +181,17 @@ class _Reader:
         )
         _refuse_uneven(trace)
         return trace
+
+    @property
+    def handed(self) -> bool:
+        """Whether they are weights that were computed elsewhere."""
+        return bool(self.facts["origin"]["kind"] == "weights")
+
+    def _embeddings(self, count: int) -> Tensor:
+        """None are kept where there were none."""
+        if self.handed:
+            return torch.zeros(count, 0, dtype=self.dtype)
+        return self._tensor(self.contents["embeddings"])
 
     def _said(self) -> dict[str, Any]:
         said = {name: self.facts.get(name) for name in SAID}
@@ -201,6 +220,11 @@ class _Reader:
         return tensor if tensor.dtype == torch.bool else tensor.to(self.dtype)
 
     def _layer(self, stored: Contents, facts: Contents) -> Layer:
+        if self.handed:
+            found = {name: self._tensor(stored[name]) for name in handed.KEPT}
+            refuse_misfits(found, {name: SIDES[name] for name in found}, {}, self.source)
+            others = bool(self.facts["key_tokens"])
+            return handed.layer_again(int(stored["layer"]), facts, found, others=others)
         cross, block = stored.get("cross"), stored.get("block")
         return self._attention(
             stored,
@@ -315,6 +339,8 @@ class _Reader:
         settings = of_their_types(Settings, facts["settings"])
         if facts["kind"] == "transformer":
             return trained.read_again(settings, facts)
+        if self.handed:
+            return handed.origin_again(settings, facts)
         if facts.get("model") is not None:
             return self._of_a_model(settings, facts)
         vectors = self.contents.get("vectors")

@@ -23,6 +23,7 @@ from attnviz.traces.origin import (
     Drawn,
     FromExample,
     FromModel,
+    FromWeights,
     Given,
     Origin,
     model_behind,
@@ -49,7 +50,7 @@ class Source:
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None  # those that the settings name,
     table: FromTable | None = None  # which may be rows of a trained model's
-    of_an_example: bool = False
+    in_no_command: bool = False  # an example, and weights that were computed elsewhere
     model: Model | None = None
 
     @property
@@ -115,7 +116,7 @@ def source_of(text: str | Trace | None, settings: Settings | None = None, **chan
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         table_behind(origin),
-        of_an_example=isinstance(origin, FromExample),
+        in_no_command=isinstance(origin, FromExample | FromWeights),
         model=model_behind(origin),
     )
 
@@ -152,10 +153,10 @@ def _refuse_given(
 
 
 def command_of(name: str, source: Source, **options: object) -> Command | None:
-    """The command that makes the same; none for an example, and matrices that are in no file."""
+    """The command that makes the same; none for an example, and for what is in no file."""
     own = source.model is None and source.matrices.anything
     in_no_file = source.settings.given is None and own
-    if in_no_file or source.of_an_example:
+    if in_no_file or source.in_no_command:
         return None
     wanted = {key: value for key, value in options.items() if value is not None}
     return Command(name=name, argument=source.text, options=chosen(source.settings) | wanted)

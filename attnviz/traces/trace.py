@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -15,15 +17,27 @@ from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
 from attnviz.attention.choices import Instead
 from attnviz.attention.variants import Variant
+from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
-from attnviz.traces.origin import Drawn, FromTransformer, Origin, model_behind, trained_behind
+from attnviz.traces.origin import (
+    Drawn,
+    FromTransformer,
+    FromWeights,
+    Origin,
+    handed_over,
+    model_behind,
+    trained_behind,
+)
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.weights import InMemory, Weights, mask_of
+from attnviz.wording.words import counted, listed
 
+FLOAT = 4  # bytes
 GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
 
 
@@ -133,6 +147,11 @@ class Layer:
         return sqrt(self.inputs.shape[-1] / self.head_dim)
 
     @property
+    def weights_alone(self) -> bool:
+        """Whether nothing of it is known but its weights."""
+        return self.queries is None and {"scores", "queries", "keys", "values"} <= self.given
+
+    @property
     def from_inputs(self) -> bool:
         """Whether anything was made of the inputs, or all was given."""
         compared = "scores" in self.given or {"queries", "keys"} <= self.given
@@ -180,7 +199,7 @@ class Outputs:
     with_all_heads: Float[Tensor, "token dim"] | None = None  # the same, where some are off
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trace(Showable):
     """Everything that happened to one sentence; `keys` are the tokens that are read.
 
@@ -204,6 +223,31 @@ class Trace(Showable):
     provenance: Provenance
 
     @property
+    def weights(self) -> Float[Tensor, "layer head query key"]:
+        """Who reads whom, by how much: the weights of all heads, as `--show weights` has them.
+
+        >>> from attnviz import trace
+        >>> trace("I am", variant="causal").weights[0, 0, 0]
+        tensor([1., 0.])
+        """
+        heads = sorted({layer.heads for layer in self.layers})
+        if len(heads) > 1:
+            raise AttnvizError(
+                f"layers have {listed([*map(str, heads)])} heads: their weights make no one tensor",
+                "take those of one layer: trace.layers[0].attended.weights",
+            )
+        cells = len(self.layers) * heads[0] * len(self.tokens) * len(self.keys)
+        memory.refuse_more(cells * FLOAT, "the weights of all heads as one tensor")
+        return torch.stack([layer.weights.whole() for layer in self.layers])
+
+    def __repr__(self) -> str:
+        """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""
+        heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
+        layers = counted(len(self.layers), "layer")
+        told = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
+        return f"<Trace {reprlib.repr(self.tokens.text)}: {told} head{'' if heads == '1' else 's'}>"
+
+    @property
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
         if isinstance(self.origin, FromTransformer):
@@ -219,6 +263,16 @@ class Trace(Showable):
     def trained(self) -> TrainedCard | None:
         """What is known of the trained transformer that was listened to, if one was."""
         return trained_behind(self.origin)
+
+    @property
+    def handed(self) -> FromWeights | None:
+        """What is known of weights that were computed elsewhere, if they were."""
+        return handed_over(self.origin)
+
+    @property
+    def weights_alone(self) -> bool:
+        """Whether nothing of its attention is known but the weights."""
+        return self.layers[0].weights_alone
 
     @property
     def items(self) -> int:

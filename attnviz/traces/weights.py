@@ -12,12 +12,13 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+import torch
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Cells, Whole, unmasked
+from attnviz.cells import EVERYTHING, Cells, Whole, unmasked
 
 Stage = Literal[
     "scores",  # raw dot products
@@ -43,6 +44,12 @@ class Weights(ABC):
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
         """One head's numbers: a row for each query, a column for each key."""
+
+    def whole(self) -> Float[Tensor, "head query key"]:
+        """What values are mixed by, of all heads as one tensor; worked out, if it has to be."""
+        cells = [self.cells("mixing", head) for head in range(self.heads)]
+        found = [torch.from_numpy(each.window(EVERYTHING, EVERYTHING).values) for each in cells]
+        return torch.stack(found)
 
 
 @dataclass(frozen=True, eq=False)

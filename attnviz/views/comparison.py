@@ -32,7 +32,7 @@ from attnviz.views.prediction import answered
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.sweep import curves_of
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import listed
@@ -88,6 +88,7 @@ def view(
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
+        slides=lambda: Excerpt((*screen, charts), ""),
         closing=(*told, concluded),
         explored=lambda: _explored(comparison, _heads(comparison, mean=mean)),
         data=data_of_comparison(comparison, sweep, again, concluded),

@@ -54,7 +54,7 @@ def weights_of(trace: Trace, layer: Layer, head: int) -> Cells:
 
 def scores_of(trace: Trace, layer: Layer, head: int) -> Cells | None:
     """What the softmax receives, where its result is what values are mixed by."""
-    if layer.attended.mixed_by != "softmax":
+    if layer.attended.mixed_by != "softmax" or layer.weights_alone:
         return None
     return Later(_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
 

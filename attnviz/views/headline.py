@@ -8,7 +8,7 @@ from dataclasses import replace
 from attnviz.attention.variants import Variant
 from attnviz.traces.trace import Trace
 from attnviz.views.switched_off import without_heads
-from attnviz.views.whose import of_a_model
+from attnviz.views.whose import of_a_model, whose
 
 # When a name says what is so; one that somebody made up may say anything.
 HOLDS: dict[str, Callable[[Variant], bool]] = {
@@ -32,8 +32,10 @@ def headline(trace: Trace) -> str:
 
 
 def _kind(trace: Trace) -> str:
+    if trace.handed is not None:
+        return f"{_read(trace, across=trace.keys is not trace.tokens)} of {whose(trace.handed)}"
     if trace.trained is not None:
-        return _trained(trace)
+        return _read(trace, across=trace.trained.which == "cross")
     if "scores" in trace.layers[0].given:
         return "attention of given scores"
     if trace.layers[0].w_score is not None:
@@ -44,9 +46,9 @@ def _kind(trace: Trace) -> str:
     return f"{_adjective(variant)} attention"
 
 
-def _trained(trace: Trace) -> str:
-    """Of a trained model what it reads: itself, as far as it may, or another sentence."""
-    if trace.trained is not None and trace.trained.which == "cross":
+def _read(trace: Trace, *, across: bool) -> str:
+    """What a model reads: its text, as far as it may, or another sentence."""
+    if across:
         return "cross-attention"
     return "causal attention" if trace.variant.causal else "attention"
 

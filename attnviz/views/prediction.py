@@ -17,6 +17,7 @@ from attnviz.traces.models.vocabulary import Predicts
 from attnviz.traces.origin import FromModel
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import array
+from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -37,6 +38,7 @@ def refuse_no_prediction(trace: Trace) -> Prediction:
     """What is predicted; refused of a trace in which nothing is."""
     if trace.prediction is not None:
         return trace.prediction
+    refuse_weights_alone(trace, "--predict shows what a model answers", "predict")
     told, card = "--predict shows what a model answers, and", trace.trained
     if card is not None:
         what, instead = card.no_answers

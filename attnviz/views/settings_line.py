@@ -11,6 +11,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.origin import Drawn, Given, Origin, decided, table_behind
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.given_weights import given_parts
 from attnviz.views.trained_line import trained_parts
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import counted
@@ -24,12 +25,26 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         "tokens": _tokens(trace),
         "model": _model(trace.model),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
-        **(_made(trace) if trace.trained is None else trained_parts(trace, trace.trained)),
+        **_of_attention(trace),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item(trace),
-        "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
+        "dtype": _dtype(trace),
     }
     return " · ".join(part for name, part in parts.items() if part and name not in without)
+
+
+def _dtype(trace: Trace) -> str:
+    """Where it was computed, and in which dtype; of what was computed elsewhere how it came."""
+    if trace.handed is not None:
+        return trace.handed.stored_as
+    return f"{trace.provenance.device} {trace.provenance.dtype}"
+
+
+def _of_attention(trace: Trace) -> dict[str, str]:
+    """What there is to say of attention, by whose it is."""
+    if trace.handed is not None:
+        return given_parts(trace, trace.handed)
+    return _made(trace) if trace.trained is None else trained_parts(trace, trace.trained)
 
 
 def _tokens(trace: Trace) -> str:

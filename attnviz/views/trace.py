@@ -21,6 +21,7 @@ from attnviz.traces.parts import SHOWN, parts_to_show
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, array
+from attnviz.traces.weights_alone import told_of_weights_alone
 from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
@@ -28,6 +29,7 @@ from attnviz.views.data import data_of
 from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
+from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
@@ -43,6 +45,7 @@ from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
+from attnviz.wording.commands import chosen
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
@@ -52,6 +55,7 @@ OF_A_BLOCK = ("outputs",)
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
 BESIDE_WEIGHTS = ("tokens", "embeddings", "weights", "prediction")  # that a model hands back itself
+BESIDE_GIVEN_WEIGHTS = ("tokens", "weights")
 OF_A_TRAINED_MODEL = {
     "outputs": "of a trained model nothing is kept that follows its attention",
     "prediction": "this model answers nothing here",
@@ -73,15 +77,44 @@ def view(
     query: str | None = None,
     as_: str | None = None,
     predict: bool = False,
+    layer: int | None = None,
+    head: int | None = None,
 ) -> View:
     """Parts of a Trace as tables and pictures; with a query the sentence, as one token reads it.
 
     With a query and names after --show, the query's own row of those parts, and all that it
     reads. `as_` is the way in which weights are drawn: "heatmap", "arcs", "sentence" or
-    "terminal". To `predict` is to show what a model answers, place by place.
+    "terminal". To `predict` is to show what a model answers, place by place. With a `layer`, a
+    `head` or both the weights of these alone are shown.
     """
-    if trace.trained is not None and show is None and as_ is None:
-        return _inspected(trace, query, predict=predict)
+    many = trace.trained is not None or (trace.handed is not None and _heads(trace) > 1)
+    if layer is not None or head is not None:
+        _refuse_parts_of_a_head(show, as_)
+    elif not many or show is not None or as_ is not None:
+        return _parts_shown(trace, show, query, as_, predict=predict)
+    return _inspected(trace, Looking(layer=layer, head=head, query=query, predict=predict))
+
+
+def _heads(trace: Trace) -> int:
+    return sum(layer.heads for layer in trace.layers)
+
+
+def _refuse_parts_of_a_head(show: Sequence[str] | None, as_: str | None) -> None:
+    """Of one head its weights are shown, in one way."""
+    named = {"show": show, "as_": as_}
+    given = [name for name, value in named.items() if value is not None]
+    if given:
+        raise AttnvizError(
+            f"layer and head pick heads, whose weights are shown, and {given[0]} is given, too",
+            "leave one of them out",
+            about=given[0],
+        )
+
+
+def _parts_shown(
+    trace: Trace, show: Sequence[str] | None, query: str | None, as_: str | None, *, predict: bool
+) -> View:
+    """Parts of a Trace, in one of the ways in which weights are drawn."""
     parts = None if show is None else parts_to_show(show)
     refuse_odd_way(
         as_ or usual(query, parts), parts if as_ else None, query, predict=predict and bool(as_)
@@ -109,11 +142,10 @@ def view(
     )
 
 
-def _inspected(trace: Trace, query: str | None, *, predict: bool) -> View:
+def _inspected(trace: Trace, looking: Looking) -> View:
     """Of a trained model, which has dozens of heads, what `attnviz inspect` shows of them."""
-    looking = Looking(query=query, predict=predict)
-    options = {"query": query, "predict": predict or None}
-    command = command_of("run", source_of(trace), **options)
+    some = looking.layer is not None or looking.head is not None
+    command = None if some else command_of("run", source_of(trace), **chosen(looking))
     return inspected(Inspection(trace=trace, looking=looking), command=command)
 
 
@@ -121,6 +153,7 @@ def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[s
     """What there is to say in the end."""
     return (
         *_whole_beside(trace, screen, query, way),
+        *on_given_weights(trace),
         *note_on_heads(trace),
         *what_heads_do(trace),
         *answered(trace, query),
@@ -158,7 +191,7 @@ def _usual(trace: Trace) -> tuple[str, ...]:
     The vectors of a model that learned are wide, and their numbers mean nothing one by one.
     """
     model = trace.model
-    if model is not None and not model.by_hand:
+    if trace.weights_alone or (model is not None and not model.by_hand):
         return IN_A_PICTURE
     return (*ON_SCREEN, *(OF_A_BLOCK if trace.layers[0].block else ()))
 
@@ -243,7 +276,7 @@ def _grids(
     trace: Trace, layer: Layer, part: Part, show: Sequence[str], *, of_heads: bool
 ) -> list[Grid]:
     """A part, as it is shown beside others."""
-    if _weights_alone(trace) and part.show not in BESIDE_WEIGHTS:
+    if trace.weights_alone and part.show not in _beside_weights(trace):
         return []
     if of_heads and part.show == "context":
         return contexts_grids(trace, layer)
@@ -276,18 +309,18 @@ def _done_to_scores(layer: Layer) -> list[str]:
     ]
 
 
-def _weights_alone(trace: Trace) -> bool:
-    """Whether a model handed its weights back itself, and no more of its attention is known."""
-    return trace.trained is not None and trace.trained.fallback
+def _beside_weights(trace: Trace) -> tuple[str, ...]:
+    """What is known where nothing of attention is but its weights."""
+    return BESIDE_WEIGHTS if trace.handed is None else BESIDE_GIVEN_WEIGHTS
 
 
 def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
-    alone = _weights_alone(trace)
+    alone = trace.weights_alone
     why = {} if alone else _why_nothing(trace)
-    reasons = dict.fromkeys(why.get(name, "the model hands back weights alone") for name in show)
+    reasons = dict.fromkeys(why.get(name, told_of_weights_alone(trace)) for name in show)
     return AttnvizError(
         f"there is nothing to show of {listed(list(show))}: {', and '.join(reasons)}",
-        f"name some of: {', '.join(BESIDE_WEIGHTS if alone else SHOWN)}",
+        f"name some of: {', '.join(_beside_weights(trace) if alone else SHOWN)}",
     )
 
 

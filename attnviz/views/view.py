@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,10 +16,13 @@ from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a View has nothing of tensors in it
+    from matplotlib.figure import Figure
+
     from attnviz.traces.trace import Provenance
 
 VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
@@ -34,11 +38,13 @@ VIEWS = {  # named, not imported: whoever looks at one thing needs not the other
 }
 RENDER = "attnviz.renderers:render"  # above, on the path: looked up when it is called
 SAVE = "attnviz.renderers.saving:save"
+FIGURE = "attnviz.renderers.picture.image:figure"
+FRAMED = "attnviz.renderers.page.frame:framed"
 
 READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
-FOR_MACHINES = frozenset(("data", "provenance", "command", "explored"))
+FOR_MACHINES = frozenset(("data", "provenance", "command", "explored", "slides"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
@@ -112,7 +118,7 @@ class Shot:
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """What a screen shows that has no room for all, and how to see the rest."""
+    """What is shown where there is no room for all, and how to see the rest."""
 
     groups: tuple[Group, ...]
     rest: str
@@ -150,7 +156,7 @@ class Data:
     lines: Callable[[], Iterator[Lines]]  # of a table, with what it is about in each line
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:
     """A result as it is told: in words, on a terminal, in a picture, as data.
 
@@ -169,6 +175,7 @@ class View:
     closing: tuple[str, ...] = ()  # what there is to say in the end
     as_screen: bool = False  # a picture (.svg) shows what a terminal does
     explored: Callable[[], Explored] | None = None  # what a page lets one look around in
+    slides: Callable[[], Excerpt] | None = None  # what has one of its own; None: each panel
     data: Data | None = None
     provenance: Provenance | None = None
     command: Command | None = None  # the one that would make it, where there is one
@@ -182,6 +189,12 @@ class View:
     def heads(self) -> Explored | None:
         """The heads that can be looked at one by one, in letters that can be printed."""
         return None if self.explored is None else in_print(self.explored())
+
+    @cached_property
+    def alone(self) -> Excerpt:
+        """What has a slide of its own."""
+        every = Excerpt(self.picture.groups, "")
+        return every if self.slides is None else in_print(self.slides())
 
     @property
     def sections(self) -> tuple[Section, ...]:
@@ -207,6 +220,28 @@ class View:
         page = page_of([still], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.heading
         return replace(self, screen=page, picture=page, headline=headline)
+
+    def grids(self) -> tuple[Grid, ...]:
+        """Every table that is shown, those of steps as well."""
+        return tuple(each for each in opened(self.screen.panels) if isinstance(each, Grid))
+
+    def figure(self, **looks: Any) -> Figure:
+        """The picture as a Figure of matplotlib: `view.figure(theme="dark").savefig("a.png")`"""
+        drawn: Callable[..., Figure] = pkgutil.resolve_name(FIGURE)
+        return drawn(self, **looks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers behind what is shown, as a `.json` has them."""
+        found: dict[str, Any] = json.loads(self.render(".json"))
+        return found
+
+    def _repr_html_(self) -> str:
+        """What a cell of a notebook shows: the page, in a frame of its own."""
+        framed: Callable[[View], str] = pkgutil.resolve_name(FRAMED)
+        return framed(self)
+
+    def __repr__(self) -> str:
+        return f"<View {self.headline!r}: {counted(len(self.screen.panels), 'panel')}>"
 
     def render(self, suffix: str, **looks: Any) -> bytes:
         """The bytes of a file of this kind: `view.render(".svg", theme="dark")`"""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnviz.traces.models.card import CAN_BE_ASKED
 from attnviz.traces.models.model import Model
-from attnviz.traces.origin import table_behind
+from attnviz.traces.origin import FromWeights, table_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
 from attnviz.wording.numbers import percent_text, share_text
@@ -36,6 +36,11 @@ def of_a_model(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
     model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
+
+
+def whose(given: FromWeights) -> str:
+    """Whose weights were handed over, where that is said."""
+    return given.name or "given weights"
 
 
 def of_a_table(trace: Trace) -> str:

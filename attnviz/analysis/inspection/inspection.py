@@ -24,7 +24,7 @@ STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
 ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(Showable):
     """A Trace, and what is wanted of it."""
 

@@ -59,7 +59,7 @@ class Read:
         return self.first.name
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sentences(Showable):
     """What a model reads in two sentences, head by head; the one that changes most comes first."""
 

@@ -20,10 +20,13 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.trained.gradients import Gradients, gradients_of
 from attnviz.traces.trained.stored import is_stored
 from attnviz.traces.weights import array
+from attnviz.traces.weights_alone import refuse_weights_alone
 
 
 def weighed(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
     """Maps whose cells say more than where a head looks, if that is asked for."""
+    if looking.weigh != "weight":
+        refuse_weights_alone(trace, f"--weigh {looking.weigh} needs values", "weigh")
     if looking.weigh == "norm":
         return tuple(_by_length(each, trace) for each in maps)
     if looking.weigh == "gradient":

@@ -13,7 +13,7 @@ function drawMarks() {
     if (hovered) drawCellFrame(brush, hovered);
   });
   drawMarkedNames(brush, { row, column }, hovered);
-  showReading(hovered, row);
+  showReading(hovered, { row, column });
 }
 
 /** Where a token's row is drawn, if it is. */
@@ -114,25 +114,29 @@ function markColumn(brush, column, color) {
 }
 
 /** What the cell says: beside it, and in the line below the matrix. */
-function showReading(hovered, pinnedRow) {
-  const said = hovered ? saidOfHovered(hovered) : saidOfPinned(pinnedRow);
+function showReading(hovered, pinned) {
+  const said = hovered ? saidOfHovered(hovered) : saidOfNowhere(pinned);
   matrix.line.textContent = said.join(": ");
   showTip(hovered, said);
 }
 
 function saidOfHovered({ row, column }) {
-  const { rows, columns } = matrix;
-  if (column < 0) return [saidOfRow(matrix, rows[row]), saidOfLeftOut(matrix, rows[row])].filter(Boolean);
-  if (row < 0) return [saidOfColumn(matrix, columns[column])];
-  const [who, what] = saidOfCell(matrix, rows[row], columns[column]);
-  return [who, [what, saidOfLeftOut(matrix, rows[row])].filter(Boolean).join("; ")];
+  const [query, key] = [matrix.rows[row], matrix.columns[column]];
+  if (column < 0) return [joined(saidOfRow(matrix, query), saidOfLeftOut(matrix, query))];
+  if (row < 0) return [saidOfColumn(matrix, key)];
+  const [who, what] = saidOfCell(matrix, query, key);
+  return [who, joined(what, saidOfLeftOut(matrix, query))];
 }
 
-/** Of what is pinned; or how to begin. */
-function saidOfPinned(row) {
-  if (row < 0) return ["Point at a cell, or move with the arrows; a click follows its row"];
-  return [saidOfRow(matrix, matrix.rows[row]), saidOfLeftOut(matrix, matrix.rows[row])].filter(Boolean);
+/** What is pinned; or how to begin. */
+function saidOfNowhere({ row, column }) {
+  if (row < 0 && column < 0) return [HOW_TO_BEGIN];
+  const left = row < 0 ? "" : saidOfLeftOut(matrix, matrix.rows[row]);
+  return [joined(saidOfPins(matrix, { row, column }), left)];
 }
+
+const HOW_TO_BEGIN = "Point at a cell, or move with the arrows; a click follows its row";
+const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */
 function showTip(hovered, said) {

@@ -55,6 +55,10 @@ SCRIPTS = (
     "texts.js",
     "table.js",
     "controls.js",
+    "finding.js",
+    "shortcuts.js",
+    "picture.js",
+    "picture_words.js",
     "copying.js",
     "main.js",
 )
@@ -90,6 +94,7 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
         "closing": _closing(view),
         "panels": panels(view),
         "made": made(view),

@@ -34,11 +34,11 @@ function saidOfCell(shown, row, column) {
   const [query, key] = [calledPlace(reads, row), calledPlace(read, column)];
   if (cells.hides(row, column)) return [`${query} cannot read ${key}`, "hidden by the mask"];
   const verb = blockName(reads, row) || reads.size === 1 ? "reads" : "read";
-  return [`${query} ${verb} ${key}`, amountsOf(shown, row, column)];
+  return [`${query} ${verb} ${key}`, weightAndScore(shown, row, column)];
 }
 
 /** `weight .4183, score 4.57`; of a block of tokens its weight. */
-function amountsOf({ head, cells, reads, read }, row, column) {
+function weightAndScore({ head, cells, reads, read }, row, column) {
   const { share } = heads[head];
   const { label } = scaleOf(head);
   if (reads.size > 1 || read.size > 1) {
@@ -59,16 +59,22 @@ function knownText(number, error, { share, digits = 4 }) {
   return `about ${numberText(number, { digits: Math.max(known ?? 1, 1), share })}`;
 }
 
-/** A whole row or column, where the pointer is on its name. */
-const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: the row of what it reads`;
+/** Of a whole row or column, where the pointer is on its name. */
+const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: a click follows what it reads`;
 const saidOfColumn = ({ read }, column) =>
-  `${calledPlace(read, column)}: the column of who reads it`;
+  `${calledPlace(read, column)}: a click follows who reads it`;
+
+/** Of what is followed, while the pointer is nowhere. */
+function saidOfPins({ reads, read, rows, columns }, { row, column }) {
+  const followed = [row >= 0 && calledPlace(reads, rows[row])];
+  followed.push(column >= 0 && `who reads ${calledPlace(read, columns[column])}`);
+  return `${followed.filter(Boolean).join(" and ")} followed; Escape lets go`;
+}
 
 /** What a row reads of tokens that are not shown. */
 function saidOfLeftOut({ head, cells, left }, row) {
   if (left.columns.length === 0) return "";
   let sum = 0;
   for (const column of left.columns) sum += cells.weight(row, column) || 0;
-  const amount = numberText(sum, { share: heads[head].share });
-  return `of special tokens, which are left out, ${amount}`;
+  return `${numberText(sum, { share: heads[head].share })} goes to special tokens, left out here`;
 }

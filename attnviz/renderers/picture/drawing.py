@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -31,9 +32,18 @@ HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
+class Picture(Figure):
+    """A Figure that shows itself in a notebook, where nobody has imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
+
+
 def draw_layout(layout: Layout, look: Look) -> Figure:
     colors = theme(look.theme)
-    figure = Figure(figsize=layout.size, facecolor=colors.paper)
+    figure = Picture(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
     _draw_arcs(figure, layout, look)
     _draw_blocks(figure, layout, look)

@@ -33,6 +33,8 @@ class Captions:
     notes: str = ""  # how to read the panels
     made: str = ""  # what made them, in faint letters
     own: bool = False  # whether the title is somebody's own
+    above: float = 0.0  # inches from the top of the page that are left to words of somebody else,
+    below: float = 0.0  # and from its foot
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,30 @@ class Frame:
     letters: Lettering
     above: tuple[Line, ...]
     below: tuple[Line, ...]
+    free: tuple[float, float] = (0.0, 0.0)  # inches above and below that are left to others
+
+    @property
+    def top(self) -> float:
+        """Where its first line begins."""
+        return self.size[1] - max(self.letters.margin, self.free[0])
 
     @property
     def room(self) -> Box:
         """What is left for panels."""
         margin = self.letters.margin
-        bottom = margin + _height(self.below) if self.below else margin
-        air = self.letters.headline * POINT * AIR if self.above else 0.0
-        top = self.size[1] - margin - _height(self.above) - air
+        over_words = self.letters.note * POINT if self.free[1] else 0.0
+        bottom = max(margin, self.free[1] + over_words) + _height(self.below)
+        under_words = self.above or self.free[0]
+        air = self.letters.headline * POINT * AIR if under_words else 0.0
+        top = self.top - _height(self.above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
     def words(self) -> Iterator[Words]:
         """The lines, each at its place."""
         margin = self.letters.margin
-        yield from stacked(self.above, margin, self.size[1] - margin)
-        yield from stacked(self.below, margin, 0.6 * margin + _height(self.below))
+        yield from stacked(self.above, margin, self.top)
+        foot = max(0.6 * margin, self.free[1])
+        yield from stacked(self.below, margin, foot + _height(self.below))
 
 
 def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
@@ -81,7 +92,7 @@ def framed(captions: Captions, size: Size, letters: Lettering) -> Frame:
     notes = [] if small else _lines(captions.notes, letters.note, width)
     made = [] if small else _lines(captions.made, letters.small_print, width, faint=True)
     above = tuple(headline(captions.title, letters.headline, width))
-    return Frame(size, letters, above, (*notes, *made))
+    return Frame(size, letters, above, (*notes, *made), (captions.above, captions.below))
 
 
 def headline(text: str, size: float, width: float) -> Iterator[Line]:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.drawing import draw_layout
@@ -29,6 +31,7 @@ from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 200
+COMPRESSED = 3  # of 9: more takes long, and saves little
 WIDEST_PANEL = 4  # inches: so many pixels a grid of many cells is pooled to
 
 
@@ -81,19 +84,49 @@ def captions_of(view: View, look: Look) -> Captions:
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
 
 
+def figure(view: View, **looks: Any) -> Figure:
+    """The picture, for those who go on with it in matplotlib; no window knows of it."""
+    look = Look(**looks)
+    captions = captions_of(view, look)
+    with hermetic(view.picture.panels, captions):
+        return _drawn(view, look, captions)
+
+
+def _drawn(view: View, look: Look, captions: Captions) -> Figure:
+    """In letters that can be drawn."""
+    groups = groups_with_glyphs(view.picture.groups)
+    return draw(groups, look, captions_with_glyphs(captions))
+
+
+def between(view: View, look: Look, above: float, below: float) -> bytes:
+    """A PNG of what stands on a page between words of somebody else, cut out of it."""
+    look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
+    captions, drawn = Captions(above=above, below=below), io.BytesIO()
+    with hermetic(view.picture.panels, captions):
+        made = _drawn(view, look, captions)
+        made.set_dpi(look.dpi or 0)
+        wide, high = made.canvas.get_width_height()
+        made.savefig(drawn, format="raw", dpi=look.dpi, transparent=look.transparent)
+    pixels = np.frombuffer(drawn.getvalue(), np.uint8).reshape(high, wide, 4)
+    top, foot = round(above * made.dpi), high - round(below * made.dpi)
+    part = pixels[top:foot, :, : 4 if look.transparent else 3]
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(part)).save(file, "PNG", compress_level=COMPRESSED)
+    return file.getvalue()
+
+
 def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        groups = groups_with_glyphs(view.picture.groups)
-        draw(groups, look, captions_with_glyphs(captions)).savefig(
+        _drawn(view, look, captions).savefig(
             file,
             format=kind,
             dpi=look.dpi,
             transparent=look.transparent,
             metadata=metadata,
-            **({"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}),
+            **({"pil_kwargs": {"compress_level": COMPRESSED}} if kind == "png" else {}),
         )
     return file.getvalue()
 

@@ -104,12 +104,12 @@ def _set(sections: Sequence[Section], look: Look, captions: Captions) -> list[La
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = framed(replace(captions, title=""), size, letters)
     heads = [_head(each, captions, letters, (width, size[1])) for each in sections]
-    top = size[1] - margin - max(map(_height, heads))
+    top = frame.top - max(map(_height, heads))
     bottom = frame.room[1]
     below = _body(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
     pages = []
     for head, drawn in zip(heads, below, strict=True):
-        words = (*stacked(head, margin, size[1] - margin), *drawn.words, *frame.words())
+        words = (*stacked(head, margin, frame.top), *drawn.words, *frame.words())
         pages.append(replace(drawn, size=size, words=words))
     return pages
 

@@ -8,7 +8,7 @@ from typing import Any
 from attnviz.errors import AttnvizError, Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.pieces import Piece, spelling_of
+from attnviz.traces.trained.pieces import in_tokens, spelling_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.wording.words import counted
 
@@ -31,7 +31,7 @@ def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> T
         with quietly():
             found = _cut(model.tokenizer, text, truncation=True, max_length=longest)
         warnings.warn(Note(f"left out {counted(lost, 'token')} at the end"), stacklevel=2)
-    return _tokens(text, spelling_of(model.tokenizer).read(text, found))
+    return in_tokens(text, spelling_of(model.tokenizer).read(text, found))
 
 
 def tokens_of_ids(model: Loaded, ids: Ids, beginning: Tokens | None = None) -> Tokens:
@@ -42,8 +42,8 @@ def tokens_of_ids(model: Loaded, ids: Ids, beginning: Tokens | None = None) -> T
     pieces = spelling.written(ids)[known:]
     if beginning is None:
         text = model.tokenizer.decode(ids, skip_special_tokens=True)
-        return _tokens(text, pieces)
-    added = _tokens(beginning.text, pieces)
+        return in_tokens(text, pieces)
+    added = in_tokens(beginning.text, pieces)
     return Tokens(
         beginning.text,
         beginning.pieces + added.pieces,
@@ -73,17 +73,6 @@ def _cut(tokenizer: Any, text: str, **limits: Any) -> Any:
         return_special_tokens_mask=True,
         verbose=False,
         **limits,
-    )
-
-
-def _tokens(text: str, pieces: list[Piece]) -> Tokens:
-    return Tokens(
-        text,
-        tuple(each.letters for each in pieces),
-        tuple(each.id for each in pieces),
-        tuple(each.spaced for each in pieces),
-        tuple(each.label for each in pieces),
-        frozenset(place for place, each in enumerate(pieces) if each.special),
     )
 
 

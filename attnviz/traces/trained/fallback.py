@@ -1,7 +1,6 @@
 """Weights as a model hands them back itself, where nothing of its attention can be heard.
 
-There are no queries, keys and values then: of the scores all that is known is their softmax, and
-their logarithms stand for them.
+What has a weight of exactly 0 counts as hidden.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.trace import Layer
@@ -21,8 +19,8 @@ from attnviz.traces.trained.agreeing import own_weights
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import Reading, run
 from attnviz.traces.trained.prediction import Asked, Ending
+from attnviz.traces.weights_alone import layer_of
 
-GIVEN = frozenset(("scores", "queries", "keys", "values"))  # by the model, or not known
 BYTES, TIMES = 4, 3  # weights, their logarithms, and what hides some of them
 MOST_NAMED = 6
 TELL = {"output_attentions": True, "output_hidden_states": True}
@@ -61,35 +59,10 @@ def _states(outputs: Any, reading: Reading) -> Any:
 
 
 def _layer(number: int, weights: Tensor, inputs: Tensor, read: Tensor | None) -> Layer:
-    heads, queries, keys = weights.shape
-    visible, nothing = weights > 0, weights.new_zeros(heads, keys, 0)
-    scores = weights.log().masked_fill(~visible, 0)
+    visible = weights > 0
     alike = bool((visible == visible[0]).all())
-    return Layer(
-        layer=number,
-        scale=1.0,
-        head_dim=max(1, inputs.shape[-1] // heads),
-        inputs=inputs,
-        key_inputs=read,
-        projections=None,
-        queries=None,
-        keys=None,
-        values=nothing,
-        visible=visible[0] if alike else visible,
-        attended=Attended(
-            scores=scores,
-            scaled_scores=scores,
-            capped_scores=None,
-            bias=None,
-            mask=None,
-            weights=weights,
-            mixing=weights,
-            mixed_by="softmax",
-            contexts=weights.new_zeros(heads, queries, 0),
-        ),
-        context=weights.new_zeros(queries, 0),
-        given=GIVEN,
-    )
+    seen = visible[0] if alike else visible
+    return layer_of(number, weights, visible=seen, inputs=inputs, key_inputs=read)
 
 
 def _refuse_too_many(model: Loaded, reading: Reading) -> None:

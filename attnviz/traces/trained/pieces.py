@@ -14,6 +14,7 @@ from typing import Any
 
 from attnviz.tokens.gpt2 import spelled
 from attnviz.tokens.labels import phrase
+from attnviz.tokens.tokens import Tokens
 
 Ids = Sequence[int]
 Span = tuple[int, int]
@@ -143,6 +144,18 @@ class Spelling:
         if byte:
             return bytes([int(byte[1], 16)])
         return (word.removeprefix(REST).removesuffix(END).replace(SPACE, " ") or " ").encode()
+
+
+def in_tokens(text: str, pieces: Sequence[Piece]) -> Tokens:
+    """The pieces that a text was cut into."""
+    return Tokens(
+        text,
+        tuple(each.letters for each in pieces),
+        tuple(each.id for each in pieces),
+        tuple(each.spaced for each in pieces),
+        tuple(each.label for each in pieces),
+        frozenset(place for place, each in enumerate(pieces) if each.special),
+    )
 
 
 def _after_spaces(pieces: Iterable[Piece]) -> list[Piece]:

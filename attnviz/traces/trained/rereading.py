@@ -17,6 +17,7 @@ from attnviz.traces.trained.pieces import spelling_of
 from attnviz.traces.trained.prediction import Asked, Ending, asked_of
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.reading import Read, read
+from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.traces.without import Place, heads_off
 
 GIVE = "give --model minilm, a folder, or a name on a hub, of a transformer"
@@ -46,6 +47,7 @@ class Rereading:
 
 def reread(trace: Trace, told: str, about: str) -> Rereading:
     """The model behind a Trace, if its heads can be reached; `told` is what is wanted of them."""
+    refuse_weights_alone(trace, told, about)
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
         answers = isinstance(origin, FromModel) and trace.prediction is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attnviz.analysis.inspection.inspection import Inspection
@@ -16,11 +17,11 @@ from attnviz.views.inspection.numbers import called, head_name, scale_of
 LOST = "what is missing to 1 goes to the model's sinks, which are no tokens"
 
 
-def heatmaps(inspection: Inspection) -> list[Grid]:
-    """A grid for each map, all on one scale."""
-    prompt = inspection.trace.prompt
-    grids = [grid_of(each, inspection.looking, prompt) for each in inspection.maps]
-    whole = all(each.share and sums_to_one(each.cells) for each in inspection.maps)
+def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
+    """A grid for each map, or for some, all on one scale."""
+    prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
+    grids = [grid_of(each, inspection.looking, prompt) for each in maps]
+    whole = all(each.share and sums_to_one(each.cells) for each in maps)
     borders = any(each.rows.border is not None for each in grids)
     sums = SUM_TO_ONE if whole else _sink(inspection)
     notes = (AXES_NOTE, sums, GOES_ON if borders else "")

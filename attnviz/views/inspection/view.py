@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
+from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
@@ -28,6 +29,7 @@ from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
+from attnviz.views.inspection.slides import slides_of
 from attnviz.views.inspection.told import (
     left_out_of_a_picture,
     on_link,
@@ -57,6 +59,7 @@ class Shown:
     excerpt: Excerpt | None = None
     picture: tuple[Group, ...] = ()  # if it is a choice of them
     below: str = ""  # a picture: what it comes to, where that is not drawn
+    slides: Callable[[], Excerpt] | None = None  # what has one of its own, if not each of those
 
     @property
     def drawn(self) -> list[Group]:
@@ -80,10 +83,11 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
-            *map(sentence, on_weighing(inspection)),
+            *map(sentence, (*on_weighing(inspection), *on_given_weights(trace))),
             *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
         explored=partial(explored_of_inspection, inspection),
+        slides=shown.slides,
         data=shown.data,
         provenance=trace.provenance,
         command=command or _command(inspection),
@@ -146,11 +150,12 @@ def _heads(inspection: Inspection) -> Shown:
     table, said = heads_table(inspection), sentences_on(inspection)
     small, data = _overview(inspection), data_of_all(inspection)
     told = (*said[1:], *_left_out(inspection))  # the first says what the overview does
+    slides = partial(slides_of, inspection, small)
     if table is None:
-        return Shown((small,), data, told=told)
+        return Shown((small,), data, told=told, slides=slides)
     every = (small, Group("what heads do", (table,)))
     rest = Excerpt((small,), "--full shows which others do what")
-    return Shown(every, data, _over(said), told, rest, (small,))
+    return Shown(every, data, _over(said), told, rest, (small,), slides=slides)
 
 
 def _by_effect(inspection: Inspection) -> Shown:

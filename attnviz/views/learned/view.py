@@ -20,7 +20,7 @@ from attnviz.views.learned.moments import few, filmed
 from attnviz.views.learned.shown import Shown
 from attnviz.views.settings_line import settings_line
 from attnviz.views.trace import groups as groups_of
-from attnviz.views.view import Group, Name, Page, Shot, View, page_of
+from attnviz.views.view import Excerpt, Group, Name, Page, Shot, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.words import counted
 
@@ -47,6 +47,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
         screen=page_of(_on_screen(here), line),
         picture=_page(here, line),
         film=tuple(_shots(here, frames)),
+        slides=lambda: Excerpt(tuple(_slides(here)), ""),
         closing=(told,),
         explored=partial(explored_of_learned, here, frames),
         data=data_of(learned, here.found, frames, told),
@@ -106,6 +107,18 @@ def _of_token(here: Shown, heads: Sequence[tuple[int, int]]) -> Group:
         across=len(heads),
         over=tuple(map(here.name, heads)),
     )
+
+
+def _slides(here: Shown) -> Iterator[Group]:
+    """Each head as it is now, or what the followed token came to read in it; and each chart."""
+    heads = here.that_matter(FILMED_HEADS)
+    last, places = len(here.learned.moments) - 1, few(here.learned.moments, ROWS_OF_A_TOKEN)
+    if here.query is None:
+        yield Group("heads", tuple(here.of_head(head, last) for head in heads))
+    else:
+        yield Group("heads", tuple(here.of_token(head, places) for head in heads))
+    named = few(here.learned.moments, ON_A_PAGE)
+    yield Group("curves", tuple(curves_of(here.learned, here.found, named)))
 
 
 def _shots(here: Shown, frames: Sequence[int]) -> Iterator[Shot]:

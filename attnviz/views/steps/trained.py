@@ -18,6 +18,7 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights_alone import refuse_weights_alone as of_weights
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
@@ -39,7 +40,8 @@ BUT_FOR_ANSWERS = f"{AFTERWARDS}, but for its answers"
 
 
 def refuse_weights_alone(trace: Trace) -> None:
-    """There is no way to weights that a model handed back as they are."""
+    """There is no way to weights that a model handed back as they are, or that were given so."""
+    of_weights(trace, "steps lead from vectors to weights, and on", "step")
     if trace.trained is not None and trace.trained.fallback:
         raise AttnvizError(
             f"the model '{trace.trained.name}' ({trace.trained.kind}) hands back weights "

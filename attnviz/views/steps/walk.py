@@ -69,7 +69,7 @@ BY_HEAD = ("queries", "rotary", "context")
 FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
     """The steps of a Trace that are asked for."""
 

@@ -1,0 +1,1 @@
+"""Slides, made with python-pptx: words that can be edited, and pictures between them."""

@@ -1,0 +1,1 @@
+"""Weights that were computed elsewhere, in whatever form they are handed over."""

@@ -1,0 +1,161 @@
+"""The layers of weights that are handed over: of each [head, query, key], whatever it came as."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.errors import AttnvizError, Note
+from attnviz.traces.handed.numbers import FORMS, dtype_of, is_array, is_sequence, tensor_of
+from attnviz.traces.handed.steps import Chosen, chosen, followed, stitched
+from attnviz.wording.words import counted, listed, shape_text
+
+Heads = Float[Tensor, "head query key"]
+
+KINDS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+EAGER = (
+    'load the model with attn_implementation="eager" and call it with output_attentions=True: '
+    "the faster kinds of attention make no weights"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Handed:
+    """Weights as they came, of one item of a batch."""
+
+    layers: Mapping[int, Heads]  # by their numbers
+    chosen: Chosen
+    prompt: int | None = None  # how many tokens were given, where a model wrote the others
+    stored_as: str = "float32"
+
+
+def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
+    """What is handed over, layer by layer; attention `across` reads other tokens than its own."""
+    beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
+    form = _of_outputs(weights)
+    if form is None or (is_sequence(form) and not len(form)):
+        raise AttnvizError("there are no weights: the model handed none back", EAGER)
+    depth, leaf = _leaf(form)
+    if leaf is None:
+        raise AttnvizError("there are no weights: every layer is None", EAGER)
+    if not depth or not is_array(leaf):
+        return _of_stacks(_of_array(tensor_of(form)), item, dtype_of(form))
+    if depth == 1:
+        return _of_stacks(_of_layers(form), item, dtype_of(leaf))
+    if depth == 2 and len(leaf.shape) == 2:
+        heads = [None if each is None else torch.stack([*map(tensor_of, each)]) for each in form]
+        return _of_stacks(_numbered(heads), item, dtype_of(leaf))
+    if depth == 2 and len(leaf.shape) in (3, 4):
+        return _of_steps(form, item, beams, dtype_of(leaf), across=across)
+    raise _no_form(f"tensors of {len(leaf.shape)} dimensions in {depth} lists")
+
+
+def _of_outputs(weights: Any) -> Any:
+    """What is in the outputs of a model; anything else as it is."""
+    if not isinstance(weights, Mapping):
+        return weights
+    named = [name for name in KINDS if weights.get(name) is not None and len(weights[name])]
+    if len(named) > 1:
+        raise AttnvizError(
+            f"the outputs hold {listed(named)}, and one of them can be looked at",
+            f"give it alone: outputs.{named[-1]}",
+        )
+    return weights[named[0]] if named else None
+
+
+def _leaf(form: Any) -> tuple[int, Any]:
+    """How many lists are around tensors, or numbers; and the first of these that is there."""
+    depth, found = 0, form
+    while is_sequence(found) and len(found):
+        depth += 1
+        found = next((each for each in found if each is not None), None)
+    return depth, None if is_sequence(found) else found
+
+
+def _of_array(found: Tensor) -> dict[int, Tensor]:
+    """An array of all: [query, key], of heads, of layers, and of a batch in each layer."""
+    if found.ndim not in (2, 3, 4, 5):
+        raise _no_form(f"{counted(found.ndim, 'dimension')}, {shape_text(found.shape)}")
+    while found.ndim < 4:
+        found = found[None]
+    return dict(enumerate(found if found.ndim == 5 else found[:, None]))
+
+
+def _of_layers(form: Sequence[Any]) -> dict[int, Tensor]:
+    """A tensor for each layer, with a batch or without; of two dimensions for each head."""
+    tensors = [None if each is None else tensor_of(each) for each in form]
+    sizes = {each.ndim for each in tensors if each is not None}
+    if sizes == {2}:
+        _refuse_other_sizes(dict(enumerate(tensors)), "head")
+        return _of_array(torch.stack([each for each in tensors if each is not None]))
+    return _numbered(tensors)
+
+
+def _numbered(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
+    """By the numbers of layers, but for those that have no weights; each with a batch."""
+    left_out = [str(number) for number, each in enumerate(tensors) if each is None]
+    if left_out:
+        several = "s" * (len(left_out) > 1)
+        told = f"layer{several} {listed(left_out)} {'have' if several else 'has'} no weights"
+        warnings.warn(Note(f"{told}: left out"), stacklevel=2)
+    found = {number: each for number, each in enumerate(tensors) if each is not None}
+    odd = next((each for each in found.values() if each.ndim not in (3, 4)), None)
+    if odd is not None:
+        raise _no_form(f"a layer of {shape_text(odd.shape)}")
+    return {number: each if each.ndim == 4 else each[None] for number, each in found.items()}
+
+
+def _of_stacks(stacks: Mapping[int, Tensor], item: int | None, stored_as: str) -> Handed:
+    """Of every layer one item of its batch."""
+    items = {len(each) for each in stacks.values()}
+    if len(items) > 1:
+        raise _no_form(f"batches of {listed([*map(str, sorted(items))])}")
+    which = chosen(item, items.pop())
+    found = {number: each[which.place].clone() for number, each in stacks.items()}
+    _refuse_other_sizes(found, "layer")
+    return Handed(layers=found, chosen=which, stored_as=stored_as)
+
+
+def _of_steps(
+    form: Sequence[Any], item: int | None, beams: Any, stored_as: str, *, across: bool
+) -> Handed:
+    """What generate() hands back, a tuple of layers for each step, put together to a whole."""
+    steps = [_numbered([None if each is None else tensor_of(each) for each in step])
+             for step in form]  # fmt: skip
+    which, lines = followed(steps, item, beams)
+    kept = steps[: len(lines)]
+    found = {
+        number: stitched([step[number][line] for step, line in zip(kept, lines, strict=True)],
+                         across=across)
+        for number in kept[0]
+    }  # fmt: skip
+    _refuse_other_sizes(found, "layer")
+    prompt = next(iter(kept[0].values())).shape[-2]
+    whole = prompt == next(iter(found.values())).shape[-2]
+    return Handed(layers=found, chosen=which, prompt=None if whole else prompt, stored_as=stored_as)
+
+
+def _refuse_other_sizes(found: Mapping[int, Tensor | None], what: str) -> None:
+    """Of a text that gets shorter from layer to layer there is no one table."""
+    sizes = {number: tuple(each.shape[-2:]) for number, each in found.items() if each is not None}
+    (first, size), *rest = sizes.items()
+    odd = next((number for number, each in rest if each != size), None)
+    if odd is not None:
+        raise AttnvizError(
+            f"the weights of {what} {odd} are {shape_text(sizes[odd])}, and those of {what} "
+            f"{first} {shape_text(size)}",
+            f"give {what}s that read the same tokens",
+        )
+
+
+def _no_form(told: str) -> AttnvizError:
+    return AttnvizError(
+        f"the weights are {told}, and should be [query, key], or that of each head, of each layer",
+        FORMS,
+    )

@@ -1,0 +1,66 @@
+"""What somebody hands over as numbers: of any library, dtype and device, as a tensor here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.traces.arrays import array
+from attnviz.traces.parts import GIVEN
+
+NAME = "weights"
+FORMS = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
+NO_NUMBERS = AttnvizError("the weights are no numbers that can be read", FORMS)
+
+
+def is_array(value: object) -> bool:
+    """Whether a library made it: torch, NumPy, JAX …"""
+    return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
+
+
+def is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def tensor_of(value: Any) -> Tensor:
+    """On this machine, in float32, or float64 if it came so; nothing of a gradient."""
+    try:
+        found = _plain(value) if isinstance(value, Tensor) else torch.from_numpy(_numbers(value))
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        raise NO_NUMBERS from None
+    if found.is_complex():
+        raise NO_NUMBERS
+    return found if found.dtype == torch.float64 else found.to(torch.float32)
+
+
+def dtype_of(value: Any) -> str:
+    """`bfloat16`"""
+    found = getattr(value, "dtype", "float64")  # as numbers in lists are
+    return str(getattr(found, "name", found)).removeprefix("torch.")
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    plain = tensor.detach()
+    if plain.is_quantized:
+        plain = plain.dequantize()
+    return (plain if plain.layout == torch.strided else plain.to_dense()).cpu()
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """Of lists, whose rows may be too short; or of an array of another library."""
+    if is_sequence(value):
+        return array(NAME, _as_lists(value), GIVEN[NAME], "")
+    found = np.asarray(value)
+    if found.dtype.kind in "fc" and found.dtype.itemsize > np.dtype(np.float64).itemsize:
+        return found.astype(np.float64)
+    return np.array(found, copy=True) if found.dtype.kind in "f" else found.astype(np.float32)
+
+
+def _as_lists(value: Any) -> Any:
+    """Tuples are lists, too."""
+    return [_as_lists(each) for each in value] if is_sequence(value) else value
