@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attnviz.renderers.page.keeping import Kept, in_turn, kept_whole, within
 from attnviz.renderers.page.long import kept_in_blocks, note_on_blocks
-from attnviz.renderers.page.packing import COARSE, Packed, bits_of, compressed_bits, text_of
+from attnviz.renderers.page.packing import (
+    COARSE,
+    COARSEST,
+    Packed,
+    bits_of,
+    compressed_bits,
+    text_of,
+)
 from attnviz.renderers.page.thumbnails import together
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, common
@@ -36,19 +44,21 @@ def packed_heads(explored: Explored) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def kept_heads(explored: Explored) -> list[Kept]:
-    """All of each head; or of a long text what there is room for."""
-    cells = sum(_cells(each) for each in explored.heads)
-    bits = bits_of(cells)
-    if cells <= MOST_CELLS and _may_fit(explored.heads, bits):
-        kept = within(in_turn(explored.heads, lambda head: kept_whole(head, bits)), ROOM)
-        if kept is not None:
-            return kept
+    """All of each head, with as many bits as have room; or of a long text blocks, and some rows."""
+    cells = sum(map(_cells, explored.heads))
+    finest = bits_of(cells)
+    for bits in [finest] if finest > COARSE else range(COARSE, COARSEST - 1, -1):
+        if cells <= MOST_CELLS and _may_fit(explored.heads, bits):
+            keep = partial(kept_whole, bits=bits)
+            kept = within(in_turn(explored.heads, keep), ROOM)
+            if kept is not None:
+                return kept
     return kept_in_blocks(explored, ROOM)
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
     """Whether all are likely to have room, as some of them have."""
-    if bits != COARSE:
+    if bits > COARSE:
         return True
     some = heads[:: max(1, len(heads) // SAMPLE)][:SAMPLE]
     sizes = sum(kept_whole(each, bits).size for each in some)
@@ -125,7 +135,7 @@ def accuracy(tables: Mapping[str, Packed]) -> str:
 
 
 def _note(explored: Explored, kept: Sequence[Kept]) -> str:
-    blocks = note_on_blocks(explored, kept) if "kept" in kept[0].about else ""
+    blocks = note_on_blocks(explored.heads[0], kept[0]) if "kept" in kept[0].about else ""
     return " · ".join(filter(None, (explored.note, blocks)))
 
 
