@@ -13,6 +13,8 @@ const lineView = {
   layout: null,
   whole: false, // whether all rows are on the screen, however close to each other
   seen: false, // whether they are the view that is large
+  pictured: false, // or a picture of them is wanted all the same
+  wide: 0, // how much room there is
   scrolled: 0,
   stale: true, // whether what is drawn is not what is chosen, for nobody sees it
 };
@@ -23,7 +25,7 @@ function startLines(section) {
   section.append(legend, headings, frame, says, law);
   whenChanged(["head", "together", "special"], loadLines);
   whenChanged(["least", "log"], findLines);
-  whenChanged(["theme"], () => lineView.found && paintLegendAndLines());
+  whenChanged(["theme"], paintLegendAndLines);
   whenChanged(["query", "key"], pressWords);
   whenChanged(["hover", "query", "key"], showFollowedLines);
   frame.addEventListener("scroll", () => {
@@ -31,8 +33,8 @@ function startLines(section) {
     paintLines();
   });
   for (const end of ["query", "key"]) makeColumnChoosable(end);
-  new ResizeObserver(layLines).observe(section);
-  addEventListener("resize", layLines);
+  new ResizeObserver(fitLines).observe(section);
+  addEventListener("resize", fitLines);
 }
 
 function lineElements() {
@@ -56,24 +58,31 @@ function lineElements() {
   };
 }
 
+const areWanted = () => lineView.seen || lineView.pictured;
+
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  if (!lineView.seen) return;
+  if (!areWanted()) return;
   const drawn = headsTogether();
   const cells = await Promise.all(drawn.map(cellsOf));
   if (!same(drawn, headsTogether())) return;
-  lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
-  lineView.sides = sidesOf(drawn[0], cells[0]);
-  lineView.places = {
-    query: shownPlaces(lineView.sides.query, cells[0].rows),
-    key: shownPlaces(lineView.sides.key, cells[0].columns),
-  };
-  lineView.stale = false;
+  takeCells(drawn, cells);
   showLegend(lineView.legend);
   nameColumns();
   buildWords();
   findLines();
+}
+
+function takeCells(drawn, cells) {
+  const sides = sidesOf(drawn[0], cells[0]);
+  lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
+  lineView.sides = sides;
+  lineView.places = {
+    query: shownPlaces(sides.query, cells[0].rows),
+    key: shownPlaces(sides.key, cells[0].columns),
+  };
+  lineView.stale = false;
 }
 
 /** Who reads on the left, who is read on the right. */
@@ -85,18 +94,26 @@ function nameColumns() {
   for (const end of ["query", "key"]) columns[end].setAttribute("aria-label", titles[end].textContent);
 }
 
+/** Which lines there are; where nobody sees them they are looked for when somebody does. */
 function findLines() {
+  lineView.stale ||= !areWanted();
   if (lineView.stale) return;
   const { tables, places } = lineView;
   lineView.found = linesBetween(tables, places.query, places.key);
   layLines();
 }
 
-/** Another size: everything is laid out anew. */
-function layLines() {
+/** Another size of the page. */
+function fitLines() {
   lineView.seen = lineView.section.clientWidth > 0;
   if (!lineView.seen) return;
-  if (lineView.stale) return void loadLines();
+  lineView.wide = lineView.section.clientWidth;
+  if (lineView.stale) loadLines();
+  else layLines();
+}
+
+/** Everything is laid out anew. */
+function layLines() {
   lineView.layout = linesLayout(lineView);
   sizeLines(lineView.layout);
   placeWords();
@@ -120,6 +137,8 @@ function sizeLines({ wide, whole, open, fits, columns }) {
 }
 
 function paintLegendAndLines() {
+  lineView.stale ||= !areWanted();
+  if (lineView.stale) return;
   showLegend(lineView.legend);
   layLines();
 }
@@ -143,8 +162,8 @@ function followedPlaces() {
 
 /** With every move of a pointer: the lines and numbers of one token, everything else stays. */
 function showFollowedLines() {
-  if (lineView.stale || lineView.layout === null || !lineView.seen) return;
-  const { tables, places, base, says, law, found } = lineView;
+  if (lineView.stale || lineView.layout === null || !areWanted()) return;
+  const { tables, places, base, says, law, found, layout } = lineView;
   const of = followedPlaces();
   lineView.of = of;
   lineView.followed = of && linesOf(of, tables, places.query, places.key);
@@ -153,7 +172,7 @@ function showFollowedLines() {
   markWords();
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
   says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
-  law.textContent = saidOfStrokes(headsTogether());
+  law.textContent = saidOfStrokes(layout.heads, layout.columns.amounts);
 }
 
 function saidOfFollowed({ query, key }) {

@@ -6,15 +6,14 @@ const SMALLEST_FRAME = 320; // pixels, however low a window is
 const LARGEST_FRAME = 780;
 const AROUND_LINES = 300; // pixels of a window that are not for lines
 const NARROW = 480; // pixels: in less, there is no room for everything
-const AMOUNT_WIDTH = 54; // of a number beside a word
+const AMOUNT_WIDTH = 56; // of a number beside a word
 const SHARE_OF_AMOUNTS = 0.16; // of the width, for the numbers of several heads on a side
 const STRIP_CELL = 7; // of the marks beside a word, one for each head
 const BESIDE_LINES = 6;
 const LEAST_BETWEEN = 0.24; // of the width, for the lines themselves
 
 /** All sizes, in pixels. */
-function linesLayout({ section, tables, sides, places, whole }) {
-  const wide = section.clientWidth;
+function linesLayout({ wide, tables, sides, places, whole }) {
   const counts = { query: places.query.length, key: places.key.length };
   const rows = Math.max(counts.query, counts.key);
   const room = Math.min(Math.max(innerHeight - AROUND_LINES, SMALLEST_FRAME), LARGEST_FRAME);

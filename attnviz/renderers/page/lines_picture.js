@@ -1,39 +1,45 @@
 // The lines as a picture that can be taken away, or printed: an SVG of what is seen.
 
-const PICTURE_TOP = 30; // pixels, for what stands above the columns
-const FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+const LINES_TOP = 26; // pixels, for what stands above the columns
+const SWATCH = 11;
 
-/** All rows, with the lines and numbers that are shown just now. */
-function linesPicture() {
+/** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
+async function linesPicture() {
+  if (lineView.seen) return drawnPicture();
+  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
+  await loadLines();
+  const picture = drawnPicture();
+  Object.assign(lineView, { pictured: false, stale: true });
+  return picture;
+}
+
+function drawnPicture() {
   const { layout, found, followed } = lineView;
-  const { paper } = inks();
   const names = layout.heads.length > 1 ? layout.heads : [];
-  const top = PICTURE_TOP + (names.length ? PICTURE_TOP : 0);
-  const size = { width: layout.wide, height: layout.whole + top + 8 };
-  const holder = drawn("g", { transform: `translate(0 ${top})` });
-  holder.append(...drawnLines((followed ?? found).lines, layout), ...drawnStrips(), ...drawnWords());
-  return drawn(
-    "svg",
-    { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${size.width} ${size.height}`, ...size,
-      "font-family": FONTS, "font-size": layout.size },
-    drawn("title", {}, pictureTitle()),
-    drawn("rect", { ...size, fill: paper }),
-    ...drawnHeadings(top), ...drawnNames(names), holder,
-  );
+  const above = names.length ? 2 * LINES_TOP : LINES_TOP;
+  const rows = drawn("g", { transform: `translate(0 ${above})`, "font-size": layout.size });
+  const lines = drawnLines((followed ?? found).lines, layout);
+  rows.append(...lines, ...drawnStrips(), ...drawnWords());
+  const body = [...drawnNames(names), ...drawnHeadings(above), rows];
+  const size = { wide: layout.wide, high: layout.whole + above };
+  return framedPicture(body, size, [...drawnNotes(), settingsShape()]);
 }
 
-function pictureTitle() {
-  const names = listedNames(lineView.layout.heads.map((head) => heads[head].name));
-  return `${names}: ${lineView.says.textContent}`;
+/** What is drawn, and what widths mean. */
+function drawnNotes() {
+  const { says, law } = lineView;
+  const room = PICTURE_ROOM.wide;
+  return [says, law].map(({ textContent }) =>
+    drawn("text", smallPrint(), cutText(textContent, room, `${SMALL_SIZE}px system-ui, sans-serif`)));
 }
 
-function drawnHeadings(top) {
-  const { titles, layout } = lineView;
-  const y = top - 12;
-  const about = { y, fill: inks().faint, "font-size": 12 };
+function drawnHeadings(above) {
+  const { titles } = lineView;
+  const about = { y: above - 12, ...smallPrint() };
+  const left = { ...about, x: edgeOf("query"), "text-anchor": "end" };
   return [
-    drawn("text", { ...about, x: layout.columns.from, "text-anchor": "end" }, titles.query.textContent),
-    drawn("text", { ...about, x: layout.columns.to }, titles.key.textContent),
+    drawn("text", left, titles.query.textContent),
+    drawn("text", { ...about, x: edgeOf("key") }, titles.key.textContent),
   ];
 }
 
@@ -41,8 +47,8 @@ function drawnHeadings(top) {
 function drawnNames(names) {
   const step = lineView.layout.wide / Math.max(names.length, 1);
   return names.flatMap((head, slot) => [
-    drawn("rect", { x: slot * step + 2, y: 9, width: 12, height: 12, fill: colorOfHead(slot) }),
-    drawn("text", { x: slot * step + 18, y: 20, "font-size": 12, fill: inks().ink }, heads[head].name),
+    drawn("rect", { x: slot * step, y: 2, width: SWATCH, height: SWATCH, fill: colorOfHead(slot) }),
+    drawn("text", { x: slot * step + SWATCH + 5, y: SWATCH + 1, "font-size": SMALL_SIZE }, heads[head].name),
   ]);
 }
 
@@ -51,7 +57,7 @@ function drawnLines(found, layout) {
   const bend = (to - from) * BEND;
   return Array.from(strokesOf(found, layout), (stroke) =>
     drawn("path", {
-      d: `M${from} ${short(stroke.from)}C${from + bend} ${short(stroke.from)} ${to - bend} ${short(stroke.to)} ${to} ${short(stroke.to)}`,
+      d: curve([from, stroke.from, from + bend, stroke.from, to - bend, stroke.to, to, stroke.to]),
       fill: "none",
       stroke: stroke.color,
       "stroke-width": short(stroke.width),
@@ -61,6 +67,10 @@ function drawnLines(found, layout) {
   );
 }
 
+const curve = (places) => {
+  const [x, y, ...bend] = places.map(short);
+  return `M${x} ${y}C${bend.join(" ")}`;
+};
 const short = (number) => Number(number.toFixed(3));
 
 function drawnStrips() {
@@ -110,12 +120,19 @@ function drawnAmounts(end, place) {
   const followed = of?.[OTHER_END[end]] ?? null;
   if (followed === null) return [];
   const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * AMOUNT_WIDTH;
-  return tables.slice(0, layout.columns.amounts).map((table, slot) => {
+  return tables.slice(0, layout.columns.amounts).flatMap((table, slot) => {
     const x = outer + (slot + 1) * AMOUNT_WIDTH - 6;
-    const { text } = amountTexts(table, slot, end, followed)(place);
-    const about = { x, y: lineOf(end, place), fill: inks().ink, "text-anchor": "end" };
-    return drawn("text", about, text);
+    const { text, color } = amountTexts(table, slot, end, followed)(place);
+    return drawnAmount(text, color, { x, y: lineOf(end, place) });
   });
+}
+
+/** A number, with a line below it in the colour of its head where there are several. */
+function drawnAmount(text, color, { x, y }) {
+  const number = drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+  if (!color) return [number];
+  const wide = widthOf(text, `${lineView.layout.size}px system-ui, sans-serif`);
+  return [drawn("rect", { x: x - wide, y: y + 3, width: wide, height: 2, fill: color }), number];
 }
 
 /* On paper there is no scrolling: all rows are printed. */
@@ -123,8 +140,8 @@ function drawnAmounts(end, place) {
 function printLines(printing) {
   lineView.printed?.remove();
   lineView.printed = null;
-  if (!printing || lineView.layout === null || !lineView.seen) return;
-  lineView.printed = element("div", { class: "lines-printed" }, linesPicture());
+  if (!printing || lineView.stale || !lineView.seen) return;
+  lineView.printed = element("div", { class: "lines-printed" }, drawnPicture());
   lineView.section.append(lineView.printed);
 }
 

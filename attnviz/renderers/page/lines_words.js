@@ -71,7 +71,7 @@ function wordButton({ end, place, index }) {
   const side = lineView.sides[end];
   const [name, number] = [blockName(side, place), numberName(side, place)];
   const label = element("bdi", {}, name || number);
-  const parts = name && number ? [element("span", { class: "place" }, number), label] : [label];
+  const parts = name && number ? [element("span", { class: "place" }, number), " ", label] : [label];
   const button = element("div", { class: "line-word", role: "button", "data-index": index });
   button.append(element("span", { class: "name" }, ...parts));
   button.title = name;

@@ -49,7 +49,7 @@ const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot =
   : colorOfHead(slot));
 
 /** How the law that widths and strengths follow is said. */
-function saidOfStrokes(drawn) {
+function saidOfStrokes(drawn, amounts) {
   const scale = scaleNow(drawn[0]);
   const law =
     scale.bend === "log"
@@ -57,6 +57,7 @@ function saidOfStrokes(drawn) {
       : "opacity with its root";
   const full = numberText(reachOf(drawn[0], scale));
   const negative = scale.low < 0 ? "; dashed below 0" : "";
-  const colors = drawn.length > 1 ? "; colours are heads" : "";
+  const numbers = amounts < drawn.length ? `, numbers those of ${heads[drawn[0]].name}` : "";
+  const colors = drawn.length > 1 ? `; colours are heads${numbers}` : "";
   return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
 }
