@@ -91,7 +91,9 @@ function nameColumns() {
   const self = readsItself(state.head);
   titles.query.textContent = self ? "query (reads)" : sides.query.title || "query (reads)";
   titles.key.textContent = self ? "key (is read)" : sides.key.title || "key (is read)";
-  for (const end of ["query", "key"]) columns[end].setAttribute("aria-label", titles[end].textContent);
+  for (const end of ["query", "key"]) {
+    columns[end].setAttribute("aria-label", titles[end].textContent);
+  }
 }
 
 /** Which lines there are; where nobody sees them they are looked for when somebody does. */
@@ -171,7 +173,8 @@ function showFollowedLines() {
   paintFollowedLines();
   markWords();
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
-  says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
+  const said = `${whose}${saidOfLines(lineView.followed ?? found)}${saidOfBorder()}`;
+  says.textContent = capital(said);
   law.textContent = saidOfStrokes(layout.heads, layout.columns.amounts);
 }
 

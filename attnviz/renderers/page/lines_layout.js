@@ -17,7 +17,7 @@ function linesLayout({ wide, tables, sides, places, whole }) {
   const counts = { query: places.query.length, key: places.key.length };
   const rows = Math.max(counts.query, counts.key);
   const room = Math.min(Math.max(innerHeight - AROUND_LINES, SMALLEST_FRAME), LARGEST_FRAME);
-  const even = room / rows;
+  const even = (room - LEAST_ROW) / rows;
   const pitch = whole ? Math.min(even, MOST_ROW) : Math.min(Math.max(even, LEAST_ROW), MOST_ROW);
   const size = Math.min(Math.max(pitch * 0.62, 11), 15);
   const margin = Math.max(0, (size + 4 - pitch) / 2);
@@ -26,7 +26,11 @@ function linesLayout({ wide, tables, sides, places, whole }) {
   const fits = even >= LEAST_ROW;
   const drawn = tables.map(({ head }) => head);
   return {
-    wide, rows, pitch, size, fits, high: Math.max(pitch, size + 3), whole: all, open: Math.min(all, room), heads: drawn,
+    wide, rows, pitch, size, fits,
+    whole: all,
+    open: Math.min(all, room),
+    high: Math.max(pitch, size + 3),
+    heads: drawn,
     columns: columnsAcross(wide, drawn, longestWords(sides, places, size)),
     index: { query: indexOf(places.query), key: indexOf(places.key) },
     ends: { query: rowsOfEnd(counts.query), key: rowsOfEnd(counts.key) },

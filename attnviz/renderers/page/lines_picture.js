@@ -28,9 +28,9 @@ function drawnPicture() {
 /** What is drawn, and what widths mean. */
 function drawnNotes() {
   const { says, law } = lineView;
-  const room = PICTURE_ROOM.wide;
+  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
   return [says, law].map(({ textContent }) =>
-    drawn("text", smallPrint(), cutText(textContent, room, `${SMALL_SIZE}px system-ui, sans-serif`)));
+    drawn("text", smallPrint(), cutText(textContent, PICTURE_ROOM.wide, font)));
 }
 
 function drawnHeadings(above) {
@@ -46,10 +46,13 @@ function drawnHeadings(above) {
 /** Which colour is which head. */
 function drawnNames(names) {
   const step = lineView.layout.wide / Math.max(names.length, 1);
-  return names.flatMap((head, slot) => [
-    drawn("rect", { x: slot * step, y: 2, width: SWATCH, height: SWATCH, fill: colorOfHead(slot) }),
-    drawn("text", { x: slot * step + SWATCH + 5, y: SWATCH + 1, "font-size": SMALL_SIZE }, heads[head].name),
-  ]);
+  return names.flatMap((head, slot) => {
+    const [x, name] = [slot * step, { y: SWATCH + 1, "font-size": SMALL_SIZE }];
+    return [
+      drawn("rect", { x, y: 2, width: SWATCH, height: SWATCH, fill: colorOfHead(slot) }),
+      drawn("text", { x: x + SWATCH + 5, ...name }, heads[head].name),
+    ];
+  });
 }
 
 function drawnLines(found, layout) {

@@ -71,9 +71,9 @@ function wordButton({ end, place, index }) {
   const side = lineView.sides[end];
   const [name, number] = [blockName(side, place), numberName(side, place)];
   const label = element("bdi", {}, name || number);
-  const parts = name && number ? [element("span", { class: "place" }, number), " ", label] : [label];
+  const before = name && number ? [element("span", { class: "place" }, number), " "] : [];
   const button = element("div", { class: "line-word", role: "button", "data-index": index });
-  button.append(element("span", { class: "name" }, ...parts));
+  button.append(element("span", { class: "name" }, ...before, label));
   button.title = name;
   button.tabIndex = index === lineView.stops[end] ? 0 : -1;
   button.classList.toggle("special", isFaint(side, place));

@@ -47,7 +47,8 @@ function readingOf(head, cells, end, token) {
 function withErrors(reading) {
   const { cells, end, place, sides } = reading;
   const others = sides[OTHER_END[end]];
-  const ofToken = (other) => (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
+  const ofToken = (other) =>
+    (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
   const errorOf = sides.query.size * sides.key.size > 1 ? () => cells.error : ofToken;
   return { ...reading, others, errorOf };
 }

@@ -14,7 +14,8 @@ function strokesOn(head, pitch, together) {
   const scale = scaleNow(head);
   const reach = reachOf(head, scale);
   const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(together);
-  const slope = heads[head].share ? Math.min(widest / reach, pitch * WIDEST_TOGETHER) : widest / reach;
+  const most = heads[head].share ? pitch * WIDEST_TOGETHER : Infinity;
+  const slope = Math.min(widest / reach, most);
   const root = (weight) => Math.sqrt(Math.min(weight / reach, 1));
   const strength = scale.bend === "log" ? shareOn({ ...scale, high: reach }) : root;
   return {

@@ -17,7 +17,8 @@ function textOf(side, end) {
 function tokenParts(text, place) {
   const { side, places, numbered } = text;
   const button = element("span", { class: "token", role: "button" }, side.labels[place]);
-  const number = numbered ? element("span", { class: "number", dir: "ltr", "aria-hidden": "true" }) : null;
+  const about = { class: "number", dir: "ltr", "aria-hidden": "true" };
+  const number = numbered ? element("span", about) : null;
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
