@@ -541,3 +541,23 @@ def test_steps_that_read_more_than_there_is_are_refused() -> None:
 
     assert problem == "step 0 reads 5 keys, and 2 tokens are there by then"
     assert hint.startswith("give keys")
+
+
+def test_what_there_is_no_room_for_is_refused_before_it_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attnviz.machine.memory.free", lambda: 1000)
+
+    assert "a copy of 480 weights takes about" in refused(torch.ones(4, 5, 24), None)[0]
+
+
+def test_layers_of_other_numbers_of_heads_are_no_one_tensor() -> None:
+    made = from_weights([WEIGHTS[0], WEIGHTS[1, :2]], WORDS)
+
+    assert "2 layers × 2 or 3 heads" in made.view().settings
+    assert repr(made).endswith("2 layers × 2 or 3 heads>")
+    with pytest.raises(AttnvizError, match="layers have 2 and 3 heads"):
+        _ = made.weights
+    for suffix in (".txt", ".svg", ".html"):
+        assert made.view().render(suffix)
+    assert inspect(made, layer=1, head=1).view().render(".txt")

@@ -12,7 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, Note
-from attnviz.traces.handed.numbers import FORMS, dtype_of, is_array, is_sequence, tensor_of
+from attnviz.traces.handed.numbers import (
+    FORMS,
+    dtype_of,
+    is_array,
+    is_sequence,
+    refuse_too_many,
+    tensor_of,
+)
 from attnviz.traces.handed.steps import Chosen, chosen, followed, stitched
 from attnviz.wording.words import counted, listed, shape_text
 
@@ -45,6 +52,7 @@ def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     depth, leaf = _leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER)
+    refuse_too_many(form)
     if not depth or not is_array(leaf):
         return _of_stacks(_of_array(tensor_of(form)), item, dtype_of(form))
     if depth == 1:
