@@ -108,6 +108,12 @@ def test_of_a_batch_one_item_is_taken_and_named() -> None:
     assert "item 2 of 2" in made.view().settings
 
 
+def test_of_a_layer_alone_one_item_is_taken_where_one_is_asked_for() -> None:
+    made = from_weights(WEIGHTS, WORDS, item=2)
+
+    assert torch.equal(made.weights, WEIGHTS[1:2])
+
+
 def test_cross_attention_has_keys_of_its_own() -> None:
     made = from_weights(random_weights(2, 3), ["a", "b"], keys=["b", "c", "d"], name="T5")
 
@@ -228,6 +234,7 @@ def test_what_cannot_be_is_refused_in_two_lines(case: str) -> None:
 def test_other_mistakes_are_refused_in_two_lines() -> None:
     batch = WEIGHTS[:, None]
     assert "item is 3, and the batch has 1" in refused(batch, WORDS, item=3)[0]
+    assert "item is 3, and the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
     assert "tokenizer is of type str" in refused(WEIGHTS, [1, 2, 3, 4], tokenizer="gpt2")[0]
     assert "given as keys" in refused(WEIGHTS, WORDS, keys=["a"])[0]
 
@@ -448,7 +455,7 @@ def test_weights_of_transformers_are_those_that_attnviz_hears(
         outputs = model(**inputs, output_attentions=True)
     heard = trace(TEXT, model=str(small_transformer(name)))
 
-    by_ids = from_weights(outputs, inputs["input_ids"], tokenizer=tokenizer)
+    by_ids = from_weights(outputs, inputs, tokenizer=tokenizer)
     by_pieces = from_weights(
         outputs.attentions, tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
     )

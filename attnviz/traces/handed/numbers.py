@@ -18,7 +18,6 @@ from attnviz.traces.parts import GIVEN
 NAME = "weights"
 BYTES = 4 + 1  # of a weight, and of whether it is seen
 FORMS = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
-NO_NUMBERS = AttnvizError("the weights are no numbers that can be read", FORMS)
 
 
 def is_array(value: object) -> bool:
@@ -35,10 +34,14 @@ def tensor_of(value: Any) -> Tensor:
     try:
         found = _plain(value) if isinstance(value, Tensor) else torch.from_numpy(_numbers(value))
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
-        raise NO_NUMBERS from None
+        raise _no_numbers() from None
     if found.is_complex():
-        raise NO_NUMBERS
+        raise _no_numbers()
     return found if found.dtype == torch.float64 else found.to(torch.float32)
+
+
+def _no_numbers() -> AttnvizError:
+    return AttnvizError("the weights are no numbers that can be read", FORMS)
 
 
 def refuse_too_many(form: Any) -> None:
