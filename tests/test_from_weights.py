@@ -514,6 +514,34 @@ def test_what_generate_hands_back_is_one_table_with_the_prompt_known(way: str, l
     assert "3 of them its own" in made.view().settings
 
 
+@given(st.data())
+def test_any_way_to_write_step_by_step_is_one_table(data: st.DataObject) -> None:
+    """Each step has some new rows: alone, with all before them, or with room behind them."""
+    first, *others = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5))
+    ends = np.cumsum([first, *others]).tolist()
+    whole, done, parts = random_weights(2, 3, ends[-1], ends[-1], causal=True), 0, []
+    for end in ends:
+        start = 0 if data.draw(st.booleans()) else done
+        room = 0 if start < done else data.draw(st.integers(0, 2))
+        parts.append(
+            [torch.nn.functional.pad(layer[None, :, start:end, :end], (0, room)) for layer in whole]
+        )
+        done = end
+
+    made = from_weights(parts)
+
+    assert torch.equal(made.weights, whole)
+    assert made.prompt == (first if others else None)
+
+
+def test_a_window_that_moves_on_stands_at_its_right_place() -> None:
+    parts = [[random_weights(1, 1, 3, 3)], [random_weights(1, 1, 1, 2)]]
+
+    made = from_weights(parts)
+
+    assert made.weights[0, 0, 3].tolist() == [0, 0, *parts[1][0][0, 0, 0].tolist()]
+
+
 def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
     parts = tuple((random_weights(3, 2, queries, keys),) for queries, keys in ((2, 2), (1, 3)))
 

@@ -20,6 +20,7 @@ import pytest
 from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.showing import Showable
+from attnviz.traces.trained.again import Worked
 from tests.browser import browser, opened
 from tests.conftest import ROOT
 
@@ -182,6 +183,18 @@ def test_weights_of_one_tensor_are_those_that_are_shown() -> None:
     assert heard.weights.shape == (6, 12, 6, 6)
     assert (heard.weights[4, 7] == heard.layers[4].attended.weights[7]).all()
     assert trace(text, layers=2, heads=2).weights.shape == (2, 2, 3, 3)
+
+
+def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = trace("The animal was tired", model="minilm", kept=(0, 4))
+    in_memory = heard.weights
+
+    monkeypatch.setattr("attnviz.traces.trained.again.CELLS_AT_ONCE", 1)
+
+    assert isinstance(heard.layers[0].weights.cells("mixing", 0), Worked)
+    np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)
 
 
 @pytest.fixture
