@@ -7,7 +7,7 @@ at a time, says how large the table is and what stands in a window of it; the re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -113,6 +113,21 @@ class Whole(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         return Patch(self.values[rows, columns], self.hidden[rows, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class Later(Cells):
+    """A table that is made whenever it is asked for: many may be there, and none is kept."""
+
+    size: tuple[int, int]
+    make: Callable[[], Cells]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        return self.make().window(rows, columns)
 
 
 def unmasked(values: Values) -> Whole:

@@ -12,7 +12,7 @@ import tiktoken
 from tests.conftest import Attnviz
 
 SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
-SUFFIXES = ".png, .svg, .pdf, .gif, .txt, .md, .json, .npz, .csv"
+SUFFIXES = ".png, .svg, .pdf, .gif, .html, .pptx, .txt, .md, .json, .npz, .csv"
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     "empty": ([""], "the text is empty", SENTENCE),

@@ -468,7 +468,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "suffix": (
         ["-o", "a.npz"],
         "there is no format for '.npz'",
-        "did you mean '.png'? known: .png, .svg, .pdf, .gif, .txt, .md, .json, .csv",
+        "did you mean '.png'? known: .png, .svg, .pdf, .gif, .html, .pptx, .txt, .md, .json, .csv",
     ),
 }
 

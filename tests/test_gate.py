@@ -121,6 +121,7 @@ SAYS: dict[str, Callable[[bytes], str]] = {
     ".pdf": _of_pdf,
     ".txt": bytes.decode,
     ".md": bytes.decode,
+    ".html": bytes.decode,
     ".pptx": _of_slides,
     ".json": _of_json,
     ".csv": _of_csv,

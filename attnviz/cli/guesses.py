@@ -25,6 +25,9 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("format", "png", "svg", "pdf", "csv", "npz", "markdown", "type"): (
         "the end of the name says which: --out heatmap.png"
     ),
+    ("pptx", "powerpoint", "slides", "deck", "presentation"): (
+        "slides are a file, too: attnviz run --out deck.pptx"
+    ),
     ("gif", "animate", "animation", "video", "mp4"): (
         "an animation is a file, too: attnviz steps --out steps.gif"
     ),

@@ -168,7 +168,7 @@ class PictureOptions:
             "--size",
             metavar="SIZE",
             help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
-            "what the panels need]",
+            "what the panels need; slides 16:9]",
             short="How large a picture is: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
             example="16:9",
             among=("16:9", "4:3", "square", "1920x1080"),
@@ -180,7 +180,7 @@ class PictureOptions:
             "Looks",
             "--dpi",
             metavar="N",
-            help="Pixels to an inch.  [default: PNG 200, GIF 100]",
+            help="Pixels to an inch.  [default: PNG and slides 200, GIF 100]",
             example="200",
         ),
     ] = None

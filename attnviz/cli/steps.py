@@ -142,8 +142,8 @@ def steps(
     """Show every number on the way, step by step; with --query its arithmetic.
 
     Ten steps: tokens, embeddings, projections, queries, scores, scaling, mask, softmax, weighted
-    values, context. With --out they become course notes (.md), one picture (.png, .svg, .pdf),
-    an animation (.gif), or a file for each step (-o steps-{step}.png).
+    values, context. With --out they become course notes (.md), slides (.pptx), one picture (.png,
+    .svg, .pdf), an animation (.gif), or a file for each step (-o steps-{step}.png).
 
     \b
     attnviz steps "I am learning this" --query learning

@@ -22,7 +22,9 @@ from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.conclusions.course import in_short
 from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
+from attnviz.views.explored_ways import explored_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
+from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
@@ -88,10 +90,15 @@ def view(
         picture=page_of([*picture, charts], line, random),
         slides=lambda: Excerpt((*screen, charts), ""),
         closing=(*told, concluded),
+        explored=lambda: _explored(comparison, _heads(comparison, mean=mean)),
         data=data_of_comparison(comparison, sweep, again, concluded),
         provenance=comparison.provenance,
         command=_command(comparison, repeats, curves=curves, full=full, mean=mean),
     )
+
+
+def _explored(comparison: Comparison, heads: Heads) -> Explored:
+    return explored_of_comparison(comparison, heads, _mean_note(comparison, heads[0]))
 
 
 def _answers_told(comparison: Comparison) -> tuple[str, ...]:

@@ -1,98 +1,66 @@
-"""All heads of a result, for somebody to look around in by himself."""
+"""All heads of a Trace, for somebody to look around in by himself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
-from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import Map
-from attnviz.cells import Cells
+from attnviz.cells import Cells, Later
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.grids.axes import AXES_NOTE, Axis
-from attnviz.views.grids.explored import Explored, HeadMap
-from attnviz.views.grids.overview import Flag
-from attnviz.views.inspection.heatmap import axis_of
-from attnviz.views.inspection.numbers import called
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
+from attnviz.views.grids.explored import Explored, HeadMap, arranged
 from attnviz.views.reading import name_of_head, token_axis, written_from
 
 
-def explored_of_trace(trace: Trace, query: int | None = None) -> Explored:
-    """Every head of every attention that happened to a sentence."""
-    attentions = list(trace.attentions)
-    sides = {id(tokens): _side(trace, tokens) for tokens in _tokens(trace)}
-    heads = tuple(
-        HeadMap(
-            name=name_of_head(trace, layer, head),
-            place=(row, head),
-            reads=sides[id(trace.tokens)],
-            read=sides[id(trace.keys_of(layer))],
-            weights=layer.weights.cells("mixing", head),
-            scores=_scores(layer, head),
-        )
-        for row, layer in enumerate(attentions)
-        for head in range(layer.heads)
-    )
-    most = max(layer.heads for layer in attentions)
-    return Explored(
-        heads=heads,
-        rows=_axis("layer", [layer.name for layer in attentions]),
-        columns=_axis("head", [f"H{head}" for head in range(most)]),
-        query=query,
-        note=AXES_NOTE,
-    )
-
-
-def explored_of_inspection(
-    inspection: Inspection, flags: Sequence[Flag] = (), query: int | None = None
+def explored_of_trace(
+    trace: Trace,
+    query: int | None = None,
+    key: int | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
 ) -> Explored:
-    """The maps that are looked at, as they are looked at."""
-    maps, prompt = inspection.maps, inspection.trace.prompt
-    layers = list(dict.fromkeys(_layer_of(each) for each in maps))
-    numbers = list(dict.fromkeys(each.head for each in maps))
-    sides = {
-        id(side): axis_of(title, side, prompt)
-        for each in maps
-        for side, title in ((each.columns, "key (is read)"), (each.rows, "query (reads)"))
-    }
-    return Explored(
-        heads=tuple(
+    """Every head of every attention that happened to a sentence; that is first which is named."""
+    sides = {id(tokens): _side(trace, tokens) for tokens in _tokens(trace)}
+    numbered = [(each, number) for each in trace.attentions for number in range(each.heads)]
+    heads = [
+        (
+            each.name,
+            f"H{number}",
             HeadMap(
-                name=each.name,
-                place=(layers.index(_layer_of(each)), numbers.index(each.head)),
-                reads=sides[id(each.rows)],
-                read=sides[id(each.columns)],
-                weights=each.cells,
-                scores=_scores_of_map(each, inspection),
-                share=each.share,
-                measure=called(inspection.looking),
-            )
-            for each in maps
-        ),
-        rows=_axis("layer", ["" if layer is None else f"L{layer}" for layer in layers]),
-        columns=_axis("head", ["" if head is None else f"H{head}" for head in numbers]),
-        query=query,
-        log=inspection.looking.log,
-        note=AXES_NOTE,
-        flags=tuple(flags),
-    )
+                name=name_of_head(trace, each, number),
+                reads=sides[id(trace.tokens)],
+                read=sides[id(trace.keys_of(each))],
+                weights=weights_of(trace, each, number),
+                scores=scores_of(trace, each, number),
+            ),
+        )
+        for each, number in numbered
+    ]
+    asked = [
+        place
+        for place, (each, number) in enumerate(numbered)
+        if layer in (None, each.layer) and head in (None, number)
+    ]
+    border = any(side.border for side in sides.values())
+    note = f"{AXES_NOTE} · {GOES_ON}" if border else AXES_NOTE
+    return arranged(heads, query=query, key=key, first=next(iter(asked), 0), note=note)
 
 
-def _scores(layer: Layer, head: int) -> Cells | None:
-    """What the softmax receives, where its result is what is shown."""
-    by_softmax = layer.attended.mixed_by == "softmax" and not layer.weights_alone
-    return layer.weights.cells("masked scores", head) if by_softmax else None
+def weights_of(trace: Trace, layer: Layer, head: int) -> Cells:
+    """What a head mixes values by."""
+    return Later(_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
 
 
-def _scores_of_map(found: Map, inspection: Inspection) -> Cells | None:
-    """The same, of a map that is a head as it is."""
-    if found.layer is None or found.head is None or found not in inspection.plain:
+def scores_of(trace: Trace, layer: Layer, head: int) -> Cells | None:
+    """What the softmax receives, where its result is what values are mixed by."""
+    if layer.attended.mixed_by != "softmax" or layer.weights_alone:
         return None
-    return _scores(found.layer, found.head)
+    return Later(_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
 
 
-def _layer_of(found: Map) -> int | None:
-    return None if found.layer is None else found.layer.layer
+def _shape(trace: Trace, layer: Layer) -> tuple[int, int]:
+    return len(trace.tokens), len(trace.keys_of(layer))
 
 
 def _tokens(trace: Trace) -> tuple[Tokens, ...]:
@@ -102,7 +70,3 @@ def _tokens(trace: Trace) -> tuple[Tokens, ...]:
 def _side(trace: Trace, tokens: Tokens) -> Axis:
     title = "query (reads)" if tokens is trace.tokens else "key (is read)"
     return token_axis(title, tokens, written_from(trace, tokens))
-
-
-def _axis(counts: str, labels: Sequence[str]) -> Axis:
-    return Axis(counts, counts, tuple(labels), ("",) * len(labels))

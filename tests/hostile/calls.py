@@ -21,7 +21,7 @@ from attnviz.views.ways import WAYS
 from attnviz.wording.commands import option
 from tests.hostile import contents, models, words
 
-SLOW = (".png", ".pdf", ".svg", ".gif")  # pictures, which are drawn now and then
+SLOW = (".png", ".pdf", ".svg", ".gif", ".pptx")  # pictures, which are drawn now and then
 SCREENS: tuple[dict[str, str], ...] = (
     {},
     {},

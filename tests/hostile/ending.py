@@ -19,6 +19,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 import numpy as np
+import pptx
 from PIL import Image
 
 from attnviz.cli.app import main
@@ -115,6 +116,11 @@ def _read_picture(content: bytes) -> None:
         picture.load()
 
 
+def _read_slides(content: bytes) -> None:
+    for slide in pptx.Presentation(io.BytesIO(content)).slides:
+        _read_words(slide.notes_slide.notes_text_frame.text.encode())
+
+
 def _read_document(content: bytes) -> None:
     if not content.startswith(b"%PDF-") or not content.rstrip().endswith(b"%%EOF"):
         raise ValueError("it is cut")
@@ -126,10 +132,12 @@ READERS = {
     ".csv": _read_rows,
     ".txt": _read_words,
     ".md": _read_words,
+    ".html": _read_words,
     ".svg": _read_drawing,
     ".png": _read_picture,
     ".gif": _read_picture,
     ".pdf": _read_document,
+    ".pptx": _read_slides,
 }
 
 

@@ -31,8 +31,8 @@ function inks() {
 }
 
 /** What the colours of a head stand for, just now: straight, or by logarithm. */
-function scaleNow(head) {
-  const scale = { ...scaleOf(head), bend: "straight" };
+function scaleNow(head, of = scaleOf(head)) {
+  const scale = { ...of, bend: "straight" };
   return state.log && scale.kind !== "diverging" ? byLogarithm(scale) : scale;
 }
 

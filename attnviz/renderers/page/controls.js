@@ -2,15 +2,21 @@
 
 const control = (name) => document.getElementById(name);
 
-function startControls(section) {
+function startControls() {
   startHeadChooser();
   startViewChooser();
+  startQueryChooser();
   startFilter();
   startScaleChooser();
+  startSpecialChooser();
   startThemeChooser();
-  startTokenChoosers();
-  section.addEventListener("submit", (event) => event.preventDefault());
-  control("reset").addEventListener("click", () => change(startingState));
+  startMenus();
+  startShortcuts();
+  startLinks();
+  control("reset").addEventListener("click", () => {
+    change(startingState);
+    say("As the page opens.");
+  });
 }
 
 /** Show what is chosen in a control now, and after each change of some names. */
@@ -19,26 +25,40 @@ function shownIn(names, show) {
   show();
 }
 
+let silence = null;
+
+/** A short message, which is read out, too, and goes after a while. */
+function say(text) {
+  control("said").textContent = text;
+  clearTimeout(silence);
+  silence = setTimeout(() => (control("said").textContent = ""), 8000);
+}
+
 /* Which head: by layer and head, or one after another. */
 
 function startHeadChooser() {
-  const [rows, columns] = [0, 1].map((side) => new Set(heads.map(({ place }) => place[side])));
-  if (heads.length < 2) return control("choose-head").remove();
-  startPlaceChooser("layer", 0, rows.size);
-  startPlaceChooser("head", 1, columns.size);
+  if (heads.length < 2) {
+    control("explorer").classList.add("one-head");
+    return control("choose-head").remove();
+  }
+  startPlaceChooser("layer", 0);
+  startPlaceChooser("head", 1);
   control("previous").addEventListener("click", () => stepHead(-1));
   control("next").addEventListener("click", () => stepHead(1));
 }
 
 /** A list of the rows, or columns, that the heads stand in; nothing where there is but one. */
-function startPlaceChooser(name, side, count) {
+function startPlaceChooser(name, side) {
   const [list, label] = [control(name), document.querySelector(`label[for=${name}]`)];
-  if (count < 2) return [list, label].forEach((each) => each.remove());
+  if (new Set(heads.map(({ place }) => place[side])).size < 2) {
+    return [list, label].forEach((each) => each.remove());
+  }
   label.textContent = capital(side === 0 ? attention.rowsAre : attention.columnsAre);
   list.addEventListener("change", () => choosePlace(side, Number(list.value)));
   shownIn(["head"], () => {
-    list.replaceChildren(...placesToChoose(side).map(([place, text]) =>
-      element("option", { value: place }, text)));
+    const options = placesToChoose(side).map(([place, text]) =>
+      element("option", { value: place }, text));
+    list.replaceChildren(...options);
     list.value = heads[state.head].place[side];
   });
 }
@@ -50,10 +70,11 @@ function placesToChoose(side) {
   const row = heads[state.head].place[0];
   const there = heads.filter(({ place }) => side === 0 || place[0] === row);
   const names = side === 0 ? attention.rows : attention.columns;
-  return [...new Map(there.map((head) => [head.place[side], names[head.place[side]] || head.name]))];
+  const named = ({ place, name }) => [place[side], names[place[side]] || name];
+  return [...new Map(there.map(named))].sort(([one], [other]) => one - other);
 }
 
-/** The head in a row, or a column: the one nearest to where one was. */
+/** The head in a row, or a column: in the same row, and the nearest to where one was. */
 function choosePlace(side, wanted) {
   const from = heads[state.head].place;
   const apart = ({ place }) => Math.abs(place[1 - side] - from[1 - side]);
@@ -68,25 +89,28 @@ function stepHead(by) {
 
 /* Which view is large. */
 
+/** Of a wide page matrix and lines take turns; of a narrow one all four do. */
 function startViewChooser() {
-  const explorer = control("explorer");
   onRadios("view", (value) => change({ view: value }));
-  shownIn(["view"], () => {
-    explorer.dataset.view = state.view;
-    checkRadio("view", state.view);
-  });
+  const narrow = matchMedia("(max-width: 56.24em)");
+  const show = () => {
+    control("explorer").dataset.view = state.view;
+    checkRadio("view", narrow.matches ? state.view : largeView());
+  };
+  narrow.addEventListener("change", show);
+  shownIn(["view"], show);
 }
 
+const largeView = () => (state.view === "lines" ? "lines" : "matrix");
+
+const radios = (name) => [...document.querySelectorAll(`input[name=${name}]`)];
+
 function onRadios(name, choose) {
-  for (const each of document.querySelectorAll(`input[name=${name}]`)) {
-    each.addEventListener("change", () => choose(each.value));
-  }
+  for (const each of radios(name)) each.addEventListener("change", () => choose(each.value));
 }
 
 function checkRadio(name, value) {
-  for (const each of document.querySelectorAll(`input[name=${name}]`)) {
-    each.checked = each.value === value;
-  }
+  for (const each of radios(name)) each.checked = each.value === value;
 }
 
 /* Which weights are drawn, and in which colours. */
@@ -96,26 +120,42 @@ const STEPS_OF_A_DECADE = 10;
 
 /** Nothing, and then in even steps of logarithms up to the largest weight, in two digits. */
 function filterSteps() {
-  const high = attention.scale?.high ?? 1;
+  const { low, high } = scaleOf(state.head);
+  const most = Math.max(Math.abs(low), Math.abs(high));
   const steps = [...Array(DECADES * STEPS_OF_A_DECADE).keys()].map((step) =>
-    Number((high * 10 ** (step / STEPS_OF_A_DECADE - DECADES)).toPrecision(2)));
+    Number((most * 10 ** (step / STEPS_OF_A_DECADE - DECADES)).toPrecision(2)));
   return [0, ...steps];
 }
 
 function startFilter() {
-  const [slider, says, steps] = [control("least"), control("least-says"), filterSteps()];
-  slider.max = steps.length - 1;
-  slider.addEventListener("input", () => change({ least: steps[Number(slider.value)] }));
-  shownIn(["least"], () => {
+  const [slider, says] = [control("least"), control("least-says")];
+  slider.addEventListener("input", () => change({ least: filterSteps()[Number(slider.value)] }));
+  shownIn(["least", "head"], () => {
+    const steps = filterSteps();
+    slider.max = steps.length - 1;
     slider.value = steps.findLastIndex((step) => step <= state.least);
-    says.textContent = state.least ? String(state.least) : "0";
-    slider.setAttribute("aria-valuetext", says.textContent);
+    says.textContent = state.least ? numberText(state.least) : "0";
+    slider.setAttribute("aria-valuetext", state.least ? says.textContent : "nothing is hidden");
   });
 }
 
+/** Not where numbers go below 0: they have no logarithms. */
 function startScaleChooser() {
   onRadios("log", (value) => change({ log: value === "true" }));
-  shownIn(["log"], () => checkRadio("log", String(state.log)));
+  if (attention.scales.every(({ kind }) => kind === "diverging")) control("choose-scale").remove();
+  shownIn(["log", "head"], () => {
+    checkRadio("log", String(state.log));
+    for (const each of radios("log")) each.disabled = scaleOf(state.head).kind === "diverging";
+  });
+}
+
+function startSpecialChooser() {
+  const box = control("special");
+  if (!attention.sides.some((side) => side.special.some(Boolean))) {
+    return control("choose-special").remove();
+  }
+  box.addEventListener("change", () => change({ special: box.checked }));
+  shownIn(["special"], () => (box.checked = state.special));
 }
 
 function startThemeChooser() {
@@ -123,19 +163,7 @@ function startThemeChooser() {
   list.addEventListener("change", () => change({ theme: list.value }));
   shownIn(["theme"], () => {
     list.value = state.theme;
-    const { classList } = document.documentElement;
-    classList.toggle("dark", state.theme === "dark");
-    classList.toggle("light", state.theme === "light");
+    document.documentElement.classList.toggle("dark", state.theme === "dark");
+    document.documentElement.classList.toggle("light", state.theme === "light");
   });
-}
-
-/* Which tokens. */
-
-function startTokenChoosers() {
-  const special = control("special");
-  if (!attention.sides.some((side) => side.special.some(Boolean))) {
-    control("choose-special").remove();
-  }
-  special.addEventListener("change", () => change({ special: special.checked }));
-  shownIn(["special"], () => (special.checked = state.special));
 }

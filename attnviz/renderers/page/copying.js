@@ -1,5 +1,167 @@
-// Copying: not here yet.
+// Copying: pictures, numbers and the link to take away; saved as files where no clipboard is.
 
-function startCopying(section) {
-  section.hidden = true;
+/** What can be taken: for a kind of picture, or of text, what it is called and how it is made. */
+const TAKEN = [
+  { name: "Matrix", kinds: kindsOfPicture(() => matrixPicture()) },
+  { name: "Lines", kinds: kindsOfPicture(() => linesPicture()) },
+  { name: "Numbers", kinds: { CSV: () => csvOf(state.head) } },
+];
+
+function kindsOfPicture(draw) {
+  return { PNG: () => pngOf(draw()), SVG: () => svgOf(draw()) };
+}
+
+const FILES = { PNG: "image/png", SVG: "image/svg+xml", CSV: "text/csv" };
+
+function startCopying(menu) {
+  const rows = TAKEN.flatMap(({ name, kinds }) =>
+    Object.entries(kinds).map(([kind, make]) => rowOfCopying(name, kind, make)));
+  menu.append(element("div", { class: "panel" }, ...rows, ...linkToCopy()));
+  addCommandButton();
+}
+
+function rowOfCopying(name, kind, make) {
+  const what = `${name} as ${kind}`;
+  const copy = actionButton("Copy", `copy: ${what}`, () => copied(name, kind, make));
+  const save = actionButton("Save", `save: ${what}`, () => saved(name, kind, make));
+  return element("p", {}, element("span", {}, what), copy, save);
+}
+
+function actionButton(text, label, act) {
+  const button = element("button", { type: "button", "aria-label": label }, text);
+  button.addEventListener("click", act);
+  return button;
+}
+
+/** A frame in a notebook has no address that anybody could open. */
+function linkToCopy() {
+  if (!/^(https?|file):$/.test(location.protocol)) return [];
+  const copy = actionButton("Copy", "copy: link to what is seen", copyLink);
+  return [element("p", {}, element("span", {}, "Link to what is seen"), copy)];
+}
+
+async function copyLink() {
+  const link = location.href.split("#")[0] + address();
+  say((await tookText(link)) ? "The link is copied." : `Nothing may be copied here. It is ${link}`);
+}
+
+/** Below the command that made the page. */
+function addCommandButton() {
+  const command = document.querySelector("#made pre");
+  command?.after(actionButton("Copy", "copy: command", async () => {
+    const took = await tookText(command.textContent);
+    say(took ? "The command is copied." : "Nothing may be copied here: mark the command.");
+  }));
+}
+
+async function copied(name, kind, make) {
+  const made = make();
+  const took = kind === "PNG" ? await tookPicture(made) : await tookText(await (await made).text());
+  if (took) return say(`${name} of ${heads[state.head].name}: copied as ${kind}.`);
+  await saved(name, kind, () => made, "Nothing may be copied here: ");
+}
+
+async function saved(name, kind, make, before = "") {
+  const file = `${fileName(name)}.${kind.toLowerCase()}`;
+  saveFile(file, await make());
+  say(`${before}saved as ${file}.`);
+}
+
+/** `attention-L4H7-matrix`: in letters and digits that every disk takes. */
+function fileName(name) {
+  const head = heads[state.head].name.replace(/[^\p{L}\p{N}.]+/gu, "-").slice(0, 80);
+  return `attention-${head}-${name.toLowerCase()}`;
+}
+
+function saveFile(name, blob) {
+  const link = element("a", { href: URL.createObjectURL(blob), download: name, hidden: true });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** Whether the clipboard took it: many frames may not use one, and some browsers have none. */
+async function tookText(text) {
+  return clipboardTook(() => navigator.clipboard.writeText(text));
+}
+
+/** The picture may still be on its way: that it was asked for by a click holds until it comes. */
+async function tookPicture(blob) {
+  return clipboardTook(() =>
+    navigator.clipboard.write([new ClipboardItem({ "image/png": Promise.resolve(blob) })]));
+}
+
+async function clipboardTook(write) {
+  try {
+    await write();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/* What files hold. */
+
+async function svgOf(picture) {
+  const drawing = await picture;
+  const text = new XMLSerializer().serializeToString(drawing);
+  return new Blob([text], { type: FILES.SVG });
+}
+
+const PIXELS_OF_ONE = 2;
+
+/** The same drawing in pixels, twice as many as it is large. */
+async function pngOf(picture) {
+  const drawing = await picture;
+  const [wide, high] = ["width", "height"].map((side) => Number(drawing.getAttribute(side)));
+  const address = URL.createObjectURL(await svgOf(drawing));
+  const image = new Image();
+  image.src = address;
+  await image.decode();
+  const canvas = element("canvas", { width: wide * PIXELS_OF_ONE, height: high * PIXELS_OF_ONE });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(address);
+  return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
+}
+
+/* Numbers. */
+
+const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
+
+/** A line for each cell of a head, exactly as the page has its numbers. */
+async function csvOf(head) {
+  const cells = await cellsOf(head);
+  const { label } = scaleOf(head);
+  const header = ["head", "query number", "query", "key number", "key", label, "score", "visible"];
+  const lines = [header, ...linesOfCells(head, cells)].map((line) => line.map(quoted).join(","));
+  return new Blob([`${lines.join("\n")}\n`], { type: FILES.CSV });
+}
+
+function* linesOfCells(head, cells) {
+  const [reads, read] = [
+    { ...readers(head), size: cells.tall },
+    { ...readTokens(head), size: cells.wide },
+  ];
+  for (let row = 0; row < cells.rows; row++) {
+    for (let column = 0; column < cells.columns; column++) {
+      const names = [...namesOfPlace(reads, row), ...namesOfPlace(read, column)];
+      yield [heads[head].name, ...names, ...numbersOfCell(cells, row, column)];
+    }
+  }
+}
+
+const namesOfPlace = (side, place) => [numberName(side, place), blockName(side, place)];
+
+function numbersOfCell(cells, row, column) {
+  const [weight, score] = [cells.weight(row, column), cells.score(row, column)];
+  return [exactNumber(weight), exactNumber(score), !cells.hides(row, column)];
+}
+
+const exactNumber = (number) => (Number.isNaN(number) ? "" : number);
+
+function quoted(value) {
+  if (typeof value !== "string") return String(value);
+  const safe = FORMULA.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

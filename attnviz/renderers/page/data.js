@@ -24,6 +24,10 @@ function keptRows(head) {
   return [...new Set(rows)].sort((one, other) => one - other);
 }
 
+/** What there is to say of a token whose row a page has not got. */
+const missingRow = (query) =>
+  `of this token the page has blocks alone: --query ${query + 1} writes one that has its row`;
+
 const rowsOf = ({ first, step, count }) =>
   Array.from({ length: count }, (_, number) => first + number * step);
 
@@ -50,7 +54,7 @@ function forgetHeads() {
 }
 
 const namesOf = (head) => {
-  const kept = (heads[head].kept ?? []).map((_, number) => `kept-${number}`);
+  const kept = (heads[head].kept ?? []).map((_, number) => `kept${number}`);
   const kinds = ["weights", "scores", ...kept];
   return kinds.map((kind) => `${kind}-${head}`).filter((name) => name in attention.tables);
 };

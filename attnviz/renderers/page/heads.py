@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attnviz.renderers.page.keeping import Kept, in_turn, kept_whole, within
 from attnviz.renderers.page.long import kept_in_blocks, note_on_blocks
-from attnviz.renderers.page.packing import COARSE, Packed, bits_of, compressed_bits, text_of
+from attnviz.renderers.page.packing import (
+    COARSE,
+    COARSEST,
+    Packed,
+    bits_of,
+    compressed_bits,
+    text_of,
+)
 from attnviz.renderers.page.thumbnails import together
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, common
 from attnviz.views.grids.scales import Scale, logarithmic
 from attnviz.wording.numbers import power_text
 
-ROOM = 17_500_000  # bytes of all heads together, which are 23.3 MB of base64
+ROOM = 18_000_000  # bytes of all heads together, which are 24 MB of base64
 MOST_CELLS = 2**27  # so many never come to so few bytes
 CLOSE = 1.05  # as near as this it is tried
 SAMPLE = 4  # heads, by which it is judged whether all have room
@@ -36,19 +44,21 @@ def packed_heads(explored: Explored) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def kept_heads(explored: Explored) -> list[Kept]:
-    """All of each head; or of a long text what there is room for."""
-    cells = sum(_cells(each) for each in explored.heads)
-    bits = bits_of(cells)
-    if cells <= MOST_CELLS and _may_fit(explored.heads, bits):
-        kept = within(in_turn(explored.heads, lambda head: kept_whole(head, bits)), ROOM)
-        if kept is not None:
-            return kept
+    """All of each head, with as many bits as have room; or of a long text blocks, and some rows."""
+    cells = sum(map(_cells, explored.heads))
+    finest = bits_of(cells)
+    for bits in [finest] if finest > COARSE else range(COARSE, COARSEST - 1, -1):
+        if cells <= MOST_CELLS and _may_fit(explored.heads, bits):
+            keep = partial(kept_whole, bits=bits)
+            kept = within(in_turn(explored.heads, keep), ROOM)
+            if kept is not None:
+                return kept
     return kept_in_blocks(explored, ROOM)
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
     """Whether all are likely to have room, as some of them have."""
-    if bits != COARSE:
+    if bits > COARSE:
         return True
     some = heads[:: max(1, len(heads) // SAMPLE)][:SAMPLE]
     sizes = sum(kept_whole(each, bits).size for each in some)
@@ -66,7 +76,8 @@ def _about(
     tables: Mapping[str, Packed],
     masks: Mapping[bytes, int],
 ) -> dict[str, Any]:
-    sides = list({id(side): side for each in explored.heads for side in _sides(each)}.values())
+    each_once = {id(side): side for each in explored.heads for side in _sides(each)}.values()
+    sides = list(dict.fromkeys(each_once))
     return {
         "heads": _heads(explored, kept, sides),
         "tables": {
@@ -93,7 +104,7 @@ def _about(
 
 
 def _heads(explored: Explored, kept: Sequence[Kept], sides: Sequence[Axis]) -> list[dict[str, Any]]:
-    places = {id(side): place for place, side in enumerate(sides)}
+    places = {id(side): sides.index(side) for each in explored.heads for side in _sides(each)}
     measures = _measures(explored)
     return [
         {
@@ -124,7 +135,7 @@ def accuracy(tables: Mapping[str, Packed]) -> str:
 
 
 def _note(explored: Explored, kept: Sequence[Kept]) -> str:
-    blocks = note_on_blocks(explored, kept) if "kept" in kept[0].about else ""
+    blocks = note_on_blocks(explored.heads[0], kept[0]) if "kept" in kept[0].about else ""
     return " · ".join(filter(None, (explored.note, blocks)))
 
 
@@ -134,8 +145,10 @@ def _measures(explored: Explored) -> list[str]:
 
 def _all_scales(explored: Explored, kept: Sequence[Kept]) -> dict[str, Any]:
     """Of cells, of rows, of thumbnails: each one for all heads whose numbers have one name."""
+    of_cells = _scales(explored, [each.scale for each in kept])
     return {
-        "scales": _scales(explored, [each.scale for each in kept]),
+        "scale": of_cells[0],
+        "scales": of_cells,
         "rowScales": _scales(explored, [each.of_rows or each.scale for each in kept]),
         "smallScales": _scales(explored, [each.of_small for each in kept]),
     }

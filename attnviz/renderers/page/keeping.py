@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from attnviz.renderers.page.thumbnails import small
 from attnviz.views.grids.explored import HeadMap
 from attnviz.views.grids.scales import Scale
 
+Anything = TypeVar("Anything")
 THREADS = 4  # at most: each has the numbers of a head in memory
 
 
@@ -53,11 +54,11 @@ def scale_of(head: HeadMap, patch: Patch) -> Scale:
     return head.scale(Whole(np.where(seen, patch.values, 0), ~seen))
 
 
-def in_turn(heads: Sequence[HeadMap], keep: Callable[[HeadMap], Kept]) -> Iterator[Kept]:
-    """Each head in its order, a few of them at once: whoever wants no more ends the rest."""
+def in_turn(each: Sequence[Anything], keep: Callable[[Anything], Kept]) -> Iterator[Kept]:
+    """Each in its order, a few of them at once: whoever wants no more ends the rest."""
     threads = ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1))
     try:
-        yield from threads.map(keep, heads)
+        yield from threads.map(keep, each)
     finally:
         threads.shutdown(cancel_futures=True)
 

@@ -1,6 +1,6 @@
 """Heads of long texts: blocks of tokens as one cell each, and single rows as they are.
 
-As many rows as there is room for, evenly spread and the last among them; and the one that is
+As many rows as there is room for, evenly spread, and the last among them; and the one that is
 asked for, number by number.
 """
 
@@ -8,109 +8,134 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
 from attnviz.cells import EVERYTHING, Patch
 from attnviz.renderers.page.keeping import Kept, in_turn, scale_of
 from attnviz.renderers.page.packing import COARSE, EXACT, FINE, Packed, packed
 from attnviz.renderers.page.thumbnails import block_of, small
 from attnviz.views.grids.explored import Explored, HeadMap
-from attnviz.wording.words import counted
 
-FOR_BLOCKS, FOR_ASKED = 0.3, 0.2  # of all bytes, at most; the rest is for rows
-LOOKED_AT = 32  # rows, by which it is judged how much a mask hides
+FOR_BLOCKS, FOR_ASKED = 0.35, 0.2  # of all bytes, at most; the rest is for other rows
+LOOKED_AT = 32  # rows, by which it is judged how many bytes all of them need
+CLOSE = 0.97  # of the bytes that are left, if they are judged well
 
 
 @dataclass(frozen=True)
-class Room:
-    """How much of each head has room."""
+class Rows:
+    """Some rows of a head, and with how many bits they are kept."""
 
-    cells: int  # on a side, of blocks
-    step: int  # from one row that is kept to the next
-    asked: int | None  # the row that is asked for,
-    bits: int  # and those of each of its numbers
+    first: int
+    step: int
+    bits: int = COARSE
 
-    def blocks(self, head: HeadMap) -> tuple[int, int]:
-        """How many queries and keys one cell stands for."""
-        high, wide = head.weights.shape
-        return block_of(high, self.cells), block_of(wide, self.cells)
+    @property
+    def places(self) -> slice:
+        return slice(self.first, None, self.step)
 
-    def rows(self, head: HeadMap) -> list[tuple[slice, int]]:
-        """Which rows are kept, and with how many bits."""
-        high = head.weights.shape[0]
-        spread = slice((high - 1) % self.step, high, self.step), COARSE
-        if self.asked is None or self.asked >= high or not self.bits:
-            return [spread]
-        return [(slice(self.asked, self.asked + 1), self.bits), spread]
+    def about(self, head: HeadMap) -> dict[str, int]:
+        count = len(range(self.first, head.weights.shape[0], self.step))
+        return {"first": self.first, "step": self.step, "count": count}
 
 
 def kept_in_blocks(explored: Explored, size: int) -> list[Kept]:
     """Every head, in about so many bytes altogether."""
-    room = room_for(explored, size)
-    return list(in_turn(explored.heads, lambda head: _kept(head, room)))
+    heads = explored.heads
+    cells = _cells_on_a_side(heads, FOR_BLOCKS * size)
+    blocks = list(in_turn(heads, partial(_blocks, cells=cells)))
+    bits = _bits_of_asked(explored, FOR_ASKED * size)
+    left = size - sum(each.size for each in blocks) - _size_of_asked(explored, bits)
+    needed = sum(_bytes_of_a_row(each) * each.weights.shape[0] for each in heads)
+    step = math.ceil(needed / max(CLOSE * left, 1))
+    pairs = list(zip(heads, blocks, strict=True))
+    return list(in_turn(pairs, partial(_with_rows, asked=explored.query, bits=bits, step=step)))
 
 
-def room_for(explored: Explored, size: int) -> Room:
-    """How the bytes of a page are shared out: a code has one, whatever else is known of it."""
-    seen = [_seen(each) for each in explored.heads]
-    widths = [each.weights.shape[1] * part for each, part in zip(explored.heads, seen, strict=True)]
-    cells = math.isqrt(int(FOR_BLOCKS * size / max(sum(seen), 1e-9)))
-    fits = (bits for bits in (EXACT, FINE, COARSE) if sum(widths) * bits / 8 <= FOR_ASKED * size)
-    bits = next(fits, 0) if explored.query is not None else 0
-    left = size * (1 - FOR_BLOCKS) - sum(widths) * bits / 8
-    numbers = sum(w * each.weights.shape[0] for w, each in zip(widths, explored.heads, strict=True))
-    return Room(max(cells, 1), math.ceil(numbers / left), explored.query, bits)
-
-
-def note_on_blocks(explored: Explored, kept: Sequence[Kept]) -> str:
+def note_on_blocks(head: HeadMap, kept: Kept) -> str:
     """What one cell is, and of which tokens the page has more."""
-    about, head = kept[0].about, explored.heads[0]
-    spread, high = about["kept"][-1], head.weights.shape[0]
+    about, high = kept.about, head.weights.shape[0]
+    spread = about["kept"][-1]
+    also = " and the one that is asked for" if len(about["kept"]) > 1 else ""
     how = "weights added over the keys, averaged over the queries" if head.share else "averaged"
     return (
-        f"one cell = {about['tall']} × {about['wide']} {head.reads.counts}s: {how} · "
-        f"{counted(spread['count'], 'row')} of {high:,} kept token by token: "
-        f"every {spread['step']}th, the last"
-        f"{' and the one that is asked for' if len(about['kept']) > 1 else ''}"
-    )
+        f"one cell = {about['tall']} × {about['wide']} {head.reads.counts}s: {how} · token by "
+        f"token one row in {spread['step']} ({spread['count']:,} of {high:,}), the last among "
+        f"them,{also}"
+    ).removesuffix(",")
 
 
-def _seen(head: HeadMap) -> float:
-    """How much of a head is not hidden, as far as some of its rows show."""
+def _cells_on_a_side(heads: Sequence[HeadMap], size: float) -> int:
+    """A cell that is not hidden has a byte."""
+    seen = (1 - _some_rows(each).hidden.mean() for each in heads)
+    return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
+
+
+def _bits_of_asked(explored: Explored, size: float) -> int:
+    """As many as have room; 0 where nothing is asked for, or no row has room."""
+    if explored.query is None:
+        return 0
+    fitting = (bits for bits in (EXACT, FINE, COARSE) if _size_of_asked(explored, bits) <= size)
+    return next(fitting, 0)
+
+
+def _size_of_asked(explored: Explored, bits: int) -> int:
+    return sum(each.weights.shape[1] for each in explored.heads) * bits // 8
+
+
+def _bytes_of_a_row(head: HeadMap) -> float:
+    """What some of them need."""
+    some = _some_rows(head)
+    table = packed(some, COARSE, _scores(head, _every(head)))
+    return len(table.block) / max(len(some.values), 1)
+
+
+def _some_rows(head: HeadMap) -> Patch:
+    return head.weights.window(_every(head), EVERYTHING)
+
+
+def _every(head: HeadMap) -> slice:
     step = max(1, head.weights.shape[0] // LOOKED_AT)
-    return float(1 - head.weights.window(slice(step // 2, None, step), EVERYTHING).hidden.mean())
+    return slice(step // 2, None, step)
 
 
-def _kept(head: HeadMap, room: Room) -> Kept:
-    tall, wide = room.blocks(head)
+def _blocks(head: HeadMap, cells: int) -> Kept:
+    """A head in at most so many cells on a side."""
+    tall, wide = (block_of(count, cells) for count in head.weights.shape)
     blocks = head.weights.pooled(tall, wide, share=head.share)
-    rows = [(places, *_rows(head, places, bits)) for places, bits in room.rows(head)]
     few = small(blocks, share=head.share)
     return Kept(
-        tables={
-            "weights": packed(blocks, COARSE),
-            **{f"kept-{number}": table for number, (_, _, table) in enumerate(rows)},
-        },
+        tables={"weights": packed(blocks, COARSE)},
         scale=scale_of(head, blocks),
-        of_rows=scale_of(head, rows[-1][1]),
         small=few,
         of_small=scale_of(head, few),
-        about={
-            "tall": tall,
-            "wide": wide,
-            "kept": [_about(places, head.weights.shape[0]) for places, *_ in rows],
-        },
+        about={"tall": tall, "wide": wide},
     )
 
 
-def _rows(head: HeadMap, places: slice, bits: int) -> tuple[Patch, Packed]:
-    """Some rows as they are, and packed."""
-    patch = head.weights.window(places, EVERYTHING)
-    scores = None if head.scores is None else head.scores.window(places, EVERYTHING)
-    return patch, packed(patch, bits, scores)
+def _with_rows(pair: tuple[HeadMap, Kept], asked: int | None, bits: int, step: int) -> Kept:
+    """A head in blocks, and rows of it: the one that is asked for, then every so many."""
+    head, kept = pair
+    high = head.weights.shape[0]
+    rows = [Rows((high - 1) % step, step)]
+    if bits and asked is not None and asked < high:
+        rows.insert(0, Rows(asked, high, bits))
+    made = [_packed_rows(head, each) for each in rows]
+    return replace(
+        kept,
+        tables={
+            **kept.tables,
+            **{f"kept{number}": table for number, (_, table) in enumerate(made)},
+        },
+        of_rows=scale_of(head, made[-1][0]),
+        about={**kept.about, "kept": [each.about(head) for each in rows]},
+    )
 
 
-def _about(places: slice, rows: int) -> dict[str, Any]:
-    first, last, step = places.indices(rows)
-    return {"first": first, "step": step, "count": len(range(first, last, step))}
+def _packed_rows(head: HeadMap, rows: Rows) -> tuple[Patch, Packed]:
+    patch = head.weights.window(rows.places, EVERYTHING)
+    return patch, packed(patch, rows.bits, _scores(head, rows.places))
+
+
+def _scores(head: HeadMap, places: slice) -> Patch | None:
+    return None if head.scores is None else head.scores.window(places, EVERYTHING)

@@ -1,14 +1,33 @@
 // The page as it opens: each view in its section, all of them on one state.
 
 function start() {
-  if (heads.length === 0) return;
+  control("utilities").hidden = false;
+  if (heads.length === 0) return startWithoutHeads();
+  if (!("DecompressionStream" in window)) return tellOldBrowser();
   readAddress();
-  startMatrix(document.getElementById("matrix"));
-  startLines(document.getElementById("lines"));
-  startOverview(document.getElementById("overview"));
-  startSentence(document.getElementById("sentence"));
-  startTable(document.getElementById("table"));
-  startControls(document.getElementById("controls"));
+  startMatrix(control("matrix"));
+  startLines(control("lines"));
+  startOverview(control("overview"));
+  startSentence(control("sentence"));
+  startTable(control("table"));
+  startControls();
+  startCopying(control("copying"));
+}
+
+/** Words, tables and charts need no script; they have their themes. */
+function startWithoutHeads() {
+  for (const name of ["copying", "help", "reset"]) control(name).remove();
+  startThemeChooser();
+  addCommandButton();
+}
+
+function tellOldBrowser() {
+  const trouble = control("trouble");
+  trouble.hidden = false;
+  trouble.textContent =
+    "This browser cannot unpack the heads of this page: it has no DecompressionStream, which " +
+    "browsers have had since 2023. What is below can be read.";
+  startWithoutHeads();
 }
 
 start();

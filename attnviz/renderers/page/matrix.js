@@ -1,6 +1,6 @@
 // The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
 
-const BELOW_MATRIX = 75; // pixels, for the line that says what a cell says, and the colours
+const BELOW_MATRIX = 92; // pixels, for the line that says what a cell says, and the colours
 const READABLE_ROW = 28; // in which numbers can be read
 
 const matrix = {
@@ -72,7 +72,7 @@ function chooseCells() {
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
   matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
-  matrix.hides = cells.weights.some(Number.isNaN);
+  matrix.hides = cells.weights.some((weight) => Number.isNaN(weight));
   paintMatrix();
 }
 
@@ -138,11 +138,13 @@ function drawMatrix() {
   if (performance.getEntriesByName("first picture").length === 0) performance.mark("first picture");
 }
 
+/** Names stand beside cells that are seen, and half a line beyond them. */
 function drawRowsAndColumns(brush) {
   const { layout } = matrix;
-  clipped(brush, 0, layout.top, layout.size.wide, layout.open.high, () => drawRowNames(brush, matrix));
-  const high = layout.angle === 0 ? layout.size.high : layout.top;
-  clipped(brush, layout.left - 2, 0, layout.size.wide, high, () => drawColumnNames(brush, matrix));
+  const { left, top, open, size } = layout;
+  const half = NAME_LINE / 2;
+  clipped(brush, 0, top - half, size.wide, open.high + NAME_LINE, () => drawRowNames(brush, matrix));
+  clipped(brush, left - half, 0, size.wide, top, () => drawColumnNames(brush, matrix));
 }
 
 /** An empty canvas, of which sizes are those of the page. */

@@ -123,5 +123,5 @@ function numberSize(cell, write) {
   const longest = write(signed ? -largest : largest);
   const asked = Math.min(15, cell.high * 0.5);
   const wide = widthOf(longest, `100px system-ui, sans-serif`) / 100;
-  return Math.min(asked, (cell.wide - 4) / Math.max(wide, 0.1));
+  return Math.min(asked, (cell.wide - 7) / Math.max(wide, 0.1));
 }

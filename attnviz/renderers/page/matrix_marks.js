@@ -13,7 +13,7 @@ function drawMarks() {
     if (hovered) drawCellFrame(brush, hovered);
   });
   drawMarkedNames(brush, { row, column }, hovered);
-  showReading(hovered, row);
+  showReading(hovered, { row, column });
 }
 
 /** Where a token's row is drawn, if it is. */
@@ -45,9 +45,11 @@ const columnBox = (column) => ({
 function drawCross(brush, { row, column }) {
   brush.strokeStyle = inks().ink;
   brush.lineWidth = 1;
+  brush.globalAlpha = Math.min(matrix.layout.cell.wide, matrix.layout.cell.high) < 5 ? 0.35 : 1;
   for (const box of [row >= 0 && rowBox(row), column >= 0 && columnBox(column)]) {
     if (box) brush.strokeRect(box.x - 0.5, box.y - 0.5, box.wide + 1, box.high + 1);
   }
+  brush.globalAlpha = 1;
 }
 
 /** A pinned row or column has a frame; of a thin one it stands around it. */
@@ -82,51 +84,59 @@ function drawMarkedNames(brush, pinned, hovered) {
   }
 }
 
+/** A name in the colour of paper, on a patch that covers those beside it. */
 function markRow(brush, row, color) {
   const { layout, rows, reads } = matrix;
   const y = rowMiddle(row);
   if (y < layout.top || y > layout.top + layout.open.high) return;
   brush.fillStyle = inks().paper;
-  brush.fillRect(0, y - NAME_LINE / 2, layout.left - BESIDE_MAP / 2, NAME_LINE);
-  drawRowName(brush, layout, reads, rows[row], y, { weight: 700, color });
+  brush.fillRect(0, y - NAME_LINE / 2, layout.left - 3, NAME_LINE);
+  const wide = Math.min(rowNameWidth(reads, rows[row]) + 10, layout.left - 3);
+  brush.fillStyle = color;
+  brush.fillRect(layout.left - 3 - wide, y - NAME_LINE / 2, wide, NAME_LINE);
+  drawRowName(brush, layout, reads, rows[row], y, { color: inks().paper });
 }
 
-/** On a patch of paper that is turned as the name is. */
+/** The same over a column, turned as its name is. */
 function markColumn(brush, column, color) {
   const { layout, columns, read } = matrix;
   const x = columnMiddle(column);
   if (x < layout.left || x > layout.left + layout.open.wide) return;
-  const name = cutText(columnName(read, columns[column]), layout.longest + 1, nameFont(700));
-  const long = widthOf(name, nameFont(700));
+  const long = widthOf(cutText(columnName(read, columns[column]), layout.longest + 1));
+  const upright = layout.angle === 0;
   brush.save();
-  brush.translate(x, layout.top - (layout.angle === 0 ? NAME_LINE / 2 + 1 : BESIDE_MAP - 1));
+  brush.translate(x, layout.top - (upright ? NAME_LINE / 2 + 1 : BESIDE_MAP - 1));
   brush.rotate((-layout.angle * Math.PI) / 180);
-  brush.fillStyle = inks().paper;
-  brush.fillRect(layout.angle === 0 ? -long / 2 - 2 : -2, -NAME_LINE / 2, long + 4, NAME_LINE);
+  brush.fillStyle = color;
+  brush.fillRect(upright ? -long / 2 - 4 : -4, -NAME_LINE / 2, long + 8, NAME_LINE);
   brush.restore();
-  drawColumnName(brush, layout, read, columns[column], x, { weight: 700, color });
+  drawColumnName(brush, layout, read, columns[column], x, { color: inks().paper });
 }
 
 /** What the cell says: beside it, and in the line below the matrix. */
-function showReading(hovered, pinnedRow) {
-  const said = hovered ? saidOfHovered(hovered) : saidOfPinned(pinnedRow);
+function showReading(hovered, pinned) {
+  const said = hovered ? saidOfHovered(hovered) : saidOfNowhere(pinned);
   matrix.line.textContent = said.join(": ");
   showTip(hovered, said);
 }
 
 function saidOfHovered({ row, column }) {
-  const { rows, columns } = matrix;
-  if (column < 0) return [saidOfRow(matrix, rows[row]), saidOfLeftOut(matrix, rows[row])].filter(Boolean);
-  if (row < 0) return [saidOfColumn(matrix, columns[column])];
-  const [who, what] = saidOfCell(matrix, rows[row], columns[column]);
-  return [who, [what, saidOfLeftOut(matrix, rows[row])].filter(Boolean).join("; ")];
+  const [query, key] = [matrix.rows[row], matrix.columns[column]];
+  if (column < 0) return [joined(saidOfRow(matrix, query), saidOfLeftOut(matrix, query))];
+  if (row < 0) return [saidOfColumn(matrix, key)];
+  const [who, what] = saidOfCell(matrix, query, key);
+  return [who, joined(what, saidOfLeftOut(matrix, query))];
 }
 
-/** Of what is pinned; or how to begin. */
-function saidOfPinned(row) {
-  if (row < 0) return ["Point at a cell, or move with the arrows; a click follows its row"];
-  return [saidOfRow(matrix, matrix.rows[row]), saidOfLeftOut(matrix, matrix.rows[row])].filter(Boolean);
+/** What is pinned; or how to begin. */
+function saidOfNowhere({ row, column }) {
+  if (row < 0 && column < 0) return [HOW_TO_BEGIN];
+  const left = row < 0 ? "" : saidOfLeftOut(matrix, matrix.rows[row]);
+  return [joined(saidOfPins(matrix, { row, column }), left)];
 }
+
+const HOW_TO_BEGIN = "Point at a cell, or move with the arrows; a click follows its row";
+const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */
 function showTip(hovered, said) {

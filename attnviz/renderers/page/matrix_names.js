@@ -1,10 +1,10 @@
 // The names of tokens beside the matrix and above it, cut where they are long.
 
-const nameFont = (weight = 400) => `${weight} ${NAME_SIZE}px system-ui, sans-serif`;
+const NAME_FONT = `${NAME_SIZE}px system-ui, sans-serif`;
 const ruler = new OffscreenCanvas(1, 1).getContext("2d");
 const measuredWidths = new Map();
 
-function widthOf(text, font = nameFont()) {
+function widthOf(text, font = NAME_FONT) {
   const key = `${font} ${text}`;
   if (!measuredWidths.has(key)) {
     ruler.font = font;
@@ -14,7 +14,7 @@ function widthOf(text, font = nameFont()) {
 }
 
 /** As much of a text as there is room for, with … for what is missing. */
-function cutText(text, room, font = nameFont()) {
+function cutText(text, room, font = NAME_FONT) {
   if (widthOf(text, font) <= room) return text;
   const letters = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
   let [fits, open] = [0, letters.length];
@@ -63,18 +63,18 @@ function visiblePlaces(count, from, length, pitch) {
 }
 
 /** A name that ends at the cells, its number before it where there is room. */
-function drawRowName(brush, layout, side, place, y, { weight = 400, color = null } = {}) {
+function drawRowName(brush, layout, side, place, y, { color = null } = {}) {
   const { ink, faint } = inks();
   const room = layout.left - BESIDE_MAP - 2;
   const number = numberName(side, place);
   const beside = number ? widthOf(number) + NUMBER_GAP : 0;
-  const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30), nameFont(weight));
-  Object.assign(brush, { textAlign: "right", textBaseline: "middle", font: nameFont(weight) });
+  const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30));
+  Object.assign(brush, { textAlign: "right", textBaseline: "middle", font: NAME_FONT });
   brush.fillStyle = color ?? (isFaint(side, place) ? faint : ink);
   brush.fillText(name, layout.left - BESIDE_MAP, y);
   if (name === number) return;
-  const before = layout.left - BESIDE_MAP - widthOf(name, nameFont(weight)) - NUMBER_GAP;
-  brush.font = nameFont();
+  const before = layout.left - BESIDE_MAP - widthOf(name) - NUMBER_GAP;
+  brush.font = NAME_FONT;
   if (before - widthOf(number) >= -1) {
     brush.fillStyle = color ?? faint;
     brush.fillText(number, before, y);
@@ -93,14 +93,14 @@ function drawColumnNames(brush, { layout, columns, read, moved }) {
   }
 }
 
-function drawColumnName(brush, layout, side, place, x, { weight = 400, color = null } = {}) {
+function drawColumnName(brush, layout, side, place, x, { color = null } = {}) {
   const { ink, faint } = inks();
-  const name = cutText(columnName(side, place), layout.longest + 1, nameFont(weight));
+  const name = cutText(columnName(side, place), layout.longest + 1);
   const upright = layout.angle === 0;
   brush.save();
   brush.translate(x, layout.top - (upright ? 5 : BESIDE_MAP - 1));
   brush.rotate((-layout.angle * Math.PI) / 180);
-  brush.font = nameFont(weight);
+  brush.font = NAME_FONT;
   brush.textAlign = upright ? "center" : "left";
   brush.textBaseline = upright ? "alphabetic" : "middle";
   brush.fillStyle = color ?? (isFaint(side, place) ? faint : ink);

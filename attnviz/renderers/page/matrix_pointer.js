@@ -2,10 +2,10 @@
 
 function startMatrixPointer() {
   const { over, frame } = matrix;
-  over.addEventListener("pointermove", (event) => pointAt(event));
+  over.addEventListener("pointermove", (event) => pointAtCell(event));
   over.addEventListener("pointerdown", (event) => {
     matrix.touched = event.pointerType === "touch";
-    pointAt(event);
+    pointAtCell(event);
   });
   over.addEventListener("pointerleave", leaveMatrix);
   over.addEventListener("click", pinAt);
@@ -33,7 +33,7 @@ const tokenOfRow = (row) => (row < 0 ? null : blockOf(matrix.reads, matrix.rows[
 const tokenOfColumn = (column) =>
   column < 0 ? null : blockOf(matrix.read, matrix.columns[column]).first;
 
-function pointAt({ offsetX, offsetY }) {
+function pointAtCell({ offsetX, offsetY }) {
   const { row, column } = placeAt(offsetX, offsetY);
   matrix.within = true;
   matrix.line.setAttribute("aria-live", "off");

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from attnviz.cells import EVERYTHING, Cells, Patch
 
-EXACT, FINE, COARSE = 32, 16, 8  # bits of a number; exact ones may have 64
+EXACT, FINE, COARSE, COARSEST = 32, 16, 8, 6  # bits of a number; exact ones may have 64
 FEW = {EXACT: 2**17, FINE: 2**19}  # cells of a page, up to which there is room for so many
 STRATEGIES = (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY)
 LARGEST_SLACK = 0.05  # of scores that are still what weights are made of
@@ -63,9 +63,10 @@ def packed(patch: Patch, bits: int, scores: Patch | None = None) -> Packed:
     if bits == EXACT or not np.isfinite(numbers).all():
         return _exact(numbers, seen)
     reach = np.abs(np.where(seen, patch.values, 0)).max(axis=1, initial=0).astype("<f4")
-    most = _most(bits, signed=bool((numbers < 0).any()))
+    signed = bool((numbers < 0).any())
+    most = (1 << bits - signed) - 1
     reaches = np.repeat(reach, seen.sum(axis=1))
-    codes = _codes(numbers, reaches, most)
+    codes = _codes(numbers, reaches, most, signed=signed)
     sums, slack = (None, None) if scores is None else sums_of(patch, scores, most)
     parts = (reach, codes) if sums is None else (reach, sums, codes)
     return Packed(
@@ -73,7 +74,7 @@ def packed(patch: Patch, bits: int, scores: Patch | None = None) -> Packed:
         block=compressed(b"".join(each.tobytes() for each in parts)),
         seen=_bits(seen),
         bits=bits,
-        signed=codes.dtype.kind == "i",
+        signed=signed,
         error=float(np.abs(_read(codes, reaches, most) - numbers).max(initial=0)),
         slack=slack,
     )
@@ -146,20 +147,19 @@ def _bits(seen: Bool[np.ndarray, "row column"]) -> bytes:
     return b"" if seen.all() else np.packbits(seen, bitorder="little").tobytes()
 
 
-def _codes(numbers: Numbers, reaches: Rows, most: int) -> Numbers:
+def _codes(numbers: Numbers, reaches: Rows, most: int, *, signed: bool) -> Numbers:
     """The root of each number's share of what its row reaches; with a sign, of half as many."""
     roots = np.abs(numbers) / np.maximum(reaches, TINIEST)
     roots = np.rint(np.sqrt(roots, out=roots) * most)
-    kinds = {255: "<u1", 65535: "<u2", 127: "<i1", 32767: "<i2"}
-    signs = np.sign(numbers) if most in (127, 32767) else 1
-    return np.asarray((roots * signs).astype(kinds[most]))
+    whole_numbers = "<i" if signed else "<u"
+    return np.asarray(
+        (roots * np.sign(numbers) if signed else roots).astype(
+            f"{whole_numbers}{1 if most < 2**COARSE else 2}"
+        )
+    )
 
 
 def _read(codes: Numbers, reaches: Rows, most: int) -> Numbers:
     """What a page reads out of codes."""
     shares = codes.astype(np.float32) / np.float32(most)
     return np.asarray(np.abs(shares) * shares * reaches)
-
-
-def _most(bits: int, *, signed: bool) -> int:
-    return int((1 << bits - signed) - 1)

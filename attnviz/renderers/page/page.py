@@ -40,15 +40,29 @@ SCRIPTS = (
     "matrix_pointer.js",
     "matrix_keys.js",
     "matrix_zoom.js",
+    "most_read.js",
+    "together.js",
+    "strongest.js",
+    "strokes.js",
     "lines.js",
+    "lines_layout.js",
+    "lines_words.js",
+    "lines_painting.js",
+    "lines_picture.js",
     "overview.js",
+    "overview_maps.js",
     "sentence.js",
+    "texts.js",
     "table.js",
     "controls.js",
+    "finding.js",
+    "shortcuts.js",
+    "picture.js",
+    "picture_words.js",
     "copying.js",
     "main.js",
 )
-STYLES = ("style.css", "matrix.css")
+STYLES = ("style.css", "matrix.css", "reading.css")
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
@@ -80,6 +94,7 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
         "closing": _closing(view),
         "panels": panels(view),
         "made": made(view),
@@ -114,6 +129,7 @@ def _colors(look: Look, name: str) -> dict[str, Any]:
         "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
         "series": of.series,
+        "heads": of.heads,
         "paper": of.paper,
         "ink": of.ink,
         "faint": of.faint,

@@ -29,33 +29,52 @@ function calledPlace(side, place) {
 }
 
 /** Who reads whom, and how much: two lines of words. */
-function saidOfCell({ head, cells, reads, read }, row, column) {
+function saidOfCell(shown, row, column) {
+  const { reads, read, cells } = shown;
   const [query, key] = [calledPlace(reads, row), calledPlace(read, column)];
-  const verb = reads.size > 1 && blockName(reads, row) === "" ? "read" : "reads";
-  const weight = cells.weight(row, column);
-  if (Number.isNaN(weight)) return [`${query} cannot read ${key}`, "hidden by the mask"];
-  const parts = [`${scaleOf(head).label} ${exactly(weight, cells.error, heads[head].share)}`];
-  const score = cells.score(row, column);
-  if (!Number.isNaN(score)) parts.push(`score ${numberText(score, { share: false })}`);
-  return [`${query} ${verb} ${key}`, parts.join(", ")];
+  if (cells.hides(row, column)) return [`${query} cannot read ${key}`, "hidden by the mask"];
+  const verb = blockName(reads, row) || reads.size === 1 ? "reads" : "read";
+  return [`${query} ${verb} ${key}`, weightAndScore(shown, row, column)];
 }
 
-/** In four digits, or in as many as are known. */
-function exactly(number, error, share) {
-  const digits = error < 5e-5 ? 4 : 3;
-  return `${error < 5e-5 ? "" : "about "}${numberText(number, { digits, share })}`;
+/** `weight .4183, score 4.57`; of a block of tokens its weight. */
+function weightAndScore({ head, cells, reads, read }, row, column) {
+  const { share } = heads[head];
+  const { label } = scaleOf(head);
+  if (reads.size > 1 || read.size > 1) {
+    return `${label} ${knownText(cells.weight(row, column), cells.error, { share })}`;
+  }
+  const { weight, error, score, scoreError, scoreIsBelow } = cells.at(row, column);
+  const parts = [`${label} ${knownText(weight, error, { share })}`];
+  const below = scoreIsBelow ? "below " : "";
+  const known = () => knownText(score, scoreIsBelow ? 0 : scoreError, { share: false, digits: 2 });
+  if (score !== null) parts.push(`score ${below}${known()}`);
+  return parts.join(", ");
 }
 
-/** A whole row or column, where the pointer is on its name. */
-const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: the row of what it reads`;
+/** In so many digits as are asked for; or, with "about", in as many as are known. */
+function knownText(number, error, { share, digits = 4 }) {
+  const known = [...Array(digits + 1).keys()].reverse().find((count) => error < 0.5 * 10 ** -count);
+  if (known === digits) return numberText(number, { digits, share });
+  return `about ${numberText(number, { digits: Math.max(known ?? 1, 1), share })}`;
+}
+
+/** Of a whole row or column, where the pointer is on its name. */
+const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: a click follows what it reads`;
 const saidOfColumn = ({ read }, column) =>
-  `${calledPlace(read, column)}: the column of who reads it`;
+  `${calledPlace(read, column)}: a click follows who reads it`;
+
+/** Of what is followed, while the pointer is nowhere. */
+function saidOfPins({ reads, read, rows, columns }, { row, column }) {
+  const followed = [row >= 0 && calledPlace(reads, rows[row])];
+  followed.push(column >= 0 && `who reads ${calledPlace(read, columns[column])}`);
+  return `${followed.filter(Boolean).join(" and ")} followed; Escape lets go`;
+}
 
 /** What a row reads of tokens that are not shown. */
-function saidOfLeftOut({ head, cells, columns, left }, row) {
+function saidOfLeftOut({ head, cells, left }, row) {
   if (left.columns.length === 0) return "";
   let sum = 0;
   for (const column of left.columns) sum += cells.weight(row, column) || 0;
-  const amount = numberText(sum, { share: heads[head].share });
-  return `of special tokens, which are left out, ${amount}`;
+  return `${numberText(sum, { share: heads[head].share })} goes to special tokens, left out here`;
 }

@@ -1,5 +1,108 @@
-// Sentence: not here yet.
+// Sentence: the text as it runs, in the colours of what the chosen token reads, or of who reads it.
+
+const MOST_NUMBERED = 80; // tokens: of more there is no room for a number below each
+const sentenceView = { asks: "query", texts: [], built: "", cells: null, head: -1 };
 
 function startSentence(section) {
-  section.hidden = true;
+  if (state.query === null && state.key !== null) sentenceView.asks = "key";
+  const says = element("p", { class: "says" });
+  const texts = element("div", { class: "texts" });
+  Object.assign(sentenceView, { says, holder: texts, buttons: askingButtons() });
+  const asking = { class: "asking", role: "group", "aria-label": "the colours say" };
+  section.append(element("div", asking, ...Object.values(sentenceView.buttons)), says, texts);
+  whenChanged(["head", "special", "theme", "log", "least", "query", "key"], drawSentence);
+  whenChanged(["hover"], colorSentence);
+  drawSentence();
+}
+
+/** What the colours say of a chosen token: what it reads, or who reads it. */
+function askingButtons() {
+  const button = (end, text) => {
+    const made = element("button", { type: "button" }, text);
+    made.addEventListener("click", () => askFor(end));
+    return made;
+  };
+  return { query: button("query", "reads"), key: button("key", "is read by") };
+}
+
+/** The token that is followed stays the same where a sentence reads itself. */
+function askFor(end) {
+  if (end === sentenceView.asks) return;
+  sentenceView.asks = end;
+  const followed = state[OTHER_END[end]];
+  const moves = followed !== null && readsItself(state.head);
+  change(moves ? { [OTHER_END[end]]: null, [end]: followed } : {});
+  drawSentence();
+}
+
+const readsItself = (head) => heads[head].reads === heads[head].read;
+
+async function drawSentence() {
+  const { head } = state;
+  const cells = await cellsOf(head);
+  if (head !== state.head) return;
+  Object.assign(sentenceView, { cells, head, sides: sidesOf(head, cells) });
+  const other = OTHER_END[sentenceView.asks];
+  if (state[sentenceView.asks] === null && state[other] !== null) sentenceView.asks = other;
+  const built = [heads[head].reads, heads[head].read, state.special].join();
+  if (built !== sentenceView.built) buildTexts(head);
+  sentenceView.built = built;
+  for (const [end, button] of Object.entries(sentenceView.buttons)) {
+    button.setAttribute("aria-pressed", end === sentenceView.asks);
+  }
+  pressTokens();
+  colorSentence();
+}
+
+/** One text where a sentence reads itself; otherwise who reads, and below what is read. */
+function buildTexts(head) {
+  const ends = readsItself(head) ? [null] : ["query", "key"];
+  sentenceView.texts = ends.map((end) => textOf(sentenceView.sides[end ?? "query"], end));
+  sentenceView.holder.replaceChildren(...sentenceView.texts.map(({ holder }) => holder));
+}
+
+/** The token that is followed: which end of the lines it is, and its place. */
+function followedEnd() {
+  const { asks, sides } = sentenceView;
+  const among = (of, end) => (of?.[end] ?? -1) >= 0 && of[end] < sides[end].labels.length;
+  for (const of of [state.hover, state]) {
+    for (const end of [asks, OTHER_END[asks]]) if (among(of, end)) return { end, place: of[end] };
+  }
+  return null;
+}
+
+/** Only what changes is touched: this runs with every move of a pointer. */
+function colorSentence() {
+  const { cells, head } = sentenceView;
+  if (cells === null || head !== state.head) return;
+  const followed = followedEnd();
+  const reading = followed && readingOf(head, cells, followed.end, followed.place);
+  const look = reading && tokenLook(reading);
+  for (const text of sentenceView.texts) {
+    const colored = reading && (text.end === null || text.end !== followed.end);
+    const framed = followed && (text.end ?? followed.end) === followed.end ? followed.place : -1;
+    colorText(text, colored ? look : () => PLAIN_LOOK, framed);
+  }
+  sentenceView.says.textContent = reading ? saidOfMost(reading) : HINTS[sentenceView.asks];
+}
+
+const HINTS = {
+  query: "Choose a token, and the colours say what it reads.",
+  key: "Choose a token, and the colours say who reads it.",
+};
+
+const PLAIN_LOOK = { paper: "", ink: "", number: "" };
+
+/** How each token looks: in the colour of what is read of it, or of the block that it is in. */
+function tokenLook({ head, scale, amounts, others }) {
+  const color = colorsOn(scale);
+  const { share } = heads[head];
+  return (token) => {
+    const amount = amounts[Math.floor(token / others.size)];
+    if (Number.isNaN(amount)) return { paper: "hidden", ink: "", number: "·" };
+    const number = numberText(amount, { share });
+    if (Math.abs(amount) < state.least) return { paper: "", ink: "", number };
+    const paper = color(amount);
+    return { paper: cssColor(paper), ink: inkOn(paper), number };
+  };
 }

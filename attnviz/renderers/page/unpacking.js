@@ -30,13 +30,8 @@ function maskOf(number) {
 }
 
 function codesIn(bytes, start, { bits, signed }) {
-  const kinds = {
-    8: signed ? Int8Array : Uint8Array,
-    16: signed ? Int16Array : Uint16Array,
-    32: Float32Array,
-    64: Float64Array,
-  };
-  const Codes = kinds[bits];
+  const kinds = { 16: signed ? Int16Array : Uint16Array, 32: Float32Array, 64: Float64Array };
+  const Codes = kinds[bits] ?? (signed ? Int8Array : Uint8Array);
   return new Codes(start % Codes.BYTES_PER_ELEMENT ? bytes.slice(start) : bytes, start);
 }
 

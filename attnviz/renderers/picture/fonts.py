@@ -13,6 +13,7 @@ from matplotlib.ft2font import FT2Font
 from attnviz.errors import Note
 
 FIRST = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same
+WIDEST = "W"
 
 
 def families(texts: Iterable[str]) -> list[str]:
@@ -27,6 +28,11 @@ def drawable(text: str) -> str:
         character if _font_of(character) is not None else f"U+{ord(character):04X}"
         for character in text
     )
+
+
+def measurable(text: str) -> str:
+    """Letter for letter in those of the first font: one that it has not is as wide as any."""
+    return "".join(each if _font_of(each) == "" else WIDEST for each in text)
 
 
 def warn_of_missing(texts: Iterable[str]) -> None:

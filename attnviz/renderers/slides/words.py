@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.frame import LEADING, MOST_LINES, headline
+from attnviz.renderers.picture.fonts import measurable
+from attnviz.renderers.picture.frame import LEADING, MOST_LINES, Captions, headline
+from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.image import captions_of
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.texts import wrapped
@@ -47,7 +48,15 @@ class Words:
 
 
 def words_of(view: View, look: Look, letters: Lettering) -> Words:
-    """The title of a view and how to read it; of a step, what happens in it."""
+    """The title of a view and how to read it; of a step, what happens in it.
+
+    Whatever font shows them: matplotlib's own, by which they are measured, is a wide one.
+    """
+    with hermetic((), Captions()):
+        return _words(view, look, letters)
+
+
+def _words(view: View, look: Look, letters: Lettering) -> Words:
     assert look.size is not None
     width = look.size[0] - 2 * letters.margin
     captions, drawn = captions_of(view, look), is_drawn(view)
@@ -72,12 +81,16 @@ def is_drawn(view: View) -> bool:
 
 def _title(text: str, letters: Lettering, width: float) -> Paragraph:
     """In one line of large letters, or in a few that are smaller."""
-    lines = list(headline(text, letters.headline, width))
+    lines = list(headline(measurable(text), letters.headline, width))
     kept = [line.text for line in lines[:MOST_LINES]]
     whole = len(lines) <= MOST_LINES and not any(line.endswith(CUT) for line in kept)
-    cut = f"{' '.join(kept).rstrip(CUT)}{CUT}"
     size = min((line.size for line in lines), default=letters.headline)
-    return Paragraph(text if whole else cut, size, max(len(kept), 1))
+    return Paragraph(text if whole else _cut(text, kept), size, max(len(kept), 1))
+
+
+def _cut(text: str, kept: Sequence[str]) -> str:
+    """The beginning of a text, as long as some lines are."""
+    return f"{text[: len(' '.join(kept))].rstrip(CUT)}{CUT}"
 
 
 def _set(text: str, size: float, faint: bool, width: float) -> Paragraph:
@@ -89,7 +102,7 @@ def _lines(text: str, size: float, width: float) -> list[str]:
     letters = max(int(width / (size * POINT)), 1)  # that surely fit
     pieces = [
         word[start : start + letters]
-        for word in text.split(" ")
+        for word in measurable(text).split(" ")
         for start in range(0, max(len(word), 1), letters)
     ]
     return wrapped(pieces, " ", size, width)
@@ -104,5 +117,5 @@ def _within(room: float, paragraphs: Iterator[Paragraph], width: float) -> Itera
         if most == each.lines:
             yield each
         elif most:
-            kept = islice(_lines(each.text, each.size, width), most)
-            yield replace(each, text=f"{' '.join(kept)}{CUT}", lines=most)
+            kept = _lines(each.text, each.size, width)[:most]
+            yield replace(each, text=_cut(each.text, kept), lines=most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from attnviz.cells import Cells
 from attnviz.views.grids.axes import Axis
@@ -16,18 +17,19 @@ class HeadMap:
     """Who reads whom in one head, or in several together."""
 
     name: str  # L4H7
-    place: tuple[int, int]  # in which row and column of all heads it stands
+    place: tuple[int, int] = (0, 0)  # in which row and column of all heads it stands
     reads: Axis
     read: Axis  # the same as `reads`, where a sentence reads itself
     weights: Cells
     scores: Cells | None = None  # as the softmax receives them, whose result the weights are
     share: bool = True  # whether a row is divided up
+    signed: bool = False  # whether its numbers are more or less than others
     measure: str = "weight"  # what its numbers are called: those that have one name have one scale
 
     def scale(self, cells: Cells) -> Scale:
         """What colours stand for, of its numbers, or of some of them."""
         low, high = cells.extent
-        if low < 0:
+        if self.signed or low < 0:
             return centred(self.measure, cells)
         if self.share:
             return replace(weight_scale(cells), label=self.measure)
@@ -47,6 +49,29 @@ class Explored:
     log: bool = False  # whether colours are by logarithm
     note: str = ""  # how to read it
     flags: tuple[Flag, ...] = ()  # what some heads do more than all others
+
+
+def arranged(
+    heads: Sequence[tuple[str, str, HeadMap]],
+    counts: tuple[str, str] = ("layer", "head"),
+    **about: Any,
+) -> Explored:
+    """Each head in a row and in a column by the names of both, which stand as they come."""
+    rows = list(dict.fromkeys(row for row, _, _ in heads))
+    columns = list(dict.fromkeys(column for _, column, _ in heads))
+    return Explored(
+        heads=tuple(
+            replace(head, place=(rows.index(row), columns.index(column)))
+            for row, column, head in heads
+        ),
+        rows=_axis(counts[0], rows),
+        columns=_axis(counts[1], columns),
+        **about,
+    )
+
+
+def _axis(counts: str, labels: Sequence[str]) -> Axis:
+    return Axis(counts, counts, tuple(labels), ("",) * len(labels))
 
 
 def common(scales: Sequence[Scale]) -> Scale:

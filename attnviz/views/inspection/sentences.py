@@ -9,14 +9,19 @@ from functools import partial
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.pairing import Pairs
 from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Change, Read, Sentences
-from attnviz.cells import EVERYTHING, Whole, unmasked
+from attnviz.cells import EVERYTHING, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.inspection.explored_sentences import (
+    difference_of,
+    explored_of_sentences,
+    pair_axis,
+    short_names,
+)
 from attnviz.views.inspection.heatmap import grid_of
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
@@ -46,6 +51,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         excerpt=_excerpt(sentences),
         picture=page_of([maps], line),
         closing=told,
+        explored=partial(explored_of_sentences, sentences, f"reads more {_inside(sentences)[1]}"),
         data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
         provenance=sentences.first.provenance,
         command=command,
@@ -105,18 +111,12 @@ def _table(sentences: Sentences, most: int | None = MOST) -> Grid:
     return Grid(
         title,
         Axis("", "head", tuple(_pair_of(sentences, each) for each in shown), names),
-        plain_axis("column", [APART, *_short(sentences)]),
+        plain_axis("column", [APART, *short_names(sentences)]),
         unmasked(values),
         Scale("share", 0.0, 1.0),
         note=" · ".join(notes),
         decimals=3,
     )
-
-
-def _short(sentences: Sentences) -> list[str]:
-    """Names of columns."""
-    given = sentences.names not in (SENTENCES, WEIGHTS)
-    return [each if given else each.split()[0] for each in sentences.names]
 
 
 def _unpaired(sentences: Sentences) -> bool:
@@ -155,31 +155,18 @@ def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
 
 def _difference(sentences: Sentences, read: Read) -> Grid:
     """The weights in the second sentence minus those in the first, of tokens that are paired."""
-    rows, columns = sentences.rows, sentences.columns
-    places = range(len(rows)) if sentences.query is None else [sentences.query]
-    parts = [
-        found.cells.window(EVERYTHING, EVERYTHING).values[np.ix_([side[n] for n in places], keys)]
-        for found, side, keys in (
-            (read.first, rows.first, columns.first),
-            (read.second, rows.second, columns.second),
-        )
-    ]
-    values = parts[1].astype(np.float64) - parts[0]
-    cells = Whole(values, np.zeros(values.shape, dtype=bool))
+    cells, query = difference_of(sentences, read), sentences.query
+    patch = cells.window(EVERYTHING if query is None else slice(query, query + 1), EVERYTHING)
+    shown = unmasked(patch.values)
+    rows = pair_axis("query (reads)", sentences.rows)
     return Grid(
-        f"{read.name} · {' − '.join(_short(sentences)[::-1])}",
-        _axis("query (reads)", rows, places),
-        _axis("key (is read)", columns, range(len(columns))),
-        cells,
-        centred("difference", cells),
+        f"{read.name} · {' − '.join(short_names(sentences)[::-1])}",
+        rows if query is None else rows.part(slice(query, query + 1)),
+        pair_axis("key (is read)", sentences.columns),
+        shown,
+        centred("difference", shown),
         note=f"{AXES_NOTE} · above 0 = reads more {_inside(sentences)[1]}",
     )
-
-
-def _axis(title: str, pairs: Pairs, places: range | list[int]) -> Axis:
-    labels = tuple(pairs.name(place) for place in places)
-    numbers = tuple(str(pairs.first[place] + 1) for place in places)
-    return Axis(title, "token", labels, numbers)
 
 
 def _told(sentences: Sentences) -> tuple[str, ...]:

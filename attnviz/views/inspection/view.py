@@ -9,7 +9,6 @@ from functools import partial
 from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.traces.source import command_of, source_of
-from attnviz.views.explored import explored_of_inspection
 from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
@@ -25,6 +24,7 @@ from attnviz.views.inspection.data import (
 )
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
 from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
+from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
@@ -86,7 +86,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
             *map(sentence, (*on_weighing(inspection), *on_given_weights(trace))),
             *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
         ),
-        explored=lambda: explored_of_inspection(inspection, flags_of(inspection)),
+        explored=partial(explored_of_inspection, inspection),
         slides=shown.slides,
         data=shown.data,
         provenance=trace.provenance,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from attnviz.learning.training import Learned
@@ -14,6 +15,7 @@ from attnviz.views.conclusions.learned import at_a_moment, sentence_of
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.learned.curves import curves_of, history, scores_of_heads
 from attnviz.views.learned.data import data_of
+from attnviz.views.learned.explored import explored_of_learned
 from attnviz.views.learned.moments import few, filmed
 from attnviz.views.learned.shown import Shown
 from attnviz.views.settings_line import settings_line
@@ -47,6 +49,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
         film=tuple(_shots(here, frames)),
         slides=lambda: Excerpt(tuple(_slides(here)), ""),
         closing=(told,),
+        explored=partial(explored_of_learned, here, frames),
         data=data_of(learned, here.found, frames, told),
         provenance=_provenance(learned, here.trace.provenance, command),
         command=_command(learned, query),

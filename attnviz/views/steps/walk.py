@@ -19,6 +19,7 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
+from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
@@ -140,6 +141,13 @@ def view(walk: Walk) -> View:
         settings=line,
         screen=page,
         picture=page,
+        explored=lambda: explored_of_trace(
+            walk.trace,
+            walk.asked.query,
+            walk.asked.key,
+            layer=walk.asked.layer,
+            head=walk.asked.head,
+        ),
         data=data_of(walk.trace),
         provenance=walk.trace.provenance,
         command=command_of("steps", source_of(walk.trace), **options),

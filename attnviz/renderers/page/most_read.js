@@ -1,0 +1,181 @@
+// What a token reads most, and who reads it most: numbers of a row or a column, and in words.
+
+const OTHER_END = { query: "key", key: "query" };
+const NAMED_MOST = 3; // tokens, in a sentence on what is read most
+const ALIKE = 1e-6; // of the largest: numbers that differ less are the same, but for rounding
+
+/** The tokens at both ends of a head: those that read, and those that are read. */
+function sidesOf(head, cells) {
+  return {
+    query: { ...readers(head), size: cells.tall ?? 1 },
+    key: { ...readTokens(head), size: cells.wide ?? 1 },
+  };
+}
+
+/** What the cells of a row hold, or those of a column; NaN where a mask hides. */
+function amountsOf(cells, end, place) {
+  const ofQuery = end === "query";
+  const amounts = new Array(ofQuery ? cells.columns : cells.rows);
+  for (let other = 0; other < amounts.length; other++) {
+    amounts[other] = ofQuery ? cells.weight(place, other) : cells.weight(other, place);
+  }
+  return amounts;
+}
+
+/** The places of a sentence that are shown: special tokens can be left out. */
+function shownPlaces(side, count) {
+  const places = Array.from({ length: count }, (_, place) => place);
+  const shown = places.filter((place) => state.special || !isFaint(side, place));
+  return shown.length > 0 ? shown : places;
+}
+
+/** What a token reads, or who reads it: token by token where the page has that, else in blocks. */
+function readingOf(head, cells, end, token) {
+  const sides = sidesOf(head, cells);
+  const row = end === "query" && cells.tall * cells.wide > 1 ? cells.row(token) : null;
+  if (row) {
+    const tokens = { query: { ...sides.query, size: 1 }, key: { ...sides.key, size: 1 } };
+    const scale = scaleNow(head, rowScaleOf(head));
+    return withErrors({ head, end, cells, sides: tokens, place: token, amounts: row, scale });
+  }
+  const place = Math.floor(token / sides[end].size);
+  const amounts = amountsOf(cells, end, place);
+  return withErrors({ head, end, cells, sides, place, amounts, scale: scaleNow(head) });
+}
+
+/** The same with how far each amount may be from what it stands for. */
+function withErrors(reading) {
+  const { cells, end, place, sides } = reading;
+  const others = sides[OTHER_END[end]];
+  const ofToken = (other) => (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
+  const errorOf = sides.query.size * sides.key.size > 1 ? () => cells.error : ofToken;
+  return { ...reading, others, errorOf };
+}
+
+/** The most first; those that cannot be told apart stand together. */
+function rankedGroups({ amounts, errorOf }, places) {
+  const seen = places.filter((place) => !Number.isNaN(amounts[place]));
+  const order = seen.sort((one, other) => amounts[other] - amounts[one]);
+  const noise = ALIKE * Math.abs(amounts[order[0]] ?? 0);
+  const groups = [];
+  for (const place of order) {
+    const first = groups.at(-1)?.[0];
+    const alike = () => amounts[first] - amounts[place] <= noise + errorOf(first) + errorOf(place);
+    if (first !== undefined && alike()) groups.at(-1).push(place);
+    else groups.push([place]);
+  }
+  return groups;
+}
+
+/** `L4H7: it (12) reads animal (3) most: .41, then street (7) .12 and it (12) .08` */
+function saidOfMost(reading) {
+  const { head, end, sides, others, place, amounts } = reading;
+  const places = shownPlaces(others, amounts.length);
+  const groups = rankedGroups(reading, places);
+  const seen = groups.flat().length;
+  const about = { ...reading, name: calledPlace(sides[end], place) };
+  about.leftOut = amounts.length > places.length && amounts.some((each) => !Number.isNaN(each));
+  const said = seen === 0 ? saidOfNone(about) : saidOfSome(about, groups, seen);
+  return `${heads.length > 1 ? `${heads[head].name}: ` : ""}${said}`;
+}
+
+function saidOfNone({ name, end, leftOut }) {
+  if (end === "query") {
+    if (leftOut) return `${name} reads special tokens alone, which are left out`;
+    return `${name} reads nothing, for every key is hidden`;
+  }
+  if (leftOut) return `${name} is read by special tokens alone, which are left out`;
+  return `nobody reads ${name}, which is hidden from all`;
+}
+
+function saidOfSome(about, groups, seen) {
+  const largest = about.amounts[groups[0][0]];
+  if (scaleOf(about.head).kind === "diverging") return saidOfSigned(about, groups);
+  if (largest === 0) return saidOfZeros(about);
+  if (groups.length === 1) return saidOfOneGroup(about, groups[0], seen);
+  const { name, end } = about;
+  const [first, ...then] = countedGroups(about, groups);
+  const start =
+    end === "query"
+      ? `${name} reads ${first.names} most${saidMeasure(about)}: ${first.number}`
+      : `${name} is read most${saidMeasure(about)} by ${first.names}: ${first.number}`;
+  return `${start}${saidThen(then, end === "query" ? "" : "by ")}${saidLeftOut(about)}`;
+}
+
+const saidMeasure = ({ head }) => {
+  const { label } = scaleOf(head);
+  return label === "weight" ? "" : ` by ${label}`;
+};
+const saidLeftOut = ({ leftOut }) => (leftOut ? " (special tokens are left out)" : "");
+
+function saidThen(then, by) {
+  const parts = then.map(({ names, number }) => `${by}${names} ${number}`);
+  return parts.length ? `, then ${parts.join(" and ")}` : "";
+}
+
+function saidOfZeros({ name, end, leftOut }) {
+  const shown = leftOut ? " of what is shown" : "";
+  if (end === "query") return `${name} reads nothing${shown}: its weights are 0`;
+  return `${name} is read by nobody${shown && " that is shown"}: its weights are 0`;
+}
+
+/** One that sees, or is seen by, one alone; or all of them alike. */
+function saidOfOneGroup(about, group, seen) {
+  const { name, end } = about;
+  const number = numberOfGroup(about, group);
+  const measure = saidMeasure(about);
+  const left = saidLeftOut(about);
+  if (seen === 1) {
+    const other = calledOther(about, group[0]);
+    const which = end === "query" ? `sees ${other} alone` : `is seen by ${other} alone`;
+    return `${name} ${which}${measure}: ${number}${left}`;
+  }
+  const many = `all ${seen} tokens that`;
+  if (end === "query") return `${name} reads ${many} it sees alike${measure}: ${number}${left}`;
+  return `${many} see ${name} read it alike${measure}: ${number}${left}`;
+}
+
+/** Of numbers with a sign: the largest, and the smallest. */
+function saidOfSigned(about, groups) {
+  const { name, end, head } = about;
+  const whose = end === "query" ? `what ${name} reads` : `who reads ${name}`;
+  const [first, ...then] = countedGroups(about, groups);
+  const least = groups.length > 1 ? countedGroups(about, [groups.at(-1)])[0] : null;
+  const last = least ? `; least ${least.names} ${least.number}` : "";
+  const most = `most ${first.names} ${first.number}${saidThen(then, "")}`;
+  return `${whose}, by ${scaleOf(head).label}: ${most}${last}${saidLeftOut(about)}`;
+}
+
+/** The first few tokens, by name as long as there are not too many. */
+function countedGroups(about, groups) {
+  const told = [];
+  let left = NAMED_MOST;
+  for (const group of groups) {
+    const amount = about.amounts[group[0]];
+    if (left <= 0 || (told.length > 0 && amount === 0)) break;
+    const named = group.length <= Math.max(left, 1);
+    const names = named
+      ? listedNames(group.map((place) => calledOther(about, place)))
+      : `${group.length} tokens`;
+    told.push({ names, number: numberOfGroup(about, group) });
+    left -= group.length;
+  }
+  return told;
+}
+
+/** `.25`; of several `.25 each`, or `about .25 each` where they are not all written so. */
+function numberOfGroup({ head, amounts }, group) {
+  const { share } = heads[head];
+  const [first, last] = [group[0], group.at(-1)].map((at) => numberText(amounts[at], { share }));
+  if (group.length === 1) return first;
+  return `${first === last ? "" : "about "}${first} each`;
+}
+
+function calledOther({ head, place, others }, other) {
+  return readsItself(head) && other === place ? "itself" : calledPlace(others, other);
+}
+
+function listedNames(names) {
+  return names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+

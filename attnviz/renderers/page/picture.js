@@ -1,0 +1,159 @@
+// Picture: the matrix as an SVG of its own, with its labels, its title and its bar of colours.
+
+const MOST_DRAWN_CELLS = 4000; // of more cells a bitmap is smaller, and looks the same
+const PICTURE_ROOM = { wide: 760, high: 720 };
+const PICTURE_EDGE = 24;
+const NARROWEST_PICTURE = 480;
+const TITLE_SIZE = 19;
+const SMALL_SIZE = 12;
+const PICTURE_FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+
+/** What is shown of the matrix now: which tokens, which weights, in which colours. */
+async function matrixPicture() {
+  await cellsOf(state.head);
+  const counts = { rows: matrix.rows.length, columns: matrix.columns.length };
+  const names = { ...longestNames(matrix), cut: LONGEST_NAME };
+  const layout = matrixLayout(PICTURE_ROOM, counts, names, 1);
+  const map = drawn("g", {}, ...cellShapes(layout), ...borderShapes(layout), frameShape(layout));
+  const body = [map, ...rowNameShapes(layout), ...columnNameShapes(layout)];
+  return framedPicture(body, layout.size, [colorBarShape(), settingsShape()]);
+}
+
+/** A drawing with the title of the page above it and, below, lines of small print. */
+function framedPicture(body, size, below) {
+  const { paper, ink } = inks();
+  const titles = titleLines(Math.max(size.wide, NARROWEST_PICTURE));
+  const top = PICTURE_EDGE + titles.length * TITLE_SIZE * 1.3 + 10;
+  const wide = Math.ceil(Math.max(size.wide, NARROWEST_PICTURE) + 2 * PICTURE_EDGE);
+  const high = Math.ceil(top + size.high + below.length * 24 + PICTURE_EDGE);
+  const picture = drawn("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    width: wide,
+    height: high,
+    viewBox: `0 0 ${wide} ${high}`,
+    "font-family": PICTURE_FONT,
+    "font-size": NAME_SIZE,
+    fill: ink,
+    role: "img",
+  });
+  picture.append(
+    drawn("title", {}, `${heads[state.head].name}: ${document.title}`),
+    drawn("rect", { width: wide, height: high, fill: paper }),
+    ...titles.map((text, line) => titleShape(text, line)),
+    drawn("g", { transform: `translate(${PICTURE_EDGE} ${top})` }, ...body),
+    ...below.map((line, place) => moved(line, PICTURE_EDGE, top + size.high + 20 + place * 24)),
+  );
+  return picture;
+}
+
+function moved(shape, x, y) {
+  shape.setAttribute("transform", `translate(${x} ${y})`);
+  return shape;
+}
+
+/** The name of the head and the title of the page, in as many lines as they need. */
+function titleLines(room) {
+  const font = `650 ${TITLE_SIZE}px system-ui, sans-serif`;
+  const lines = [""];
+  for (const word of `${heads[state.head].name} · ${document.title}`.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (widthOf(longer, font) <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.filter(Boolean).map((line) => cutText(line, room, font));
+}
+
+function titleShape(text, line) {
+  const y = PICTURE_EDGE + TITLE_SIZE * (0.8 + 1.3 * line);
+  const look = { "font-size": TITLE_SIZE, "font-weight": 650 };
+  return drawn("text", { x: PICTURE_EDGE, y, ...look }, text);
+}
+
+function settingsShape() {
+  const settings = document.getElementById("settings")?.textContent ?? "";
+  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
+  return drawn("text", smallPrint(), cutText(settings, PICTURE_ROOM.wide, font));
+}
+
+const smallPrint = () => ({ "font-size": SMALL_SIZE, fill: inks().faint });
+
+/** Each cell a rectangle; very many of them one bitmap. */
+function cellShapes(layout) {
+  const { left, top, whole } = layout;
+  const below = matrix.hides ? hiddenShapes(layout) : [];
+  if (matrix.rows.length * matrix.columns.length > MOST_DRAWN_CELLS) {
+    const place = { x: left, y: top, width: whole.wide, height: whole.high };
+    const look = { preserveAspectRatio: "none", "image-rendering": "pixelated" };
+    return [...below, drawn("image", { ...place, ...look, href: bitmapAddress() })];
+  }
+  const pen = penOfCells(layout.cell);
+  const columns = [...matrix.columns.keys()];
+  return [
+    ...below,
+    ...matrix.rows.flatMap((_, row) =>
+      columns.flatMap((column) => cellShape(layout, row, column, pen))),
+  ];
+}
+
+/** How cells are coloured, and how their numbers are written, where there is room for them. */
+function penOfCells(cell) {
+  const write = cellWriter(matrix.cells.largest, heads[matrix.head].share);
+  const size = numberSize(cell, write);
+  const color = colorsOn(scaleNow(matrix.head));
+  return { color, write: size < SMALLEST_NUMBER ? null : write, size };
+}
+
+/** What a mask hides is grey with lines across, in a picture, too. */
+function hiddenShapes({ left, top, whole }) {
+  const { hidden, hatch } = themeColors();
+  const lines = drawn("path", { d: "M-1 7L7 -1M2 10L10 2M-4 4L4 -4", stroke: hatch });
+  const tile = { width: 6, height: 6 };
+  const paper = drawn("rect", { ...tile, fill: hidden });
+  const look = { id: "hidden", ...tile, patternUnits: "userSpaceOnUse" };
+  const pattern = drawn("pattern", look, paper, lines);
+  const place = { x: left, y: top, width: whole.wide, height: whole.high };
+  return [drawn("defs", {}, pattern), drawn("rect", { ...place, fill: "url(#hidden)" })];
+}
+
+function bitmapAddress() {
+  const { width, height } = matrix.bitmap;
+  const canvas = element("canvas", { width, height });
+  canvas.getContext("2d").drawImage(matrix.bitmap, 0, 0);
+  return canvas.toDataURL();
+}
+
+/** A cell, and its number where there is room for numbers. */
+function cellShape({ left, top, cell }, row, column, { color, write, size }) {
+  const weight = matrix.cells.weight(matrix.rows[row], matrix.columns[column]);
+  if (Number.isNaN(weight)) return [];
+  const blank = Math.abs(weight) < state.least;
+  const gap = Math.min(cell.wide, cell.high) < GAPS_FROM ? 0 : 1;
+  const [x, y] = [left + column * cell.wide, top + row * cell.high];
+  const place = { x, y, width: cell.wide - gap, height: cell.high - gap };
+  const shape = drawn("rect", { ...place, fill: blank ? inks().paper : hexColor(color(weight)) });
+  if (write === null || blank) return [shape];
+  const middle = { x: x + cell.wide / 2, y: y + cell.high / 2 + size * 0.35 };
+  const look = { "font-size": size, "text-anchor": "middle", fill: inkOn(color(weight)) };
+  return [shape, drawn("text", { ...middle, ...look }, write(weight))];
+}
+
+const hexColor = (color) => `#${color.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+
+/** A line where something else begins on a side. */
+function borderShapes({ left, top, cell, whole }) {
+  const before = (side, places) =>
+    places.filter((place) => blockOf(side, place).first < side.border).length;
+  const { rows, columns, reads, read } = matrix;
+  const down = top + before(reads, rows) * cell.high;
+  const across = left + before(read, columns) * cell.wide;
+  const lines = [
+    ...(reads.border === null ? [] : [`M${left} ${down}h${whole.wide}`]),
+    ...(read.border === null ? [] : [`M${across} ${top}v${whole.high}`]),
+  ];
+  return lines.map((d) => drawn("path", { d, stroke: inks().ink, "stroke-width": 2 }));
+}
+
+function frameShape({ left, top, whole }) {
+  const place = { x: left, y: top, width: whole.wide, height: whole.high };
+  return drawn("rect", { ...place, fill: "none", stroke: inks().faint, "stroke-width": 0.5 });
+}

@@ -1,0 +1,105 @@
+// Shortcuts: keys for what is chosen often, menus that close, links that open a head.
+
+const SHORTCUTS = {
+  "[": { does: "the head before", press: () => stepHead(-1), when: () => heads.length > 1 },
+  "]": { does: "the head after", press: () => stepHead(1), when: () => heads.length > 1 },
+  v: { does: "matrix or lines", press: changeView, when: () => true },
+  "/": { does: "find a token to follow", press: () => control("query").focus(), when: () => true },
+  "?": { does: "these keys", press: () => openMenu("help"), when: () => true },
+};
+const KEYS_OF_VIEWS = [
+  ["arrows", "move the cell, in the matrix"],
+  ["Enter", "follow its row; with Shift its column"],
+  ["+ − 0", "larger, smaller, as it was"],
+  ["Esc", "let go of what is followed; close a menu"],
+];
+
+function startShortcuts() {
+  addEventListener("keydown", (event) => {
+    const shortcut = SHORTCUTS[event.key];
+    if (!shortcut?.when() || isOfBrowser(event) || takesLetters(event.target)) return;
+    event.preventDefault();
+    shortcut.press();
+  });
+  listShortcuts();
+}
+
+/** With Ctrl a key is the browser's own; with Alt only a letter is: some type a bracket so. */
+const isOfBrowser = ({ key, ctrlKey, altKey, metaKey }) =>
+  metaKey || (ctrlKey && !altKey) || (altKey && /[a-z]/.test(key));
+
+const takesLetters = (target) => target.matches?.("input[type=search], textarea, select");
+
+function changeView() {
+  change({ view: largeView() === "lines" ? "matrix" : "lines" });
+}
+
+function listShortcuts() {
+  const own = Object.entries(SHORTCUTS).filter(([, { when }]) => when());
+  const rows = [...own.map(([key, { does }]) => [key, does]), ...KEYS_OF_VIEWS];
+  const list = rows.flatMap(([key, does]) => [
+    element("dt", {}, element("kbd", {}, key)),
+    element("dd", {}, does),
+  ]);
+  control("help").append(element("div", { class: "panel" }, element("dl", {}, ...list)));
+}
+
+/* Menus: one is open at a time; Escape, or a click elsewhere, closes it. */
+
+const menus = () => [...document.querySelectorAll("details.menu")];
+
+function startMenus() {
+  addEventListener("pointerdown", ({ target }) => {
+    for (const menu of menus()) if (!menu.contains(target)) menu.open = false;
+  });
+  for (const menu of menus()) {
+    menu.addEventListener("toggle", () => menu.open && closeOthers(menu));
+    menu.addEventListener("keydown", (event) => event.key === "Escape" && closeMenu(menu, event));
+  }
+  const more = control("more");
+  more.addEventListener("click", () => {
+    const open = control("controls").classList.toggle("all");
+    more.setAttribute("aria-expanded", open);
+  });
+}
+
+function closeOthers(menu) {
+  for (const each of menus()) if (each !== menu) each.open = false;
+}
+
+function closeMenu(menu, event) {
+  if (!menu.open) return;
+  event.stopPropagation();
+  menu.open = false;
+  menu.querySelector("summary").focus();
+}
+
+function openMenu(name) {
+  control(name).open = true;
+  control(name).querySelector("summary").focus();
+}
+
+/* Heads that are named in a table open where they can be looked at. */
+
+function startLinks() {
+  if (heads.length < 2) return;
+  const names = new Set(heads.map(({ name }) => name));
+  for (const cell of document.querySelectorAll("#panels td, #panels th")) linkHead(cell, names);
+}
+
+/** `L0H2 1.00`: its first word, where that is the name of a head. */
+function linkHead(cell, names) {
+  const text = cell.textContent;
+  const [name] = text.split(" ");
+  if (!names.has(name)) return;
+  const link = element("a", { href: `#head=${encodeURIComponent(name)}` }, name);
+  link.addEventListener("click", (event) => openLinkedHead(event, name));
+  cell.replaceChildren(link, text.slice(name.length));
+}
+
+function openLinkedHead(event, name) {
+  event.preventDefault();
+  change({ head: headNamed(name) });
+  control("explorer").scrollIntoView();
+  say(`${name} is shown.`);
+}

@@ -1,0 +1,62 @@
+// How a line looks: the wider and the stronger, the larger its weight.
+
+const WIDEST_LINE = 14; // pixels, where rows are far enough from each other
+const WIDEST_OF_A_ROW = 0.55;
+const WIDEST_TOGETHER = 1.3; // rows, all lines of one word
+const THINNEST_LINE = 0.5;
+const FAINTEST_LINE = 0.04;
+const BEND = 0.45; // of the way across, from where a line turns
+const SPREAD = 0.7; // of a row, over which the lines of several heads begin
+const MOST_APART = 3; // pixels, from one head's line to the next one's
+
+/** Functions of a weight: how wide its line is, and how far from transparent. */
+function strokesOn(head, pitch, together) {
+  const scale = scaleNow(head);
+  const reach = reachOf(head, scale);
+  const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(together);
+  const slope = heads[head].share ? Math.min(widest / reach, pitch * WIDEST_TOGETHER) : widest / reach;
+  const root = (weight) => Math.sqrt(Math.min(weight / reach, 1));
+  const strength = scale.bend === "log" ? shareOn({ ...scale, high: reach }) : root;
+  return {
+    width: (weight) => Math.max(Math.min(Math.abs(weight) * slope, widest), THINNEST_LINE),
+    opacity: (weight) => Math.max(strength(Math.abs(weight)), FAINTEST_LINE),
+  };
+}
+
+/** The weight whose line is strongest: of shares 1, where some are beyond the scale of colours. */
+function reachOf(head, { low, high, beyond }) {
+  return heads[head].share && beyond ? Math.max(1, high) : Math.max(Math.abs(low), high);
+}
+
+/** Each line as it is to be drawn: between which heights, and how. */
+function* strokesOf(found, layout) {
+  const { strokes, apart, heads: drawn } = layout;
+  for (const { slot, query, key, weight } of found) {
+    const beside = (slot - (drawn.length - 1) / 2) * apart;
+    yield {
+      from: heightOf(layout, "query", query) + beside,
+      to: heightOf(layout, "key", key) + beside,
+      color: lineColor(slot, weight),
+      width: strokes.width(weight),
+      opacity: strokes.opacity(weight),
+      dashed: weight < 0,
+    };
+  }
+}
+
+const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot === 0
+  ? inks().ink
+  : colorOfHead(slot));
+
+/** How the law that widths and strengths follow is said. */
+function saidOfStrokes(drawn) {
+  const scale = scaleNow(drawn[0]);
+  const law =
+    scale.bend === "log"
+      ? `opacity with its logarithm, from ${numberText(scale.low)} on`
+      : "opacity with its root";
+  const full = numberText(reachOf(drawn[0], scale));
+  const negative = scale.low < 0 ? "; dashed below 0" : "";
+  const colors = drawn.length > 1 ? "; colours are heads" : "";
+  return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
+}

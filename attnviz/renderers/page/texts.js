@@ -1,0 +1,136 @@
+// Text that runs, of tokens that can be chosen: with a pointer, a finger, or the arrows.
+
+/** A sentence, token by token, with the spaces that it has. */
+function textOf(side, end) {
+  const holder = element("div", { class: "text", role: "group", dir: "auto" });
+  holder.setAttribute("aria-label", end === "key" ? "what is read" : "who reads");
+  const places = shownPlaces(side, side.labels.length);
+  const text = { holder, side, end, places, tokens: new Map(), framed: -1 };
+  text.holder.classList.toggle("numbered", places.length <= MOST_NUMBERED);
+  for (const place of places) holder.append(...tokenParts(text, place));
+  makeChoosable(text);
+  return text;
+}
+
+/** A token, and what stands between it and the one before it. */
+function tokenParts(text, place) {
+  const { side, places } = text;
+  const word = element("span", { class: "word" }, side.labels[place]);
+  const number = element("span", { class: "number", "aria-hidden": "true" });
+  const button = element("span", { class: "token", role: "button" }, word, number);
+  button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
+  button.classList.toggle("special", isSpecial(side, place));
+  button.dataset.place = place;
+  text.tokens.set(place, { button, number, look: PLAIN_LOOK });
+  const ends = side.labels[place].endsWith("↵") ? [document.createElement("br")] : [];
+  const begins = side.border === place ? [element("span", { class: "border" })] : [];
+  return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
+}
+
+function makeChoosable(text) {
+  const { holder } = text;
+  const placeAt = (event) => event.target.closest?.(".token")?.dataset.place;
+  holder.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "touch" && placeAt(event)) pointAt(text, Number(placeAt(event)));
+  });
+  holder.addEventListener("pointerleave", () => change({ hover: null }));
+  holder.addEventListener("focusin", (event) => {
+    moveTabStop(text, Number(placeAt(event)));
+    if (event.target.matches(":focus-visible")) pointAt(text, Number(placeAt(event)));
+  });
+  holder.addEventListener("focusout", () => change({ hover: null }));
+  holder.addEventListener("click", (event) => {
+    if (placeAt(event)) follow(text, Number(placeAt(event)));
+  });
+  holder.addEventListener("keydown", (event) => moveByKey(text, event));
+}
+
+/** Where a text reads and is read, a choice is of the end that is asked about. */
+const endOf = (text) => text.end ?? sentenceView.asks;
+
+function pointAt(text, place) {
+  change({ hover: { query: null, key: null, [endOf(text)]: place } });
+}
+
+/** Follow a token; the one that is followed is let go. */
+function follow(text, place) {
+  const end = endOf(text);
+  if (text.end !== null) sentenceView.asks = end;
+  change({ [end]: state[end] === place ? null : place });
+}
+
+function moveByKey(text, event) {
+  const place = Number(event.target.dataset.place);
+  const next = neighbour(text, place, event.key);
+  if (event.key === "Enter" || event.key === " ") follow(text, place);
+  else if (event.key === "Escape") {
+    if (!letGo()) return;
+  } else if (next === null) return;
+  else text.tokens.get(next).button.focus();
+  event.preventDefault();
+}
+
+/** The token to which a key leads: left and right as they are seen, up and down by lines. */
+function neighbour(text, place, key) {
+  const { places, holder } = text;
+  const at = places.indexOf(place);
+  const forward = getComputedStyle(holder).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+  const backward = forward === "ArrowLeft" ? "ArrowRight" : "ArrowLeft";
+  if (key === "Home" || key === "End") return places.at(key === "Home" ? 0 : -1);
+  if (key === forward) return places[Math.min(at + 1, places.length - 1)];
+  if (key === backward) return places[Math.max(at - 1, 0)];
+  if (key === "ArrowDown" || key === "ArrowUp") return inNextLine(text, place, key === "ArrowDown");
+  return null;
+}
+
+/** The nearest token of the line below, or above. */
+function inNextLine(text, place, down) {
+  const boxes = text.places.map((each) => [each, text.tokens.get(each).button]);
+  const { offsetTop: top, offsetLeft: left, offsetWidth } = text.tokens.get(place).button;
+  const beyond = boxes.filter(([, { offsetTop }]) => (down ? offsetTop > top : offsetTop < top));
+  const tops = beyond.map(([, { offsetTop }]) => offsetTop);
+  const line = down ? Math.min(...tops) : Math.max(...tops);
+  const way = (box) => Math.abs(box.offsetLeft + box.offsetWidth / 2 - left - offsetWidth / 2);
+  const candidates = beyond.filter(([, { offsetTop }]) => offsetTop === line);
+  candidates.sort(([, one], [, other]) => way(one) - way(other));
+  return candidates[0]?.[0] ?? place;
+}
+
+function moveTabStop(text, place) {
+  for (const { button } of text.tokens.values()) {
+    if (button.tabIndex === 0) button.tabIndex = -1;
+  }
+  text.tokens.get(place).button.tabIndex = 0;
+}
+
+/** Which tokens are followed, for those who do not see frames. */
+function pressTokens() {
+  for (const text of sentenceView.texts) {
+    for (const [place, { button }] of text.tokens) {
+      button.setAttribute("aria-pressed", state[endOf(text)] === place);
+    }
+  }
+}
+
+/** Each token in its look, and a frame round one; what stays as it was is not touched. */
+function colorText(text, lookOf, framed) {
+  const numbered = text.places.length <= MOST_NUMBERED;
+  for (const [place, token] of text.tokens) {
+    const look = lookOf(place);
+    const { button, number } = token;
+    if (look.paper !== token.look.paper) {
+      button.classList.toggle("hides", look.paper === "hidden");
+      button.style.background = look.paper === "hidden" ? "" : look.paper;
+      button.style.color = look.ink;
+    }
+    if (look.number !== token.look.number) {
+      if (numbered) number.textContent = look.number;
+      button.title = look.number;
+    }
+    token.look = look;
+  }
+  if (framed === text.framed) return;
+  text.tokens.get(text.framed)?.button.classList.remove("followed");
+  text.tokens.get(framed)?.button.classList.add("followed");
+  text.framed = framed;
+}

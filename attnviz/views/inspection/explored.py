@@ -1,0 +1,118 @@
+"""All heads of an Inspection, as they are looked at, for somebody to look around in by himself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from attnviz.analysis.inspection.asked import asked_of, link_of
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.regrouped import Regrouped
+from attnviz.cells import Cells
+from attnviz.views.explored import scores_of
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
+from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.grids.overview import Flag
+from attnviz.views.inspection.captions import captions_of
+from attnviz.views.inspection.heads import flags_of
+from attnviz.views.inspection.heatmap import axis_of
+from attnviz.views.inspection.numbers import called
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The head that is looked at first, and the places of the tokens that are asked for."""
+
+    head: str
+    query: int | None = None
+    key: int | None = None
+
+
+def explored_of_inspection(inspection: Inspection) -> Explored:
+    """Every head that is kept, that first which is asked for; before heads what they are as one."""
+    maps, flags = _maps(inspection), flags_of(inspection)
+    names = [each.name for each in maps]
+    wanted = _wanted(inspection, flags)
+    sides: dict[int, Axis] = {}
+    notes = (AXES_NOTE, *captions_of(inspection.looking))
+    heads = [(*_place(each, inspection), _head(each, inspection, sides)) for each in maps]
+    goes_on = (GOES_ON,) if any(side.border for side in sides.values()) else ()
+    return arranged(
+        heads,
+        query=wanted.query,
+        key=wanted.key,
+        first=names.index(wanted.head),
+        log=inspection.looking.log,
+        note=" · ".join((*notes, *goes_on)),
+        flags=_placed(flags, inspection, names),
+    )
+
+
+def _maps(inspection: Inspection) -> Sequence[Map]:
+    """With one head is every other that was traced; with several as one, each of them."""
+    if inspection.looking.merge is not None:
+        return [*inspection.maps, *(each for one in inspection.maps for each in one.of)]
+    if inspection.looking.head is None:
+        return inspection.maps
+    return replace(inspection, looking=replace(inspection.looking, head=None)).maps
+
+
+def _wanted(inspection: Inspection, flags: Sequence[Flag]) -> Wanted:
+    """What is asked for; else the first head that does something more than any other."""
+    looking = inspection.looking
+    if looking.source is not None:
+        link = link_of(inspection)
+        return Wanted(link.first[0].map.name, link.asked.row, link.column)
+    if looking.query is not None:
+        asked = asked_of(inspection, looking.query)
+        return Wanted(asked.by_peak[0].map.name, asked.row)
+    asked_for = looking.layer, looking.head, looking.merge
+    if flags and asked_for == (None, None, None):
+        return Wanted(inspection.patterns.names[flags[0].map])
+    return Wanted(inspection.maps[0].name)
+
+
+def _placed(
+    flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
+) -> tuple[Flag, ...]:
+    """Flags at the heads that they are about, among all."""
+    of = inspection.patterns.names
+    return tuple(
+        replace(each, map=names.index(of[each.map])) for each in flags if of[each.map] in names
+    )
+
+
+def _place(found: Map, inspection: Inspection) -> tuple[str, str]:
+    """The names of its row and of its column."""
+    if found.layer is None or found.head is None:
+        return inspection.looking.merge or "", "all"
+    return f"L{found.layer.layer}", f"H{found.head}"
+
+
+def _head(found: Map, inspection: Inspection, sides: dict[int, Axis]) -> HeadMap:
+    prompt = inspection.trace.prompt
+    for side, title in ((found.columns, "key (is read)"), (found.rows, "query (reads)")):
+        sides.setdefault(id(side), axis_of(title, side, prompt))
+    return HeadMap(
+        name=found.name,
+        reads=sides[id(found.rows)],
+        read=sides[id(found.columns)],
+        weights=found.cells,
+        scores=_scores(found, inspection),
+        share=found.share,
+        measure=called(inspection.looking),
+    )
+
+
+def _scores(found: Map, inspection: Inspection) -> Cells | None:
+    """What the softmax received, where its result is what is shown, if not all of it."""
+    looking = inspection.looking
+    changed = looking.weigh != "weight" or looking.words or looking.renormalise
+    if found.layer is None or found.head is None or changed:
+        return None
+    scores = scores_of(inspection.trace, found.layer, found.head)
+    whole = found.cells.shape == (scores.shape if scores else ())
+    if scores is None or whole:
+        return scores
+    return Regrouped(scores, found.rows.groups, found.columns.groups)

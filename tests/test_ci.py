@@ -1,0 +1,65 @@
+"""What CI runs: it installs a browser where it can, and runs the tests wherever it cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+SCRIPT = ROOT / ".ci" / "run"
+NEEDED = ("bash", "dirname", "timeout")
+RECORD = '#!{bash}\necho "{name} $*" >> {log}\nexit {status}\n'
+
+pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="no script of CI comes with this copy")
+
+
+def ran(folder: Path, *, user: int = 0, apt: int | None = 0, browser: str = "") -> list[str]:
+    """What it calls where `apt-get` ends with a status, or is not there at all."""
+    programs, log = folder / "bin", folder / "log"
+    programs.mkdir()
+    log.touch()
+    bash = shutil.which("bash")
+    for name in NEEDED:
+        (programs / name).symlink_to(shutil.which(name) or name)
+    statuses = {"make": 0, **({} if apt is None else {"apt-get": apt}), browser: 0}
+    written = {
+        name: RECORD.format(bash=bash, name=name, log=log, status=status)
+        for name, status in statuses.items()
+        if name
+    }
+    for name, text in {**written, "id": f"#!{bash}\necho {user}\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        [str(bash), str(SCRIPT)], env={**os.environ, "PATH": str(programs)}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert bool(done.stderr) == (apt not in (0, None))
+    return [
+        line.split(" -o ")[0] if "apt" in line else line for line in log.read_text().split("\n")
+    ]
+
+
+TESTED = ["make lint", "make test", ""]
+
+
+def test_a_browser_is_installed_where_there_is_none(tmp_path: Path) -> None:
+    assert ran(tmp_path) == ["apt-get -qq", "apt-get -qq", *TESTED]
+
+
+def test_the_tests_run_where_none_can_be_installed(tmp_path: Path) -> None:
+    assert ran(tmp_path, apt=100) == ["apt-get -qq", *TESTED]
+
+
+@pytest.mark.parametrize(
+    "surroundings", [{"browser": "chromium"}, {"user": 1000}, {"apt": None}], ids=str
+)
+def test_nothing_is_installed_where_that_is_not_needed_or_not_allowed(
+    tmp_path: Path, surroundings: dict[str, object]
+) -> None:
+    assert ran(tmp_path, **surroundings) == TESTED  # type: ignore[arg-type]
