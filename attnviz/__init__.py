@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.shipped import example as example
     from attnviz.learning.asked import task_of as task_of
+    from attnviz.learning.choices import Choices as Choices
     from attnviz.learning.task import Examples as Examples
     from attnviz.learning.task import Reading as Reading
     from attnviz.learning.task import Task as Task
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
+    "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",

@@ -14,6 +14,13 @@ class AttnvizError(Exception):
 
     `about` is the setting or the matrix that it is about, and `file` the file that the message
     names, so that whoever knows a line of that file can add it without reading the message.
+
+    >>> from attnviz import AttnvizError, trace
+    >>> try:
+    ...     trace("I am", variant="casual")
+    ... except AttnvizError as error:
+    ...     print(f"{error}: {error.hint.partition('?')[0]}?")
+    there is no variant 'casual': did you mean 'causal'?
     """
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:

@@ -121,17 +121,6 @@ def _comments(text: str) -> str:
     return " ".join(text.replace("#", " ").split())
 
 
-def test_the_library_of_the_page_about_it_works() -> None:
-    code = re.search(r"```python\n(.*?)```", (DOCS / "library.md").read_text("utf-8"), re.DOTALL)
-    assert code
-
-    done = subprocess.run(
-        [sys.executable, "-c", code[1]], capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.startswith("tensor([[1.0000, 0.0000, 0.0000, 0.0000],")
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_file_that_a_page_links_to_is_there(page: Path) -> None:
     text = page.read_text("utf-8")

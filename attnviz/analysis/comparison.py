@@ -105,7 +105,13 @@ class LargestChange:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
-    """Alternatives, what each measures, and how far each is from the reference."""
+    """Alternatives, what each measures, and how far each is from the reference.
+
+    >>> from attnviz import compare
+    >>> found = compare("I am", by="mask", values=["causal", "none"])
+    >>> found.alternatives[1].name, found.changes[1].query, found.changes[1].key
+    ('none', 0, 0)
+    """
 
     by: str
     alternatives: tuple[Alternative, ...]
@@ -160,6 +166,10 @@ def compare(
     In place of a text a Trace will do: it knows what it was made of. With an `other` text both
     are attended to in one way, and held against each other. Of a model's layers one is compared:
     the last, unless another is asked for.
+
+    >>> from attnviz import compare
+    >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
+    'largest change from causal to none: I → I: 1.0 → .28'
     """
     if isinstance(text, Trace):
         refuse_weights_alone(text, "ways of attending are compared by vectors and scores", "by")
@@ -258,7 +268,14 @@ def compare_scores(
     visible: Bool[Tensor, "query key"] | None = None,
     labels: Sequence[str] | None = None,
 ) -> Comparison:
-    """Softmax of given scores as they are, beside softmax of them divided by √width."""
+    """Softmax of given scores as they are, beside softmax of them divided by √width.
+
+    >>> import torch
+    >>> from attnviz import compare_scores
+    >>> found = compare_scores(torch.tensor([[[8.0, 0.0], [0.0, 8.0]]]), 64)
+    >>> [each.name for each in found.alternatives]
+    ['unscaled', 'scaled']
+    """
     queries, keys = scores.shape[-2:]
     seen = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
     shown = named(labels or [str(number + 1) for number in range(keys)])

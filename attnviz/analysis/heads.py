@@ -72,7 +72,13 @@ class Ranking(Showable):
 
 
 def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
-    """The heads of a model by what is lost without each: `rank("agreement")`."""
+    """The heads of a model by what is lost without each.
+
+    >>> from attnviz import rank
+    >>> rank("agreement").view().headline
+    'Without L0H0 alone 83.7% of the verbs are right, instead of 100%; it reads the preposition \
+before a noun with .54.'
+    """
     found = model_of(model) if isinstance(model, str) else model
     known = task if isinstance(task, Task) else task_of_model(found, task)
     settings = Settings(model=model if isinstance(model, str) else found.name)

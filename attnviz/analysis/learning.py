@@ -15,6 +15,7 @@ from torch import Tensor
 from attnviz.analysis import measures
 from attnviz.analysis.aspects import LEARNED, LEARNERS, refuse_learning_by, values_of
 from attnviz.attention.variants import VARIANTS
+from attnviz.learning.asked import task_of
 from attnviz.learning.batches import Batches, stacked
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of, side_by_side
@@ -108,7 +109,7 @@ class Learning(Showable):
 
 
 def compare_learning(
-    task: Task,
+    task: Task | str,
     settings: Settings | None = None,
     *,
     by: str = "scale",
@@ -122,7 +123,13 @@ def compare_learning(
 
     It ends when every seed of every way has learned it, and after `choices.steps` in any case.
     `named` is what a command calls the task, if that is not its name.
+
+    >>> from attnviz import Choices, compare_learning
+    >>> found = compare_learning("sort", by="scale", repeats=2, choices=Choices(steps=3))
+    >>> [each.name for each in found.ways]
+    ['unscaled', 'scaled']
     """
+    task = task_of(task) if isinstance(task, str) else task
     base, found = settings or own_settings(task, by), decided(task, choices or Choices())
     names = chosen_ways(by, values, base, repeats)
     chosen = [LEARNED[by].choose(base, name) for name in names]

@@ -8,5 +8,10 @@ from attnviz.examples.reading import read
 
 
 def example(name: str) -> Example:
-    """An example that comes with attnviz by its name, or a person's own by its path."""
+    """An example that comes with attnviz by its name, or a person's own by its path.
+
+    >>> from attnviz import example
+    >>> example("simplified").view().headline
+    'Self-attention without trainable weights'
+    """
     return read(path_of(name))

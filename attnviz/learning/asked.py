@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def task_of(name: str) -> Task:
-    """The task of this name, or of a person's own file; imported only now that it is wanted."""
+    """The task of this name, or of a person's own file; imported only now that it is wanted.
+
+    >>> from attnviz import task_of
+    >>> task_of("reverse").about
+    'eight letters, backwards'
+    """
     if is_path(name):
         files.refuse_missing(Path(name), "learn from")
         from attnviz.learning.own import own_task

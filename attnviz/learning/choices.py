@@ -15,7 +15,12 @@ LARGEST_RATE = 1e3
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """None leaves it to the task."""
+    """None leaves it to the task.
+
+    >>> from attnviz import Choices, learn
+    >>> learn("sort", choices=Choices(steps=2, batch=8)).choices.batch
+    8
+    """
 
     steps: int | None = None
     until: float | None = None  # infinite: every step, however right it is

@@ -20,6 +20,10 @@ class Examples:
     """Sentences as ids, with the answers that are asked for; shorter ones are filled up behind.
 
     `readings` say, of each thing that a head may come to do, which token a token reads then.
+
+    >>> from attnviz import task_of
+    >>> task_of("sort").draw(1, 3, False).part(slice(2)).ids.shape  # seed, how many, held out
+    torch.Size([2, 13])
     """
 
     ids: Int[Tensor, "sentence token"]
@@ -39,7 +43,12 @@ class Examples:
 
 @dataclass(frozen=True)
 class Reading:
-    """Something that a head may come to do, which `Examples.readings` has under the same name."""
+    """Something that a head may come to do, which `Examples.readings` has under the same name.
+
+    >>> from attnviz import Reading
+    >>> Reading("subject", "reads the subject").does
+    'reads the subject'
+    """
 
     name: str  # "subject": over a column of scores
     does: str  # "reads the subject": what is said of the head that does it
@@ -52,7 +61,12 @@ Draw = Callable[[int, int, bool], Examples]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What there is to learn. The settings are those of the model that learns it well."""
+    """What there is to learn. The settings are those of the model that learns it well.
+
+    >>> from attnviz import task_of
+    >>> task_of("agreement").watch, task_of("agreement").settings.heads
+    ('the old keys near the small cabinet are', 2)
+    """
 
     name: str
     about: str  # what is done, in one sentence

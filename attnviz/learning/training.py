@@ -265,7 +265,13 @@ def learn(
     choices: Choices | None = None,
     watch: str | None = None,
 ) -> Learned:
-    """A task, or one by its name, learned to its end: `learn("reverse").model`."""
+    """A task, or one by its name, learned to its end.
+
+    >>> from attnviz import Choices, learn
+    >>> learned = learn("sort", choices=Choices(steps=5))
+    >>> learned.moments[-1].step, learned.model.name
+    (5, 'sort')
+    """
     chosen = task if isinstance(task, Task) else task_of(task)
     training = Training(chosen, settings, choices, watch)
     for _ in training:

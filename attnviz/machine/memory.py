@@ -47,7 +47,7 @@ def roomy(amount: int) -> str:
     """A size that is large enough, as it is typed.
 
     >>> roomy(10_000_001), roomy(3)
-    ('20MB', '1MB')
+    ('20MB', '10MB')
     """
     return f"{-(-amount // UNITS['MB']) if amount > 10**8 else -(-amount // 10**7) * 10}MB"
 

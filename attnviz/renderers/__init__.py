@@ -79,5 +79,10 @@ def pages(view: View, look: Look) -> list[View]:
 
 
 def render(view: View, suffix: str, **looks: Any) -> bytes:
-    """`Path("heat.svg").write_bytes(render(trace("I am").view(), ".svg", theme="dark"))`"""
+    """The bytes of a file of this kind.
+
+    >>> from attnviz import render, trace
+    >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()
+    'layer,head,query number,query,key number,key,weight,visible'
+    """
     return b"".join(chunks(view, suffix, Look(**looks)))

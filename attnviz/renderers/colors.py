@@ -51,7 +51,14 @@ THEMES = {
         hatch="#bcbcbc",
         series=("#b3390b", "#0b62b3", "#4a7d12", "#7a2b56", "#2f818e", "#8050d0"),
         heads=(
-            "#0061d0", "#c9800d", "#710a00", "#14a69f", "#a67cf7", "#bf2a17", "#7e4882", "#272c65",
+            "#0061d0",
+            "#c9800d",
+            "#710a00",
+            "#14a69f",
+            "#a67cf7",
+            "#bf2a17",
+            "#7e4882",
+            "#272c65",
         ),
         diverging=(
             "004396 1858ab 346ebe 4f84cf 6c9bdc 8bb1e7 acc7ef cedef3 f3f3f3 f6d6cb f3baa7 "
@@ -66,7 +73,14 @@ THEMES = {
         hatch="#4e4e4e",
         series=("#ff9d57", "#6cc0ff", "#a5d66f", "#e07a94", "#8aa0ff", "#e6e04a"),
         heads=(
-            "#018cf9", "#fe9d29", "#27d09e", "#faec65", "#dc5417", "#b8b0ff", "#84fdff", "#b069a5",
+            "#018cf9",
+            "#fe9d29",
+            "#27d09e",
+            "#faec65",
+            "#dc5417",
+            "#b8b0ff",
+            "#84fdff",
+            "#b069a5",
         ),
         diverging=(
             "70c6ff 5cb0f4 4c9bda 4187be 3872a1 325f83 2e4b64 2a3946 262626 453226 633f25 "

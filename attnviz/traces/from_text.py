@@ -58,6 +58,13 @@ def trace(
     What is `given` is used instead of what would be drawn or computed, and so are `vectors` for
     those of the file that the settings name. A `mistake` is one to be looked at. Of the
     layers of a trained model those are `kept` that are asked for.
+
+    >>> from attnviz import trace
+    >>> made = trace("I am learning this", variant="causal")
+    >>> made
+    <Trace 'I am learning this': 4 tokens, 1 layer × 1 head>
+    >>> made.weights[0, 0, 1].tolist()[2:]  # "am" reads nothing of what comes after it
+    [0.0, 0.0]
     """
     chosen = replace(settings or Settings(), **changes)
     source = source_of_text(text, chosen, given, vectors)

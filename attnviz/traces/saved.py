@@ -90,7 +90,15 @@ Anything = TypeVar("Anything")
 
 
 def read(name: str) -> Trace:
-    """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote."""
+    """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
+
+    >>> import tempfile
+    >>> from attnviz import read, trace
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trace("I am").save(f"{folder}/numbers.npz")
+    ...     read(f"{folder}/numbers.npz")
+    <Trace 'I am': 2 tokens, 1 layer × 1 head>
+    """
     path = Path(name)
     _refuse_other_files(path)
     try:

@@ -37,7 +37,12 @@ LARGEST_WINDOW = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The choices behind one run; every field has the default of the command line."""
+    """The choices behind one run; every field has the default of the command line.
+
+    >>> from attnviz import Settings, trace
+    >>> trace("I am", Settings(variant="multi-head", heads=4)).weights.shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     tokenizer: str = "gpt2"
     variant: str = "scaled"

@@ -205,6 +205,13 @@ class Trace(Showable):
 
     `memory` is the second sentence, that cross-attention reads. `vocabulary` counts the ids
     that a table of embeddings would have rows for, where somebody knows.
+
+    >>> from attnviz import trace
+    >>> made = trace("I am", variant="multi-head")
+    >>> made.tokens.labels, len(made.layers), made.layers[0].heads
+    (('I', 'am'), 1, 2)
+    >>> made.layers[0].queries.shape  # head, token, width
+    torch.Size([2, 2, 4])
     """
 
     tokens: Tokens

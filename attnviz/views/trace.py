@@ -206,7 +206,13 @@ def _excerpt(screen: Page) -> Excerpt | None:
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
-    """Parts of a Trace, on a terminal and in pictures: `draw(trace("I am"), ["weights"])`"""
+    """Parts of a Trace, on a terminal and in pictures.
+
+    >>> from attnviz import draw, trace
+    >>> [grid] = draw(trace("I am"), ["weights"]).grids()
+    >>> grid.rows.names, grid.values.shape
+    (('1 I', '2 am'), (2, 2))
+    """
     return view(trace, show=show)
 
 

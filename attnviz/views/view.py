@@ -161,6 +161,11 @@ class View:
     """A result as it is told: in words, on a terminal, in a picture, as data.
 
     Whatever people are to see of it can be printed: no View has a letter that a terminal obeys.
+
+    >>> from attnviz import trace
+    >>> view = trace("I am learning this", variant="causal").view(show=["weights"])
+    >>> view.title, view.render(".svg", theme="dark")[:5]
+    ('causal attention', b'<?xml')
     """
 
     title: str = ""  # what was done

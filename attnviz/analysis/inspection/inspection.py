@@ -26,7 +26,13 @@ ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all th
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(Showable):
-    """A Trace, and what is wanted of it."""
+    """A Trace, and what is wanted of it.
+
+    >>> from attnviz import inspect, trace
+    >>> found = inspect(trace("I am learning", variant="multi-head"), head=1)
+    >>> [each.name for each in found.maps]
+    ['L0H1']
+    """
 
     trace: Trace
     looking: Looking
@@ -76,6 +82,11 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at.
+
+    >>> from attnviz import inspect
+    >>> story = "The animal was tired because it slept"
+    >>> inspect(story, source="it", to="animal").view().headline
+    'L5H11 reads "animal" (3) from "it" (7) with .66, the most of 72 heads'
     """
     looking = Looking(**{name: each for name, each in changes.items() if name in NAMES})
     others = {name: each for name, each in changes.items() if name not in NAMES}

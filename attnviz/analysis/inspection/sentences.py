@@ -22,12 +22,14 @@ from attnviz.cells import CELLS_AT_ONCE, EVERYTHING
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.traces.from_text import trace
+from attnviz.traces.handed.words import numbered_alike
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
+WEIGHTS = ("first weights", "second weights")  # of one sentence
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,17 @@ def compare_sentences(
 ) -> Sentences:
     """Two sentences read by a trained model: `compare_sentences("too tired", "too wide")`
 
+    Of weights that were computed elsewhere, one sentence as two models read it will do, too.
     `changes` replace fields of the settings, of which `model` is one.
+
+    >>> from attnviz import compare_sentences
+    >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
+    >>> found.heads[0].name  # the head that changes most
+    'L5H8'
     """
+    looking = Looking(layer=layer, head=head, query=query)
+    if isinstance(first, Trace) and isinstance(second, Trace) and first.handed:
+        return held(*_numbered_alike(first, second), names_of(first, second), looking)
     texts = [each.text if isinstance(each, Trace) else each for each in (first, second)]
     if texts[0] == texts[1]:
         raise AttnvizError("both sentences are the same", "give another one")
@@ -101,7 +112,25 @@ def compare_sentences(
         each if isinstance(each, Trace) else trace(each, chosen, command=command)
         for each in (first, second)
     )
-    return held(one, other, SENTENCES, Looking(layer=layer, head=head, query=query))
+    return held(one, other, SENTENCES, looking)
+
+
+def _numbered_alike(first: Trace, second: Trace) -> tuple[Trace, Trace]:
+    """With ids that are the same where words are: each trace has numbered its own."""
+    one, other, *keys = numbered_alike(first.tokens, second.tokens, first.keys, second.keys)
+    return (
+        replace(first, tokens=one, keys=one if first.keys is first.tokens else keys[0]),
+        replace(second, tokens=other, keys=other if second.keys is second.tokens else keys[1]),
+    )
+
+
+def names_of(first: Trace, second: Trace) -> tuple[str, str]:
+    """What two traces of weights are called: one text may have been read by two models."""
+    if first.tokens.pieces != second.tokens.pieces:
+        return SENTENCES
+    names = ["" if each.handed is None else each.handed.name for each in (first, second)]
+    told = len({*names, ""}) == 3
+    return (names[0], names[1]) if told else WEIGHTS
 
 
 def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) -> Sentences:
@@ -110,8 +139,9 @@ def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) 
     alone = first.keys is first.tokens
     columns = rows if alone else paired(first.keys, second.keys)
     query = None if looking.query is None else _place(rows, looking.query)
-    pairs = zip(maps_of(first, looking), maps_of(second, looking), strict=True)
-    read = [_read(one, other, rows, columns, query) for one, other in pairs]
+    maps = maps_of(first, looking), maps_of(second, looking)
+    _refuse_other_heads(*maps)
+    read = [_read(one, other, rows, columns, query) for one, other in zip(*maps, strict=True)]
     return Sentences(
         first=first,
         second=second,
@@ -122,6 +152,15 @@ def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) 
         looking=looking,
         query=query,
     )
+
+
+def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None:
+    if [each.name for each in first] != [each.name for each in second]:
+        raise AttnvizError(
+            f"heads are held against those of the same name: {len(first)} are on one side, up to "
+            f"{first[-1].name}, and {len(second)} on the other, up to {second[-1].name}",
+            "give two traces of as many layers and heads",
+        )
 
 
 def _place(rows: Pairs, wanted: str) -> int:

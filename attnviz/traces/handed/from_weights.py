@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError, Note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.handed.layers import Handed, handed
-from attnviz.traces.handed.words import IDS, tokens_of
+from attnviz.traces.handed.words import IDS, numbered_alike, tokens_of
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.origin import FromWeights
 from attnviz.traces.settings import Settings
@@ -116,28 +116,25 @@ def _provenance(origin: FromWeights, dtype: str) -> Provenance:
 def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | None) -> Sides:
     """The tokens of rows and of columns, as many as there are of these."""
     queries, count = next(iter(found.layers.values())).shape[-2:]
-    reads = tokens_of(tokens, queries if keys is not None else count, tokenizer, item)
     if keys is not None:
+        reads = _read_ones(tokens_of(tokens, queries, tokenizer, item), queries, found)
         read = tokens_of(keys, count, tokenizer, item)
         _refuse_other_count("keys", read, count)
         _refuse_other_count("tokens", reads, queries)
-        return Sides(reads, read) if tokenizer else _numbered_alike(reads, read)
-    if found.prompt is not None and len(reads) == count + 1:
-        warnings.warn(Note("the last token was written and never read: left out"), stacklevel=3)
-        reads = part_of(reads, slice(None, count))
-    if queries > count and len(reads) == queries:
+        return Sides(reads, read) if tokenizer else Sides(*numbered_alike(reads, read))
+    every = _read_ones(tokens_of(tokens, count, tokenizer, item), count, found)
+    if queries > count or (queries < count and len(every) == queries):
         raise _no_keys(queries, count)
-    _refuse_other_count("tokens", reads, count)
-    if queries > count:
-        raise _no_keys(queries, count)
-    return Sides(reads if queries == count else part_of(reads, slice(-queries, None)), reads)
+    _refuse_other_count("tokens", every, count)
+    return Sides(every if queries == count else part_of(every, slice(-queries, None)), every)
 
 
-def _numbered_alike(reads: Tokens, read: Tokens) -> Sides:
-    """Words have the same number on both sides where they are the same, and there alone."""
-    ids = {piece: number for number, piece in enumerate(dict.fromkeys(reads.pieces + read.pieces))}
-    both = [replace(each, ids=tuple(ids[piece] for piece in each.pieces)) for each in (reads, read)]
-    return Sides(*both)
+def _read_ones(tokens: Tokens, count: int, found: Handed) -> Tokens:
+    """Without the last token that a model wrote: it stops there, and reads it no more."""
+    if found.prompt is None or len(tokens) != count + 1:
+        return tokens
+    warnings.warn(Note("the last token was written and never read: left out"), stacklevel=4)
+    return part_of(tokens, slice(None, count))
 
 
 def part_of(tokens: Tokens, part: slice) -> Tokens:

@@ -19,6 +19,7 @@ from attnviz.wording.words import counted, listed, shape_text
 Heads = Float[Tensor, "head query key"]
 
 KINDS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+OR_KEYS = "; or keys, the tokens that cross-attention reads"
 EAGER = (
     'load the model with attn_implementation="eager" and call it with output_attentions=True: '
     "the faster kinds of attention make no weights"
@@ -38,7 +39,7 @@ class Handed:
 def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     """What is handed over, layer by layer; attention `across` reads other tokens than its own."""
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
-    form = _of_outputs(weights)
+    form = _of_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
         raise AttnvizError("there are no weights: the model handed none back", EAGER)
     depth, leaf = _leaf(form)
@@ -56,15 +57,17 @@ def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     raise _no_form(f"tensors of {len(leaf.shape)} dimensions in {depth} lists")
 
 
-def _of_outputs(weights: Any) -> Any:
+def _of_outputs(weights: Any, *, across: bool) -> Any:
     """What is in the outputs of a model; anything else as it is."""
     if not isinstance(weights, Mapping):
         return weights
     named = [name for name in KINDS if weights.get(name) is not None and len(weights[name])]
+    if across and "cross_attentions" in named:
+        return weights["cross_attentions"]
     if len(named) > 1:
         raise AttnvizError(
             f"the outputs hold {listed(named)}, and one of them can be looked at",
-            f"give it alone: outputs.{named[-1]}",
+            f"give it alone: outputs.{named[0]}{OR_KEYS if 'cross_attentions' in named else ''}",
         )
     return weights[named[0]] if named else None
 

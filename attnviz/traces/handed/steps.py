@@ -13,6 +13,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 
 Heads = Float[Tensor, "head query key"]
+OF_BEAMS = "; if these are beams, give all outputs of generate(), which say how they change places"
 Steps = Sequence[Mapping[int, Float[Tensor, "item head query key"]]]
 
 
@@ -28,12 +29,12 @@ class Chosen:
         return self.item - 1
 
 
-def chosen(item: int | None, items: int) -> Chosen:
+def chosen(item: int | None, items: int, hint: str = "") -> Chosen:
     """The only item there is, or the one that is asked for."""
     if item is None and items > 1:
         raise AttnvizError(
             f"the weights are of a batch of {items}, and one of it can be looked at",
-            f"give item=1 to item={items}",
+            f"give item=1 to item={items}{hint}",
             about="item",
         )
     if item is not None and not 1 <= item <= items:
@@ -47,7 +48,7 @@ def chosen(item: int | None, items: int) -> Chosen:
 def followed(steps: Steps, item: int | None, beams: Any) -> tuple[Chosen, list[int]]:
     """Which of a batch, and where in it that is at each step: beams change places as they go."""
     if beams is None:
-        which = chosen(item, len(next(iter(steps[0].values()))))
+        which = chosen(item, len(next(iter(steps[0].values()))), OF_BEAMS)
         return which, [which.place] * len(steps)
     which = chosen(item, len(beams))
     lines = [int(each) for each in beams[which.place]][: len(steps)]

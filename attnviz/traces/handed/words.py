@@ -51,6 +51,13 @@ def tokens_of(given: Any, count: int, tokenizer: Any, item: int | None) -> Token
     return _with_spaces(words, shown) if any(word[:1].isspace() for word in words) else shown
 
 
+def numbered_alike(*every: Tokens) -> list[Tokens]:
+    """The same with one id for each piece, in whichever of them it stands."""
+    pieces = dict.fromkeys(piece for each in every for piece in each.pieces)
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    return [replace(each, ids=tuple(ids[piece] for piece in each.pieces)) for each in every]
+
+
 def _listed(given: Any, item: int | None) -> list[Any]:
     """One list of words, or of ids; of a batch the one that is looked at."""
     if isinstance(given, str | bytes) or not (is_array(given) or is_sequence(given)):

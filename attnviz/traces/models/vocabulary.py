@@ -19,7 +19,12 @@ MOST_NAMED = 60  # words that an error lists
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Words, with a number each; several spellings may be one word to the model."""
+    """Words, with a number each; several spellings may be one word to the model.
+
+    >>> from attnviz import Vocabulary
+    >>> Vocabulary(tokenizer="words", words=("the", "key"), spelled={"keys": "key"}).ids
+    {'the': 0, 'key': 1, 'keys': 1}
+    """
 
     tokenizer: str  # how a text is cut up: "words", "chars", …
     words: tuple[str, ...]  # that it reads; the place of each is its id

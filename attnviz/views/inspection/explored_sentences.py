@@ -9,7 +9,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.pairing import Pairs
-from attnviz.analysis.inspection.sentences import Read, Sentences
+from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Read, Sentences
 from attnviz.cells import EVERYTHING, Cells, Patch
 from attnviz.traces.trace import Trace
 from attnviz.views.explored import scores_of
@@ -82,7 +82,8 @@ def pair_axis(title: str, pairs: Pairs) -> Axis:
 
 def short_names(sentences: Sentences) -> list[str]:
     """`first` and `second`; or what the numbers are computed in."""
-    return [each.split()[0] for each in sentences.names]
+    given = sentences.names not in (SENTENCES, WEIGHTS)
+    return [each if given else each.split()[0] for each in sentences.names]
 
 
 def _three(

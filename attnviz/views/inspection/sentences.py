@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.sentences import SENTENCES, Change, Read, Sentences
+from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Change, Read, Sentences
 from attnviz.cells import EVERYTHING, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
@@ -59,6 +59,8 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
 
 
 def _title(sentences: Sentences) -> str:
+    if sentences.first.handed is not None:
+        return _of_given(sentences)
     card = sentences.first.trained
     by = "a model" if card is None else card.name
     if sentences.names == SENTENCES:
@@ -66,10 +68,19 @@ def _title(sentences: Sentences) -> str:
     return f"one sentence, read by {by} in {' and '.join(sentences.names)}"
 
 
+def _of_given(sentences: Sentences) -> str:
+    """Of weights that were computed elsewhere, whose names need not be those of models."""
+    if sentences.names == SENTENCES:
+        return "two sentences, in given weights"
+    if sentences.names == WEIGHTS:
+        return "one sentence, in first and second weights"
+    return f"one sentence, in {' and '.join(sentences.names)}"
+
+
 def _inside(sentences: Sentences) -> tuple[str, str]:
     """`in the first sentence`, and `in the second`; or `in float32`"""
-    if sentences.names == SENTENCES:
-        return "in the first sentence", "in the second"
+    if sentences.names in (SENTENCES, WEIGHTS):
+        return f"in the {sentences.names[0]}", "in the second"
     return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
 
 

@@ -94,6 +94,11 @@ def steps(
     """Every number on the way, of a text or of a Trace that is there already.
 
     `changes` replace fields of the settings that a text is traced with.
+
+    >>> from attnviz import steps
+    >>> [softmax] = steps("I am learning", query="am", step="softmax", causal=True).sections
+    >>> [each.text for each in softmax.sums][0]
+    'weight(am, I) = exp(-0.75) / (exp(-0.75) + exp(2.63)) = 0.03'
     """
     traced = text if isinstance(text, Trace) else trace(text, **changes)
     place = None if query is None else find_query(traced.tokens, str(query))

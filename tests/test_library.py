@@ -1,0 +1,66 @@
+"""The library: every name of its door works, is explained by an example, and says its types."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+from types import FunctionType
+
+import pytest
+
+import attnviz
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "attnviz"
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>>" in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+@pytest.mark.usefixtures("quick")
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(module), verbose=False)
+
+    assert found.attempted
+    assert not found.failed
+
+
+@pytest.mark.parametrize("name", attnviz.__all__)
+def test_every_name_of_the_door_has_an_example_that_comes_in_by_the_door(name: str) -> None:
+    told = getattr(attnviz, name).__doc__
+
+    imported = " ".join(re.findall(r">>> from attnviz import (.*)", told))
+    assert ">>> " in told
+    assert imported
+    assert getattr(attnviz, name).__module__ in WITH_EXAMPLES
+
+
+@pytest.mark.parametrize("name", attnviz.__all__)
+def test_every_name_of_the_door_says_its_types(name: str) -> None:
+    wanted = getattr(attnviz, name)
+    own = {name: each for name, each in vars(wanted).items() if not name.startswith("__")}
+    methods = [each for each in own.values() if isinstance(each, FunctionType)]
+    functions = [wanted] if isinstance(wanted, FunctionType) else methods
+
+    assert [each.__qualname__ for each in functions if not _is_typed(each)] == []
+
+
+def _is_typed(function: FunctionType) -> bool:
+    signature = inspect.signature(function)
+    told = [each for name, each in signature.parameters.items() if name not in ("self", "cls")]
+    empty = inspect.Parameter.empty
+    return signature.return_annotation is not empty and all(
+        each.annotation is not empty for each in told
+    )
+
+
+def test_the_door_has_what_type_checkers_see() -> None:
+    source = (PACKAGE / "__init__.py").read_text("utf-8")
+    seen = set(re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE))
+
+    assert seen == {*attnviz.__all__}

@@ -1,0 +1,214 @@
+"""Results in notebooks, and the pages about the library: every block of code is run."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnviz import compare, example, inspect, learn, steps, trace
+from attnviz.learning.choices import Choices
+from attnviz.traces.showing import Showable
+from tests.conftest import ROOT
+
+LIBRARY = ROOT / "docs" / "library.md"
+NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
+
+
+class Cells:
+    """Cells of code in one namespace, and what each of them would show."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {"__name__": "__main__"}
+
+    def run(self, code: str) -> Any:
+        """The value of the last line, if that is an expression."""
+        tree = ast.parse(code)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "cell", "exec"), self.known)
+        if not isinstance(last, ast.Expr):
+            return None
+        return eval(compile(ast.Expression(last.value), "cell", "eval"), self.known)
+
+
+def shown(value: Any) -> str:
+    """What a notebook would make of a value: HTML, a picture, or one line of text."""
+    for name in ("_repr_html_", "_repr_png_"):
+        made = getattr(value, name, lambda: None)()
+        if made:
+            return name
+    assert len(repr(value)) < 2000
+    return "text"
+
+
+class Frames(HTMLParser):
+    """The frames in a piece of HTML, and all else that is in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.frames: list[dict[str, str | None]] = []
+        self.others: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "iframe":
+            self.frames.append(dict(attrs))
+        else:
+            self.others.append(tag)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Showable]:
+    made = trace("I am learning", variant="causal")
+    return {
+        "Trace": made,
+        "Comparison": compare(made, by="mask"),
+        "Walk": steps(made),
+        "Inspection": inspect(made),
+        "Example": example("simplified"),
+        "Learned": learn("sort", choices=Choices(steps=2)),
+    }
+
+
+NAMES = ("Trace", "Comparison", "Walk", "Inspection", "Example", "Learned")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, Showable]) -> None:
+    [frame] = (found := Frames(results[name]._repr_html_())).frames
+
+    assert frame["sandbox"] == "allow-scripts allow-downloads"
+    assert frame["title"] == f"attnviz: {results[name].view().headline}"
+    assert (frame["srcdoc"] or "").encode() == results[name].view().render(".html")
+    assert found.others == ["div"]  # and nothing beside it: no script, no style
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_is_one_line_of_text(name: str, results: dict[str, Showable]) -> None:
+    for value in (results[name], results[name].view()):
+        assert re.fullmatch(r"<\w+.*>", repr(value))
+        assert len(repr(value)) < 260
+
+
+@pytest.mark.parametrize("name", ["Trace", "Comparison"])
+def test_a_result_is_a_figure_that_shows_itself(name: str, results: dict[str, Showable]) -> None:
+    light, dark = (results[name].heatmap(theme=theme) for theme in ("light", "dark"))
+
+    assert shown(dark) == "_repr_png_"
+    assert light.get_facecolor() != dark.get_facecolor()
+    assert not hasattr(dark, "number")  # pyplot knows nothing of it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_is_numbers(name: str, results: dict[str, Showable]) -> None:
+    view = results[name].view()
+
+    assert results[name].to_dict() == json.loads(view.render(".json"))
+    assert all(grid.values.shape == grid.cells.shape for grid in results[name].grids())
+
+
+def test_grids_have_the_weights_under_the_names_of_their_tokens() -> None:
+    made = trace("I am learning", variant="multi-head")
+    one, other = made.grids(show=["weights"])
+
+    assert one.rows.labels == one.columns.labels == ("I", "am", "learning")
+    assert np.array_equal(np.stack([one.values, other.values]), made.weights[0].numpy())
+
+
+def test_saving_takes_what_is_shown_and_how_it_looks(tmp_path: Path) -> None:
+    made = trace("I am learning", variant="multi-head")
+
+    path = tmp_path / "row.svg"
+    made.save(path, query="am", theme="dark", numbers=False)
+    one = path.read_text("utf-8")
+    made.view(query="am").save(path, theme="dark", numbers=False)
+
+    assert one == path.read_text("utf-8")
+    assert "learning" in one
+
+
+def test_a_head_is_drawn_alone() -> None:
+    made = trace("I am learning", variant="multi-head")
+
+    assert made.view(layer=0, head=1).title == made.view().title
+    assert [each.title for each in made.view(layer=0, head=1).grids()] == ["weights L0H1"]
+    assert made.heatmap(layer=0, head=1).get_size_inches().tolist()
+
+
+def test_weights_of_one_tensor_are_those_that_are_shown() -> None:
+    text = "I am learning"
+    dropped = trace(text, dropout=0.5)
+    heard = trace("The animal was tired", model="minilm")
+
+    assert (dropped.weights[0] == dropped.layers[0].attended.mixing).all()
+    assert heard.weights.shape == (6, 12, 6, 6)
+    assert (heard.weights[4, 7] == heard.layers[4].attended.weights[7]).all()
+    assert trace(text, layers=2, heads=2).weights.shape == (2, 2, 3, 3)
+
+
+@pytest.fixture
+def at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
+) -> Iterator[Path]:
+    """A folder to write into, in which `gpt2` is a small model; and pandas, or who does for it."""
+    (tmp_path / "gpt2").symlink_to(small_transformer("gpt2"))
+    monkeypatch.chdir(tmp_path)
+    try:
+        importlib.import_module("pandas")
+    except ImportError:
+        monkeypatch.setitem(sys.modules, "pandas", _Pandas("pandas"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield tmp_path
+
+
+class _Pandas(ModuleType):
+    """As much of it as tells whether a table could be made."""
+
+    @staticmethod
+    def DataFrame(values: np.ndarray, rows: tuple[str, ...], columns: tuple[str, ...]) -> str:
+        assert values.shape == (len(rows), len(columns))
+        return "a table"
+
+    @staticmethod
+    def read_csv(file: Any) -> str:
+        assert file.read().startswith(b"layer,head,query")
+        return "a table"
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_page_about_the_library_is_true(at_home: Path) -> None:
+    cells = Cells()
+    for code in re.findall(r"```python\n(.*?)```", LIBRARY.read_text("utf-8"), re.DOTALL):
+        shown(cells.run(code))
+
+    assert repr(cells.known["attention"]) in LIBRARY.read_text("utf-8")
+    written = {path.name for path in at_home.iterdir()} - {"gpt2"}
+    assert written >= {"head.pdf", "weights.svg", "page.html", "numbers.npz", "reverse.gif"}
+
+
+def cells_of_notebook() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+    return found
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_notebook_runs_from_top_to_bottom(at_home: Path) -> None:
+    cells, seen = Cells(), []
+    for cell in cells_of_notebook():
+        if cell["cell_type"] == "code":
+            seen.append(shown(cells.run("".join(cell["source"]))))
+
+    assert seen.count("_repr_html_") >= 8
+    assert "_repr_png_" in seen
