@@ -127,7 +127,7 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
 ) -> None:
     """A sink, a soft cap, another sentence, positions that are added."""
     monkeypatch.setattr(packing, "FEW", {})
-    found = explored(inspect(SENTENCE, model=small_transformer(kind), attention=attention))
+    found = explored(inspect(SENTENCE, model=str(small_transformer(kind)), attention=attention))
     about, _ = packed_heads(found)
 
     in_their_places(found)

@@ -49,9 +49,7 @@ def _special(trace: Any) -> Explored:
     found = explored_of_trace(trace)
     special = (True, *([False] * (len(WORDS) - 1)))
     side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)
-    return replace(
-        found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads)
-    )
+    return replace(found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads))
 
 
 def _written(view: View, folders: pytest.TempPathFactory) -> Path:

@@ -87,13 +87,13 @@ function wholeOf(table, scores) {
   };
 }
 
-const isPlace = (number, count) => Number.isInteger(number) && number >= 0 && number < count;
+const isWithin = (number, count) => Number.isInteger(number) && number >= 0 && number < count;
 
 /** Cells of a head that stand for blocks of tokens; and rows of it, token by token. */
 function blocksOf(table, tall, wide, kept, tables) {
   const find = (query) => {
     const steps = kept.map(({ first, step }) => (query - first) / step);
-    const found = kept.findIndex(({ count }, place) => isPlace(steps[place], count));
+    const found = kept.findIndex(({ count }, place) => isWithin(steps[place], count));
     return found < 0 ? null : [tables[found], steps[found]];
   };
   return {
