@@ -16,7 +16,8 @@ const matrix = {
 
 function startMatrix(section) {
   Object.assign(matrix, matrixElements());
-  section.append(matrix.title, matrix.frame, matrix.line, matrix.bar);
+  const around = element("div", { class: "matrix-around" }, matrix.frame, matrix.tip);
+  section.append(matrix.title, around, matrix.line, matrix.bar);
   section.classList.add("matrix");
   whenChanged(["head"], loadMatrix);
   whenChanged(["special"], chooseCells);
@@ -35,7 +36,7 @@ const asApplication = { role: "application", "aria-describedby": "matrix-line" }
 function matrixElements() {
   const [map, over] = [0, 1].map(() => element("canvas", { "aria-hidden": "true" }));
   const tip = element("div", { class: "tip", "aria-hidden": "true", hidden: true });
-  const stuck = element("div", { class: "matrix-stuck" }, map, over, tip);
+  const stuck = element("div", { class: "matrix-stuck" }, map, over);
   const spacer = element("div", { class: "matrix-spacer" }, stuck);
   return {
     map, over, tip, stuck, spacer,
