@@ -58,7 +58,8 @@ function saidOfStrokes(drawn, amounts) {
       : "opacity with its root";
   const full = numberText(reachOf(drawn[0], scale));
   const negative = scale.low < 0 ? "; dashed below 0" : "";
-  const numbers = amounts < drawn.length ? `, numbers those of ${heads[drawn[0]].name}` : "";
+  const some = amounts > 0 && amounts < drawn.length;
+  const numbers = some ? `, numbers those of ${heads[drawn[0]].name}` : "";
   const colors = drawn.length > 1 ? `; colours are heads${numbers}` : "";
   return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
 }
