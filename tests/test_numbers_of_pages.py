@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ def the_same(found: dict[str, Any], head: HeadMap) -> float:
     return largest
 
 
-CASES = {
+CASES: dict[str, Callable[[], Showable]] = {
     "a sentence that reads itself": lambda: trace("I am learning this today"),
     "what came before": lambda: trace("I am learning this today", causal=True, heads=2, layers=2),
     "a window of what came before": lambda: trace("I am learning this today", window=2),

@@ -52,7 +52,8 @@ def read(table: Packed) -> np.ndarray:
 
 def sums_in(table: Packed) -> np.ndarray:
     rows = table.shape[0]
-    return np.frombuffer(zlib.decompress(table.block), "<f4", rows, 4 * rows)
+    sums: np.ndarray = np.frombuffer(zlib.decompress(table.block), "<f4", rows, 4 * rows)
+    return sums
 
 
 @some.composite
@@ -66,13 +67,13 @@ def softmax(scores: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     kept = np.where(hidden, -np.inf, scores)
     with np.errstate(invalid="ignore"):
         powers = np.where(hidden, 0, np.exp(kept - kept.max(axis=1, keepdims=True)))
-    return powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-30)
+    shares: np.ndarray = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-30)
+    return shares
 
 
 def head(values: np.ndarray, hidden: np.ndarray, **others: Any) -> HeadMap:
     reads, read_ = (plain_axis("token", [str(n) for n in range(count)]) for count in values.shape)
-    fields = {"name": "head", "weights": Whole(values, hidden)} | others
-    return HeadMap(reads=reads, read=read_, **fields)
+    return HeadMap(name="head", reads=reads, read=read_, weights=Whole(values, hidden), **others)
 
 
 def random_heads(

@@ -57,7 +57,8 @@ class Reader(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag, f"</{tag}> where something else is open"
+        assert self.open[-1:] == [tag], f"</{tag}> where something else is open"
+        self.open.pop()
 
     def handle_data(self, data: str) -> None:
         for tag in self.open[-1:]:
@@ -238,7 +239,7 @@ def test_a_step_is_told_with_its_tables_its_sums_and_its_arrows() -> None:
         assert section.about in read.words["p"]
         for each in section.sums:
             assert each.left in " ".join(read.words["pre"])
-    arrows = [given for tag, given in read.seen if tag == "path" and "arrow" in given["class"]]
+    arrows = [given for tag, given in read.seen if tag == "path" and "arrow" in str(given["class"])]
     assert len(arrows) == 2 * sum(len(each.planes) for each in view.sections) == 4
     assert [*read.all("href")][1:] == [f"#{each}" for each in read.all("id") if "step-" in each]
 
