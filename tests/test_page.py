@@ -238,7 +238,7 @@ def test_a_step_is_told_with_its_tables_its_sums_and_its_arrows() -> None:
     for section in view.sections:
         assert section.about in read.words["p"]
         for each in section.sums:
-            assert each.left in " ".join(read.words["pre"])
+            assert each.left in " ".join(read.words["span"])
     arrows = [given for tag, given in read.seen if tag == "path" and "arrow" in str(given["class"])]
     assert len(arrows) == 2 * sum(len(each.planes) for each in view.sections) == 4
     assert [*read.all("href")][1:] == [f"#{each}" for each in read.all("id") if "step-" in each]
