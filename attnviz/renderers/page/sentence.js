@@ -1,13 +1,22 @@
 // Sentence: the text as it runs, in the colours of what the chosen token reads, or of who reads it.
 
 const MOST_NUMBERED = 80; // tokens: of more there is no room for a number below each
-const sentenceView = { asks: "query", texts: [], built: "", cells: null, head: -1, scale: "", scrollTop: 0 };
+const sentenceView = {
+  asks: "query", // which end of the lines a token is that is chosen
+  texts: [],
+  built: "", // of which sentences they are
+  head: -1,
+  cells: null,
+  scale: "",
+  scrollTop: 0,
+};
 
 function startSentence(section) {
   if (state.query === null && state.key !== null) sentenceView.asks = "key";
   const says = element("p", { class: "says" });
   const texts = element("div", { class: "texts" });
-  Object.assign(sentenceView, { says, holder: texts, buttons: askingButtons(), bar: newColorBar() });
+  Object.assign(sentenceView, { says, holder: texts, bar: newColorBar() });
+  sentenceView.buttons = askingButtons();
   const asking = { class: "asking", role: "group", "aria-label": "the colours say" };
   const { buttons, bar } = sentenceView;
   section.append(element("div", asking, buttons.query, buttons.key, bar), says, texts);
@@ -58,6 +67,20 @@ async function drawSentence() {
   }
   pressTokens();
   colorSentence();
+  scrollToToken();
+}
+
+/** A token that is followed is in sight, wherever it was chosen. */
+function scrollToToken() {
+  const { followed, texts, holder } = sentenceView;
+  const text = followed && texts.find(({ end }) => (end ?? followed.end) === followed.end);
+  const button = text?.tokens.get(followed.place)?.button;
+  if (!button || state[followed.end] !== followed.place) return;
+  const { offsetTop: top, offsetHeight: high } = button;
+  const { scrollTop, clientHeight } = holder;
+  if (top < scrollTop || top + high > scrollTop + clientHeight) {
+    holder.scrollTop = top - clientHeight / 2;
+  }
 }
 
 /** One text where a sentence reads itself; otherwise who reads, and below what is read. */
