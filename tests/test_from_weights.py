@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -161,6 +161,7 @@ def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
     assert ends.spaced == (True, False, True)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(words: list[str]) -> None:
     found = tokens_of(words, len(words), None, None)
