@@ -1,0 +1,295 @@
+"""Pages of hostile words in a real browser: nothing runs, nothing is asked for, all is text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+import attnviz as library
+from attnviz.renderers import render
+from attnviz.renderers.data import FORMULA
+from attnviz.views.view import View
+from attnviz.wording.printable import printable
+from tests.browser import browser, opened
+from tests.conftest import ROOT, Attnviz
+from tests.test_gate import CODES, poisoned, views
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+# Whatever of it were read as markup, or as a script, would call this, or ask for that.
+ATTACKS = (
+    "</script><script>hit()</script>",
+    "<!--<script>",
+    "-->",
+    "]]>",
+    "<img/src=x/onerror=hit()>",
+    "<svg/onload=hit()>",
+    '"/onmouseover="hit()',
+    "'/autofocus/onfocus='hit()",
+    "javascript:hit()",
+    "</title></style></textarea></select><script>hit()</script>",
+    "<iframe/srcdoc=<script>parent.hit()</script>>",
+    "<base/href=//127.0.0.1:1/>",
+    "<meta/http-equiv=refresh/content=0;url=//127.0.0.1:1/>",
+    "<link/rel=stylesheet/href=//127.0.0.1:1/>",
+    "<template><b>",
+    "{{constructor.constructor('hit()')()}}",
+    "${hit()}",
+    "`+hit()+`",
+    "$title",
+    "$blocks",
+    "&lt;b&gt;",
+    "&#60;b&#62;",
+    "\\u003cb\\u003e",
+    "__proto__",
+    "constructor",
+    "toString",
+    "\u202eevil",
+    "a\u2028b",
+    "\u0645\u0631\u062d\u0628\u0627",
+    "e\u0301",
+    "😀",
+    "%2e%2e/",
+    "=1+1",
+)
+EVERY_CODE = "".join(map(chr, CODES))
+TITLE = f"{' '.join(ATTACKS)} \x00 \ud800 \udce9 {EVERY_CODE}"
+VIEWS = ("matrix", "lines", "overview", "sentence")
+MARKUP = "img, iframe, object, embed, base, link, form, template, audio, video, meta[http-equiv]"
+ADDRESSES = (
+    "view=<img src=x onerror=hit()>&head=</script><script>hit()</script>",
+    "view=constructor&head=__proto__&query=-1&key=9999999999999999999&least=NaN&log=1e999",
+    "view=lines&head=-1&query=NaN&least=-5&together=__proto__&together=99&special=toString",
+    "__proto__[polluted]=1&constructor[prototype][polluted]=1&%E0%A4%A=%&theme=javascript:hit()",
+    "#" * 2000 + "&view=matrix" * 200,
+)
+SCRIPTS = sorted((ROOT / "attnviz" / "renderers" / "page").glob("*.js"))
+# What reads text as markup, or as a script, or asks for something.
+FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|createContextualFragment|DOMParser|srcdoc|"
+    r"document\.write|\beval\b|new Function|\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|"
+    r"EventSource|importScripts|\bimport\b[ (]|javascript:|set(Timeout|Interval)\(\s*[\"'`]|"
+    r"https?://(?!www\.w3\.org/)"
+)
+TWICE = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@cache
+def hostile() -> View:
+    """A run whose tokens, title and command are all hostile."""
+    heads = library.trace(" ".join(ATTACKS), tokenizer="spaces", layers=2, heads=2)
+    view = heads.view(query="5")
+    assert view.provenance is not None
+    return replace(
+        view,
+        headline=TITLE,
+        title=TITLE,
+        titled=True,
+        closing=(TITLE, *ATTACKS),
+        provenance=replace(view.provenance, command=TITLE),
+    )
+
+
+@pytest.fixture(scope="module")
+def attacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "x.html"
+    path.write_bytes(render(hostile(), ".html"))
+    return path
+
+
+def looked_around(page: Page) -> None:
+    """In every view, with a pointer over it; what runs, or fails, is said on the console."""
+    for view in VIEWS:
+        page.evaluate("(view) => { location.hash = `view=${view}`; }", view)
+        page.evaluate(TWICE)
+        page.mouse.move(400, 400)
+        page.mouse.move(420, 420)
+        page.evaluate(TWICE)
+    page.evaluate("() => document.querySelectorAll('details').forEach((each) => each.open = true)")
+    page.evaluate(TWICE)
+
+
+def assert_all_is_text(page: Page) -> None:
+    policies = page.locator("meta[http-equiv='Content-Security-Policy']").count()
+    assert (policies, page.locator(MARKUP).count()) == (1, 1)
+    assert page.locator("script:not([type])").count() == 1
+    attributes = page.evaluate(
+        "() => [...document.querySelectorAll('*')].flatMap((each) => each.getAttributeNames())"
+    )
+    assert [name for name in attributes if name.startswith("on") or name == "srcdoc"] == []
+
+
+def test_hostile_tokens_titles_and_commands_are_shown_as_text(
+    started: Browser, attacks: Path
+) -> None:
+    view = hostile()
+    with opened(started, attacks) as seen:
+        page = seen.page
+        looked_around(page)
+
+        assert_all_is_text(page)
+        assert page.locator("h1").text_content() == view.headline
+        assert page.title() == " ".join(view.headline.split())
+        said = page.locator("#closing p").all_text_contents()
+        assert said == [printable(each) for each in ATTACKS]
+        assert view.heads is not None
+        labels = list(view.heads.heads[0].read.labels)
+        page.locator("#table tbody th").first.wait_for(state="attached")
+        assert page.locator("#table tbody th").all_text_contents() == labels
+        assert labels[0] == ATTACKS[0]
+
+
+def test_every_field_of_every_kind_of_view_can_be_hostile(started: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "x.html"
+    every = views()
+    for view in (*every[1:3], *every[5:7], every[8]):  # others have no panels but those of these
+        path.write_bytes(render(poisoned(view), ".html"))
+        with opened(started, path) as seen:
+            looked_around(seen.page)
+            assert_all_is_text(seen.page)
+            assert "<&>" in (seen.page.locator("h1").text_content() or "")
+
+
+def test_names_of_files_and_what_is_typed_are_shown_as_text(
+    started: Browser, attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "<img src=x onerror=hit()>'\"&amp;"
+    Path(f"{name}.txt").write_text("</script> <script>hit()</script> a <!--")
+
+    ended = attnviz(
+        "run", "--file", f"{name}.txt", "-t", "words", "--title", "</title><script>hit()</script>",
+        "--query", "a", "-o", f"{name}.html",
+    )  # fmt: skip
+
+    assert (ended.status, ended.err) == (0, f"wrote {name}.html\n")
+    with opened(started, tmp_path / f"{name}.html") as seen:
+        looked_around(seen.page)
+        assert_all_is_text(seen.page)
+        assert seen.page.title() == "</title><script>hit()</script>"
+        assert "<img src=x onerror=hit()>" in (seen.page.locator("footer").text_content() or "")
+
+
+def test_what_an_address_says_is_never_more_than_a_choice(started: Browser, attacks: Path) -> None:
+    with opened(started, attacks) as seen:
+        for address in ADDRESSES:
+            seen.page.evaluate("(address) => { location.hash = address; }", address)
+            seen.page.evaluate(TWICE)
+            assert seen.page.evaluate("() => ({}).polluted") is None
+        assert_all_is_text(seen.page)
+    for address in ADDRESSES[:2]:
+        with opened(started, attacks, f"#{address}") as seen:
+            seen.page.evaluate(TWICE)
+            assert seen.page.locator("#matrix").is_visible()
+
+
+INJECTED = """() => {
+  window.hits = [];
+  window.refused = [];
+  document.addEventListener("securitypolicyviolation", (event) =>
+    refused.push(event.effectiveDirective));
+  const added = (tag, attributes, text) => {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.textContent = text ?? "";
+    document.body.append(made);
+    return made;
+  };
+  added("script", {}, "hits.push('inline')");
+  added("script", { src: "http://127.0.0.1:1/x.js" });
+  added("button", { onclick: "hits.push('handler')" }).click();
+  added("a", { href: "javascript:hits.push('address')" }).click();
+  added("style", {}, "body { display: none }");
+  added("img", { src: "http://127.0.0.1:1/x.png" });
+  added("iframe", { src: "http://127.0.0.1:1/" });
+  added("object", { data: "http://127.0.0.1:1/x.swf" });
+  added("form", { action: "http://127.0.0.1:1/" }).submit();
+  return new Promise((done) => setTimeout(async () => {
+    const ways = [() => (0, eval)("hits.push('eval')"), () => new Function("hits.push('new')")()];
+    for (const run of ways) {
+      try { run(); } catch (error) { if (error.name !== "EvalError") hits.push(error.name); }
+    }
+    await fetch("http://127.0.0.1:1/").then(() => hits.push("fetch"), () => null);
+    const seen = getComputedStyle(document.body).display !== "none";
+    setTimeout(() => done({ hits, refused: [...new Set(refused)].sort(), seen }), 100);
+  }));
+}"""
+
+
+def test_what_is_injected_is_refused_by_the_policy_of_the_page(
+    started: Browser, attacks: Path
+) -> None:
+    """As if something in it were read as markup after all."""
+    page = started.new_page()
+    asked: list[str] = []
+    refused: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("requestfailed", lambda request: refused.append(request.url))
+    page.goto(attacks.as_uri())
+
+    found = page.evaluate(INJECTED)
+    page.close()
+
+    assert (found["hits"], found["seen"]) == ([], True)
+    assert found["refused"] == [
+        "connect-src", "form-action", "frame-src", "img-src", "object-src", "script-src",
+        "script-src-attr", "script-src-elem", "style-src-elem",
+    ]  # fmt: skip
+    assert asked[1:] == refused  # before they left the browser
+
+
+def test_the_policy_stands_before_all_that_strangers_wrote(attacks: Path) -> None:
+    content = attacks.read_text(encoding="utf-8")
+    policy = content.index("Content-Security-Policy")
+
+    assert policy < content.index("hit()")
+    assert "unsafe" not in content[policy : content.index(">", policy)]
+    assert content.count("<script") == content.count("</script>")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_reads_text_as_anything_else(script: Path) -> None:
+    assert FORBIDDEN.findall(script.read_text(encoding="utf-8")) == []
+
+
+def test_what_is_saved_from_a_page_is_text_too(started: Browser, attacks: Path) -> None:
+    with opened(started, attacks) as seen:
+        page = seen.page
+        looked_around(page)
+        for kind in ("Matrix as SVG", "Lines as SVG"):
+            drawing = list(ElementTree.fromstring(saved(page, kind)).iter())
+            assert not {"script", "image", "foreignObject"} & {*map(_name, drawing)}
+            assert [
+                each for element in drawing for each in element.attrib if each[:2] == "on"
+            ] == []
+            assert "<img/src=x/onerror=hit()>" in "".join(each.text or "" for each in drawing)
+        rows = list(csv.reader(io.StringIO(saved(page, "Numbers as CSV"))))
+        assert len({len(row) for row in rows}) == 1
+        assert [cell for row in rows for cell in row if FORMULA.match(cell)] == []
+        assert any("=1+1" in cell for row in rows for cell in row)
+
+
+def saved(page: Page, kind: str) -> str:
+    with page.expect_download() as taken:
+        page.locator(f"button[aria-label='save: {kind}']").click()
+    return Path(taken.value.path()).read_text(encoding="utf-8")
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
