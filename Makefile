@@ -47,6 +47,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/inspection.py
+	$(BIN)/python -m benchmarks.page
 
 clean:
 	rm -rf $(VENV)

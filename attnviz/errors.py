@@ -25,6 +25,8 @@ class AttnvizError(Exception):
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
         super().__init__(problem)
+        if hasattr(self, "add_note"):  # which a traceback ends with, since Python 3.11
+            self.add_note(hint)
         self.hint = hint
         self.about = about
         self.file = file

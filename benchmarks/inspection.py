@@ -26,7 +26,7 @@ from attnviz.traces.trained.quiet import quietly
 ATTNVIZ = [str(Path(sys.executable).with_name("attnviz")), "inspect"]
 SENTENCE = "The animal didn't cross the street because it was too tired"
 SLOWER, LESS = 1.15, 0.25  # times as long as the script, and as much memory, at most
-TOKENS, LAYERS, HEADS, WIDTH = 4096, 2, 8, 256
+TOKENS, LAYERS, HEADS, WIDTH = 4096, 2, 8, 32
 WORDS = ("the", "cat", "saw", "a", "dog", "and", "it", "ran", "to", "her", "house", ".")
 SCRIPT = """
 import sys
@@ -91,7 +91,7 @@ def speed(pairs: int, folder: Path) -> str:
     return f"{'minilm, a sentence':24}{ours:8.2f}{theirs:8.2f}{ratio:8.2f}{SLOWER:8.2f}{verdict}"
 
 
-def decoder(folder: Path) -> Path:
+def decoder(folder: Path, layers: int = LAYERS, heads: int = HEADS) -> Path:
     """A decoder with random weights, and a tokenizer with a few words."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -100,10 +100,10 @@ def decoder(folder: Path) -> Path:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(WORDS) + 1,
-        hidden_size=WIDTH,
-        intermediate_size=2 * WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
+        hidden_size=WIDTH * heads,
+        intermediate_size=2 * WIDTH * heads,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
         max_position_embeddings=TOKENS,
     )
     model = folder / "decoder"
@@ -118,11 +118,17 @@ def decoder(folder: Path) -> Path:
     return model
 
 
+def text_of(tokens: int, folder: Path) -> Path:
+    """A file with so many words, each a token of the decoder."""
+    text = folder / "long.txt"
+    text.write_text(" ".join((WORDS * (tokens // len(WORDS) + 1))[:tokens]))
+    return text
+
+
 def memory(folder: Path) -> list[str]:
     """The most memory of the script, and of each view."""
     model = decoder(folder)
-    text = folder / "long.txt"
-    text.write_text(" ".join((WORDS * (TOKENS // len(WORDS) + 1))[:TOKENS]))
+    text = text_of(TOKENS, folder)
     theirs = measured(script(model, text), folder).megabytes
     lines = []
     for name, options in VIEWS.items():

@@ -50,5 +50,5 @@ def opened(started: Browser, path: Path, address: str = "", **context: object) -
     seen.page.goto(f"{path.as_uri()}{address}")
     yield seen
     within.close()
-    assert seen.said == []
+    assert seen.said == [], seen.said
     assert [each for each in seen.requests if not each.startswith(("data:", "blob:"))][1:] == []

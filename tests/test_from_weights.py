@@ -108,6 +108,12 @@ def test_of_a_batch_one_item_is_taken_and_named() -> None:
     assert "item 2 of 2" in made.view().settings
 
 
+def test_of_a_layer_alone_one_item_is_taken_where_one_is_asked_for() -> None:
+    made = from_weights(WEIGHTS, WORDS, item=2)
+
+    assert torch.equal(made.weights, WEIGHTS[1:2])
+
+
 def test_cross_attention_has_keys_of_its_own() -> None:
     made = from_weights(random_weights(2, 3), ["a", "b"], keys=["b", "c", "d"], name="T5")
 
@@ -228,6 +234,7 @@ def test_what_cannot_be_is_refused_in_two_lines(case: str) -> None:
 def test_other_mistakes_are_refused_in_two_lines() -> None:
     batch = WEIGHTS[:, None]
     assert "item is 3, and the batch has 1" in refused(batch, WORDS, item=3)[0]
+    assert "item is 3, and the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
     assert "tokenizer is of type str" in refused(WEIGHTS, [1, 2, 3, 4], tokenizer="gpt2")[0]
     assert "given as keys" in refused(WEIGHTS, WORDS, keys=["a"])[0]
 
@@ -448,7 +455,7 @@ def test_weights_of_transformers_are_those_that_attnviz_hears(
         outputs = model(**inputs, output_attentions=True)
     heard = trace(TEXT, model=str(small_transformer(name)))
 
-    by_ids = from_weights(outputs, inputs["input_ids"], tokenizer=tokenizer)
+    by_ids = from_weights(outputs, inputs, tokenizer=tokenizer)
     by_pieces = from_weights(
         outputs.attentions, tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
     )
@@ -507,6 +514,34 @@ def test_what_generate_hands_back_is_one_table_with_the_prompt_known(way: str, l
     assert "3 of them its own" in made.view().settings
 
 
+@given(st.data())
+def test_any_way_to_write_step_by_step_is_one_table(data: st.DataObject) -> None:
+    """Each step has some new rows: alone, with all before them, or with room behind them."""
+    first, *others = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5))
+    ends = np.cumsum([first, *others]).tolist()
+    whole, done, parts = random_weights(2, 3, ends[-1], ends[-1], causal=True), 0, []
+    for end in ends:
+        start = 0 if data.draw(st.booleans()) else done
+        room = 0 if start < done else data.draw(st.integers(0, 2))
+        parts.append(
+            [torch.nn.functional.pad(layer[None, :, start:end, :end], (0, room)) for layer in whole]
+        )
+        done = end
+
+    made = from_weights(parts)
+
+    assert torch.equal(made.weights, whole)
+    assert made.prompt == (first if others else None)
+
+
+def test_a_window_that_moves_on_stands_at_its_right_place() -> None:
+    parts = [[random_weights(1, 1, 3, 3)], [random_weights(1, 1, 1, 2)]]
+
+    made = from_weights(parts)
+
+    assert made.weights[0, 0, 3].tolist() == [0, 0, *parts[1][0][0, 0, 0].tolist()]
+
+
 def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
     parts = tuple((random_weights(3, 2, queries, keys),) for queries, keys in ((2, 2), (1, 3)))
 
@@ -541,3 +576,23 @@ def test_steps_that_read_more_than_there_is_are_refused() -> None:
 
     assert problem == "step 0 reads 5 keys, and 2 tokens are there by then"
     assert hint.startswith("give keys")
+
+
+def test_what_there_is_no_room_for_is_refused_before_it_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attnviz.machine.memory.free", lambda: 1000)
+
+    assert "a copy of 480 weights takes about" in refused(torch.ones(4, 5, 24), None)[0]
+
+
+def test_layers_of_other_numbers_of_heads_are_no_one_tensor() -> None:
+    made = from_weights([WEIGHTS[0], WEIGHTS[1, :2]], WORDS)
+
+    assert "2 layers × 2 or 3 heads" in made.view().settings
+    assert repr(made).endswith("2 layers × 2 or 3 heads>")
+    with pytest.raises(AttnvizError, match="layers have 2 and 3 heads"):
+        _ = made.weights
+    for suffix in (".txt", ".svg", ".html"):
+        assert made.view().render(suffix)
+    assert inspect(made, layer=1, head=1).view().render(".txt")

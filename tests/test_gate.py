@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from xml.etree import ElementTree
@@ -109,6 +110,31 @@ def _of_csv(content: bytes) -> str:
     return content.decode()
 
 
+class _Words(HTMLParser):
+    """All that a page says: its words, those of its attributes, and the data of its script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.said: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag.isalnum()
+        self.said += [f"{name} {value or ''}" for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def _of_page(content: bytes) -> str:
+    """What it says, and what it is written in; the data that it holds are JSON."""
+    page = content.decode()
+    for data in re.findall(r'<script type="application/json" id="\w+">(.*?)</script>', page):
+        json.loads(data)
+    return "\n".join([page, *_Words(page).said])
+
+
 def _of_npz(content: bytes) -> str:
     np.load(io.BytesIO(content), allow_pickle=False)
     return ""
@@ -119,6 +145,7 @@ SAYS: dict[str, Callable[[bytes], str]] = {
     ".gif": _of_picture,
     ".svg": _of_svg,
     ".pdf": _of_pdf,
+    ".html": _of_page,
     ".txt": bytes.decode,
     ".md": bytes.decode,
     ".html": bytes.decode,

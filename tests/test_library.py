@@ -6,6 +6,8 @@ import doctest
 import importlib
 import inspect
 import re
+import sys
+import traceback
 from types import FunctionType
 
 import pytest
@@ -64,3 +66,13 @@ def test_the_door_has_what_type_checkers_see() -> None:
     seen = set(re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE))
 
     assert seen == {*attnviz.__all__}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tracebacks have no notes before 3.11")
+def test_a_traceback_ends_with_what_to_try() -> None:
+    with pytest.raises(attnviz.AttnvizError) as error:
+        attnviz.from_weights((), ["a"])
+
+    lines = "".join(traceback.format_exception(error.value)).splitlines()
+    assert lines[-2].endswith("AttnvizError: there are no weights: the model handed none back")
+    assert lines[-1] == error.value.hint

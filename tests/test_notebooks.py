@@ -20,6 +20,8 @@ import pytest
 from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.showing import Showable
+from attnviz.traces.trained.again import Worked
+from tests.browser import browser, opened
 from tests.conftest import ROOT
 
 LIBRARY = ROOT / "docs" / "library.md"
@@ -94,6 +96,32 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert found.others == ["div"]  # and nothing beside it: no script, no style
 
 
+WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
+  try { return typeof reach(); } catch (error) { return error.name; }
+})"""
+
+
+def test_two_cells_of_a_notebook_never_meet(tmp_path: Path) -> None:
+    cells = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
+    notebook = tmp_path / "notebook.html"
+    told = "".join(each._repr_html_() for each in cells)
+    notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
+
+    with browser() as started, opened(started, notebook) as seen:
+        one, other = seen.page.frames[1:]
+        for frame in (one, other):
+            frame.locator("#matrix canvas").first.wait_for()
+        before = other.locator("#matrix").inner_text()
+        one.locator("#matrix canvas").first.click(position={"x": 200, "y": 200}, force=True)
+        one.locator("#matrix").get_by_text("weight .").first.wait_for()
+
+        read = re.search(r"weight (\.\d+)", one.locator("#matrix").inner_text())
+        assert read
+        assert any(abs(float(read[1]) - each) < 1e-4 for each in cells[0].weights.flatten())
+        assert other.locator("#matrix").inner_text() == before
+        assert one.evaluate(WITHOUT_ORIGIN) == ["SecurityError", "SecurityError"]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_one_line_of_text(name: str, results: dict[str, Showable]) -> None:
     for value in (results[name], results[name].view()):
@@ -155,6 +183,18 @@ def test_weights_of_one_tensor_are_those_that_are_shown() -> None:
     assert heard.weights.shape == (6, 12, 6, 6)
     assert (heard.weights[4, 7] == heard.layers[4].attended.weights[7]).all()
     assert trace(text, layers=2, heads=2).weights.shape == (2, 2, 3, 3)
+
+
+def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = trace("The animal was tired", model="minilm", kept=(0, 4))
+    in_memory = heard.weights
+
+    monkeypatch.setattr("attnviz.traces.trained.again.CELLS_AT_ONCE", 1)
+
+    assert isinstance(heard.layers[0].weights.cells("mixing", 0), Worked)
+    np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)
 
 
 @pytest.fixture

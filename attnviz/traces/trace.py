@@ -9,7 +9,6 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -17,8 +16,6 @@ from attnviz.attention.arithmetic import Attended, Visible, of_heads
 from attnviz.attention.block import Block
 from attnviz.attention.choices import Instead
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError
-from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
@@ -34,10 +31,9 @@ from attnviz.traces.origin import (
 from attnviz.traces.settings import Positions
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.card import TrainedCard
-from attnviz.traces.weights import InMemory, Weights, mask_of
-from attnviz.wording.words import counted, listed
+from attnviz.traces.weights import InMemory, Weights, mask_of, of_all_layers
+from attnviz.wording.words import counted, shape_text
 
-FLOAT = 4  # bytes
 GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
 
 
@@ -67,7 +63,7 @@ class BeforeRotary:
     keys: Float[Tensor, "*batch group key width"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Layer:
     """One layer of attention, in the order things happened; in a block with what surrounds it."""
 
@@ -172,6 +168,11 @@ class Layer:
         """The attention to the sentence itself, and the one to a second, if there is one."""
         return (self,) if self.cross is None else (self, self.cross)
 
+    def __repr__(self) -> str:
+        """`<Layer L0: 2 heads, 4 × 4 weights each>`"""
+        size = shape_text(self.visible.shape[-2:])
+        return f"<Layer {self.name}: {counted(self.heads, 'head')}, {size} weights each>"
+
     @property
     def name(self) -> str:
         """`L0`, and `L0 cross` for attention to a second sentence."""
@@ -237,15 +238,7 @@ class Trace(Showable):
         >>> trace("I am", variant="causal").weights[0, 0, 0]
         tensor([1., 0.])
         """
-        heads = sorted({layer.heads for layer in self.layers})
-        if len(heads) > 1:
-            raise AttnvizError(
-                f"layers have {listed([*map(str, heads)])} heads: their weights make no one tensor",
-                "take those of one layer: trace.layers[0].attended.weights",
-            )
-        cells = len(self.layers) * heads[0] * len(self.tokens) * len(self.keys)
-        memory.refuse_more(cells * FLOAT, "the weights of all heads as one tensor")
-        return torch.stack([layer.weights.whole() for layer in self.layers])
+        return of_all_layers([layer.weights for layer in self.layers])
 
     def __repr__(self) -> str:
         """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""

@@ -7,6 +7,7 @@ answer, and so can whatever works a part out when it is asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -19,6 +20,11 @@ from torch import Tensor
 from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import EVERYTHING, Cells, Whole, unmasked
+from attnviz.errors import AttnvizError
+from attnviz.machine import memory
+from attnviz.wording.words import listed
+
+FLOAT = 4  # bytes
 
 Stage = Literal[
     "scores",  # raw dot products
@@ -50,6 +56,20 @@ class Weights(ABC):
         cells = [self.cells("mixing", head) for head in range(self.heads)]
         found = [torch.from_numpy(each.window(EVERYTHING, EVERYTHING).values) for each in cells]
         return torch.stack(found)
+
+
+def of_all_layers(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
+    """The weights of all heads as one tensor, if there are as many in each layer."""
+    heads = sorted({each.heads for each in layers})
+    if len(heads) > 1:
+        raise AttnvizError(
+            f"layers have {listed([*map(str, heads)])} heads: their weights make no one tensor",
+            "take those of one layer: trace.layers[0].weights.whole()",
+        )
+    rows, columns = layers[0].cells("mixing", 0).shape
+    cells = len(layers) * heads[0] * rows * columns
+    memory.refuse_more(cells * FLOAT, "the weights of all heads as one tensor")
+    return torch.stack([each.whole() for each in layers])
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.given_weights import on_given_weights
-from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
+from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
@@ -474,7 +474,9 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
     rows, columns = _sides(trace, layer)
     drawn = list(_of_heads(MIXED_BY[mixed_by], trace, layer, stage))
     shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells in drawn)
-    note = " · ".join(part for part in (AXES_NOTE, note_on_rows(trace, mixed_by, shares)) if part)
+    border = GOES_ON if rows.border or columns.border else ""
+    told = (AXES_NOTE, note_on_rows(trace, mixed_by, shares), border)
+    note = " · ".join(filter(None, told))
     return [
         Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
         for title, cells in drawn

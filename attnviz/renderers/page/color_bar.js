@@ -11,8 +11,8 @@ function newColorBar() {
 /** `weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too. */
 function showColorBar(bar, scale, { hides = false, notes = [] } = {}) {
   const [low, high] = [scale.low, scale.high].map(shortNumber);
-  const middle = scale.bend === "straight" ? "" : `${shortNumber(numberAt(scale, 0.5))} in the middle`;
-  const said = [middle, SAID_OF_BENDS[scale.bend], ...notes].filter(Boolean);
+  const middle = `${shortNumber(numberAt(scale, 0.5))} in the middle`;
+  const said = [scale.bend !== "straight" && middle, SAID_OF_BENDS[scale.bend], ...notes].filter(Boolean);
   bar.replaceChildren(
     `${scale.label} ${scale.bend === "log" ? "≤ " : ""}${low} `,
     colorStrip(scale),

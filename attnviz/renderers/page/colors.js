@@ -120,12 +120,36 @@ function drawColorsAgain() {
   for (const { names, draw } of listeners) if (names.includes("theme")) draw(state);
 }
 
-function paintForPaper(printing) {
-  onPaper.printing = printing;
+/** A dark page is printed light. */
+function paintForPaper() {
+  if (!isDark() && !forcedColors.matches) return;
+  onPaper.printing = true;
+  drawColorsAgain();
+  document.querySelectorAll("canvas").forEach(copyForPaper);
+}
+
+/** Chromium prints nothing of a canvas that is drawn again just before; but all of a new one. */
+function copyForPaper(canvas) {
+  const { width, height, className } = canvas;
+  if (width === 0 || height === 0) return;
+  const copy = element("canvas", { width, height, class: `${className} for-paper` });
+  copy.style.cssText = canvas.style.cssText;
+  copy.getContext("2d").drawImage(canvas, 0, 0);
+  canvas.before(copy);
+  canvas.hidden = true;
+}
+
+function paintForScreen() {
+  if (!onPaper.printing) return;
+  onPaper.printing = false;
+  document.querySelectorAll(".for-paper").forEach((copy) => {
+    copy.nextSibling.hidden = false;
+    copy.remove();
+  });
   drawColorsAgain();
 }
 
-addEventListener("beforeprint", () => paintForPaper(true));
-addEventListener("afterprint", () => paintForPaper(false));
+addEventListener("beforeprint", paintForPaper);
+addEventListener("afterprint", paintForScreen);
 systemDark.addEventListener("change", drawColorsAgain);
 forcedColors.addEventListener("change", drawColorsAgain);

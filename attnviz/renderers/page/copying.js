@@ -3,12 +3,18 @@
 /** What can be taken: for a kind of picture, or of text, what it is called and how it is made. */
 const TAKEN = [
   { name: "Matrix", kinds: kindsOfPicture(() => matrixPicture()) },
-  { name: "Lines", kinds: kindsOfPicture(() => linesPicture()) },
+  { name: "Lines", kinds: kindsOfPicture(linesAsPicture) },
   { name: "Numbers", kinds: { CSV: () => csvOf(state.head) } },
 ];
 
 function kindsOfPicture(draw) {
   return { PNG: () => pngOf(draw()), SVG: () => svgOf(draw()) };
+}
+
+/** The lines are laid out only while somebody sees them. */
+function linesAsPicture() {
+  const section = document.getElementById("lines");
+  return section.clientWidth ? linesPicture() : laidOut(section, loadLines, linesPicture);
 }
 
 const FILES = { PNG: "image/png", SVG: "image/svg+xml", CSV: "text/csv" };
@@ -94,8 +100,18 @@ async function tookPicture(blob) {
 
 async function clipboardTook(write) {
   try {
+    if (await isClipboardClosed()) return false;
     await write();
     return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Known before it is tried, where a browser tells: trying would be a complaint on the console. */
+async function isClipboardClosed() {
+  try {
+    return (await navigator.permissions.query({ name: "clipboard-write" })).state === "denied";
   } catch {
     return false;
   }

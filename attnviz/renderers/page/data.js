@@ -138,14 +138,19 @@ const rowIn = ({ numbers, columns }, row) => numbers.subarray(row * columns, (ro
 /** All that there is to say of one cell, and how far it may be from what it stands for. */
 function numbersAt(table, scores, row, column) {
   const place = row * table.columns + column;
-  const most = table.most && (table.reach[row] * (codeAt(table, row, place) + 0.25)) / table.most ** 2;
   return {
     weight: table.numbers[place],
     hidden: Boolean(table.hides(place)),
-    error: table.most ? Math.min(most, table.error) : 0,
+    error: table.most ? Math.min(halfAStep(table, row, place), table.error) : 0,
     blocks: false,
     ...scoreIn(table, scores, row, column),
   };
+}
+
+/** To where the next code begins; and what a number of 32 bits is rounded by. */
+function halfAStep(table, row, place) {
+  const step = (table.reach[row] * (codeAt(table, row, place) + 0.25)) / table.most ** 2;
+  return step + Math.abs(table.numbers[place]) * 2 ** -23;
 }
 
 /** A score as it is; or as its weight tells it: its logarithm, and a number for each row. */

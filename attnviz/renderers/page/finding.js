@@ -3,8 +3,11 @@
 function startQueryChooser() {
   const field = control("query");
   field.addEventListener("change", () => followTyped(field));
-  field.addEventListener("input", () => field.value === "" && change({ query: null }));
-  field.addEventListener("keydown", ({ key }) => key === "Enter" && followTyped(field));
+  field.addEventListener("input", () => {
+    const chosen = [...control("tokens").options].some(({ value }) => value === field.value);
+    if (chosen) followTyped(field);
+    if (field.value === "") change({ query: null });
+  });
   let listed = null;
   shownIn(["head", "query"], () => {
     const side = readers(state.head);

@@ -4,10 +4,18 @@ const lineView = {
   tables: [], // the cells of each head that is drawn
   sides: null, // the tokens that read, and those that are read
   places: { query: [], key: [] }, // which of them are shown
+  words: { query: [], key: [] },
+  shown: { query: [], key: [] }, // those that are in the page,
+  stops: { query: 0, key: 0 }, // and the one to which Tab leads
   found: null, // the lines of all of them
-  followed: null, // the lines of those that are followed alone, if any are
+  of: null, // the places that are followed, if any are,
+  followed: null, // and their lines
   layout: null,
   whole: false, // whether all rows are on the screen, however close to each other
+  seen: false, // whether they are the view that is large
+  pictured: false, // or a picture of them is wanted all the same
+  wide: 0, // how much room there is
+  scrolled: 0,
   stale: true, // whether what is drawn is not what is chosen, for nobody sees it
 };
 
@@ -17,14 +25,16 @@ function startLines(section) {
   section.append(legend, headings, frame, says, law);
   whenChanged(["head", "together", "special"], loadLines);
   whenChanged(["least", "log"], findLines);
-  whenChanged(["theme"], () => lineView.found && paintLegendAndLines());
+  whenChanged(["theme"], paintLegendAndLines);
   whenChanged(["query", "key"], pressWords);
   whenChanged(["hover", "query", "key"], showFollowedLines);
-  frame.addEventListener("scroll", paintLines);
+  frame.addEventListener("scroll", () => {
+    lineView.scrolled = frame.scrollTop;
+    paintLines();
+  });
   for (const end of ["query", "key"]) makeColumnChoosable(end);
-  new ResizeObserver(layLines).observe(section);
-  addEventListener("resize", layLines);
-  loadLines();
+  new ResizeObserver(fitLines).observe(section);
+  addEventListener("resize", fitLines);
 }
 
 function lineElements() {
@@ -48,26 +58,31 @@ function lineElements() {
   };
 }
 
-const isSeen = () => lineView.section.clientWidth > 0;
+const areWanted = () => lineView.seen || lineView.pictured;
 
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  if (!isSeen()) return;
+  if (!areWanted()) return;
   const drawn = headsTogether();
   const cells = await Promise.all(drawn.map(cellsOf));
   if (!same(drawn, headsTogether())) return;
-  lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
-  lineView.sides = sidesOf(drawn[0], cells[0]);
-  lineView.places = {
-    query: shownPlaces(lineView.sides.query, cells[0].rows),
-    key: shownPlaces(lineView.sides.key, cells[0].columns),
-  };
-  lineView.stale = false;
+  takeCells(drawn, cells);
   showLegend(lineView.legend);
   nameColumns();
   buildWords();
   findLines();
+}
+
+function takeCells(drawn, cells) {
+  const sides = sidesOf(drawn[0], cells[0]);
+  lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
+  lineView.sides = sides;
+  lineView.places = {
+    query: shownPlaces(sides.query, cells[0].rows),
+    key: shownPlaces(sides.key, cells[0].columns),
+  };
+  lineView.stale = false;
 }
 
 /** Who reads on the left, who is read on the right. */
@@ -76,20 +91,31 @@ function nameColumns() {
   const self = readsItself(state.head);
   titles.query.textContent = self ? "query (reads)" : sides.query.title || "query (reads)";
   titles.key.textContent = self ? "key (is read)" : sides.key.title || "key (is read)";
-  for (const end of ["query", "key"]) columns[end].setAttribute("aria-label", titles[end].textContent);
+  for (const end of ["query", "key"]) {
+    columns[end].setAttribute("aria-label", titles[end].textContent);
+  }
 }
 
+/** Which lines there are; where nobody sees them they are looked for when somebody does. */
 function findLines() {
+  lineView.stale ||= !areWanted();
   if (lineView.stale) return;
   const { tables, places } = lineView;
   lineView.found = linesBetween(tables, places.query, places.key);
   layLines();
 }
 
-/** Another size: everything is laid out anew. */
+/** Another size of the page. */
+function fitLines() {
+  lineView.seen = lineView.section.clientWidth > 0;
+  if (!lineView.seen) return;
+  lineView.wide = lineView.section.clientWidth;
+  if (lineView.stale) loadLines();
+  else layLines();
+}
+
+/** Everything is laid out anew. */
 function layLines() {
-  if (!isSeen()) return;
-  if (lineView.stale) return void loadLines();
   lineView.layout = linesLayout(lineView);
   sizeLines(lineView.layout);
   placeWords();
@@ -113,6 +139,8 @@ function sizeLines({ wide, whole, open, fits, columns }) {
 }
 
 function paintLegendAndLines() {
+  lineView.stale ||= !areWanted();
+  if (lineView.stale) return;
   showLegend(lineView.legend);
   layLines();
 }
@@ -136,17 +164,18 @@ function followedPlaces() {
 
 /** With every move of a pointer: the lines and numbers of one token, everything else stays. */
 function showFollowedLines() {
-  if (lineView.stale || lineView.layout === null || !isSeen()) return;
-  const { tables, places, base, says, law, found } = lineView;
+  if (lineView.stale || lineView.layout === null || !areWanted()) return;
+  const { tables, places, base, says, law, found, layout } = lineView;
   const of = followedPlaces();
   lineView.of = of;
   lineView.followed = of && linesOf(of, tables, places.query, places.key);
   base.style.visibility = of ? "hidden" : "";
   paintFollowedLines();
-  markWords(of);
+  markWords();
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
-  says.textContent = `${capital(`${whose}${saidOfLines(lineView.followed ?? found)}`)}${saidOfBorder()}`;
-  law.textContent = saidOfStrokes(headsTogether());
+  const said = `${whose}${saidOfLines(lineView.followed ?? found)}${saidOfBorder()}`;
+  says.textContent = capital(said);
+  law.textContent = saidOfStrokes(layout.heads, layout.columns.amounts);
 }
 
 function saidOfFollowed({ query, key }) {

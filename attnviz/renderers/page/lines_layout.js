@@ -6,19 +6,18 @@ const SMALLEST_FRAME = 320; // pixels, however low a window is
 const LARGEST_FRAME = 780;
 const AROUND_LINES = 300; // pixels of a window that are not for lines
 const NARROW = 480; // pixels: in less, there is no room for everything
-const AMOUNT_WIDTH = 54; // of a number beside a word
+const AMOUNT_WIDTH = 56; // of a number beside a word
 const SHARE_OF_AMOUNTS = 0.16; // of the width, for the numbers of several heads on a side
 const STRIP_CELL = 7; // of the marks beside a word, one for each head
 const BESIDE_LINES = 6;
 const LEAST_BETWEEN = 0.24; // of the width, for the lines themselves
 
 /** All sizes, in pixels. */
-function linesLayout({ section, tables, sides, places, whole }) {
-  const wide = section.clientWidth;
+function linesLayout({ wide, tables, sides, places, whole }) {
   const counts = { query: places.query.length, key: places.key.length };
   const rows = Math.max(counts.query, counts.key);
   const room = Math.min(Math.max(innerHeight - AROUND_LINES, SMALLEST_FRAME), LARGEST_FRAME);
-  const even = room / rows;
+  const even = (room - LEAST_ROW) / rows;
   const pitch = whole ? Math.min(even, MOST_ROW) : Math.min(Math.max(even, LEAST_ROW), MOST_ROW);
   const size = Math.min(Math.max(pitch * 0.62, 11), 15);
   const margin = Math.max(0, (size + 4 - pitch) / 2);
@@ -27,7 +26,11 @@ function linesLayout({ section, tables, sides, places, whole }) {
   const fits = even >= LEAST_ROW;
   const drawn = tables.map(({ head }) => head);
   return {
-    wide, rows, pitch, size, fits, whole: all, open: Math.min(all, room), heads: drawn,
+    wide, rows, pitch, size, fits,
+    whole: all,
+    open: Math.min(all, room),
+    high: Math.max(pitch, size + 3),
+    heads: drawn,
     columns: columnsAcross(wide, drawn, longestWords(sides, places, size)),
     index: { query: indexOf(places.query), key: indexOf(places.key) },
     ends: { query: rowsOfEnd(counts.query), key: rowsOfEnd(counts.key) },

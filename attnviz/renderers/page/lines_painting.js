@@ -18,7 +18,7 @@ function paintFollowedLines() {
 
 function paintStrokes(brush, found, layout) {
   const { from, to } = layout.columns;
-  const top = lineView.frame.scrollTop;
+  const top = lineView.scrolled;
   brush.save();
   brush.translate(0, -top);
   for (const stroke of strokesOf(found, layout)) {
@@ -43,7 +43,7 @@ const isOutside = ({ from, to }, top, high) =>
 function paintStrips(brush) {
   if (lineView.tables.length < 2) return;
   brush.save();
-  brush.translate(0, -lineView.frame.scrollTop);
+  brush.translate(0, -lineView.scrolled);
   for (const cell of stripCells()) {
     brush.globalAlpha = cell.opacity;
     brush.fillStyle = cell.color;
@@ -66,7 +66,7 @@ function* stripCells() {
 
 function* stripOfHead(end, slot, amounts) {
   const { layout, places, of } = lineView;
-  const top = lineView.frame.scrollTop;
+  const top = lineView.scrolled;
   for (const place of places[end]) {
     const amount = Math.abs(amounts[place]);
     const height = heightOf(layout, end, place);

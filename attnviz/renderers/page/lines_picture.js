@@ -1,49 +1,58 @@
 // The lines as a picture that can be taken away, or printed: an SVG of what is seen.
 
-const PICTURE_TOP = 30; // pixels, for what stands above the columns
-const FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+const LINES_TOP = 26; // pixels, for what stands above the columns
+const SWATCH = 11;
 
-/** All rows, with the lines and numbers that are shown just now. */
-function linesPicture() {
+/** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
+async function linesPicture() {
+  if (lineView.seen) return drawnPicture();
+  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
+  await loadLines();
+  const picture = drawnPicture();
+  Object.assign(lineView, { pictured: false, stale: true });
+  return picture;
+}
+
+function drawnPicture() {
   const { layout, found, followed } = lineView;
-  const { paper } = inks();
   const names = layout.heads.length > 1 ? layout.heads : [];
-  const top = PICTURE_TOP + (names.length ? PICTURE_TOP : 0);
-  const size = { width: layout.wide, height: layout.whole + top + 8 };
-  const holder = drawn("g", { transform: `translate(0 ${top})` });
-  holder.append(...drawnLines((followed ?? found).lines, layout), ...drawnStrips(), ...drawnWords());
-  return drawn(
-    "svg",
-    { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${size.width} ${size.height}`, ...size,
-      "font-family": FONTS, "font-size": layout.size },
-    drawn("title", {}, pictureTitle()),
-    drawn("rect", { ...size, fill: paper }),
-    ...drawnHeadings(top), ...drawnNames(names), holder,
-  );
+  const above = names.length ? 2 * LINES_TOP : LINES_TOP;
+  const rows = drawn("g", { transform: `translate(0 ${above})`, "font-size": layout.size });
+  const lines = drawnLines((followed ?? found).lines, layout);
+  rows.append(...lines, ...drawnStrips(), ...drawnWords());
+  const body = [...drawnNames(names), ...drawnHeadings(above), rows];
+  const size = { wide: layout.wide, high: layout.whole + above };
+  return framedPicture(body, size, [...drawnNotes(), settingsShape()]);
 }
 
-function pictureTitle() {
-  const names = listedNames(lineView.layout.heads.map((head) => heads[head].name));
-  return `${names}: ${lineView.says.textContent}`;
+/** What is drawn, and what widths mean. */
+function drawnNotes() {
+  const { says, law } = lineView;
+  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
+  return [says, law].map(({ textContent }) =>
+    drawn("text", smallPrint(), cutText(textContent, PICTURE_ROOM.wide, font)));
 }
 
-function drawnHeadings(top) {
-  const { titles, layout } = lineView;
-  const y = top - 12;
-  const about = { y, fill: inks().faint, "font-size": 12 };
+function drawnHeadings(above) {
+  const { titles } = lineView;
+  const about = { y: above - 12, ...smallPrint() };
+  const left = { ...about, x: edgeOf("query"), "text-anchor": "end" };
   return [
-    drawn("text", { ...about, x: layout.columns.from, "text-anchor": "end" }, titles.query.textContent),
-    drawn("text", { ...about, x: layout.columns.to }, titles.key.textContent),
+    drawn("text", left, titles.query.textContent),
+    drawn("text", { ...about, x: edgeOf("key") }, titles.key.textContent),
   ];
 }
 
 /** Which colour is which head. */
 function drawnNames(names) {
   const step = lineView.layout.wide / Math.max(names.length, 1);
-  return names.flatMap((head, slot) => [
-    drawn("rect", { x: slot * step + 2, y: 9, width: 12, height: 12, fill: colorOfHead(slot) }),
-    drawn("text", { x: slot * step + 18, y: 20, "font-size": 12, fill: inks().ink }, heads[head].name),
-  ]);
+  return names.flatMap((head, slot) => {
+    const [x, name] = [slot * step, { y: SWATCH + 1, "font-size": SMALL_SIZE }];
+    return [
+      drawn("rect", { x, y: 2, width: SWATCH, height: SWATCH, fill: colorOfHead(slot) }),
+      drawn("text", { x: x + SWATCH + 5, ...name }, heads[head].name),
+    ];
+  });
 }
 
 function drawnLines(found, layout) {
@@ -51,7 +60,7 @@ function drawnLines(found, layout) {
   const bend = (to - from) * BEND;
   return Array.from(strokesOf(found, layout), (stroke) =>
     drawn("path", {
-      d: `M${from} ${short(stroke.from)}C${from + bend} ${short(stroke.from)} ${to - bend} ${short(stroke.to)} ${to} ${short(stroke.to)}`,
+      d: curve([from, stroke.from, from + bend, stroke.from, to - bend, stroke.to, to, stroke.to]),
       fill: "none",
       stroke: stroke.color,
       "stroke-width": short(stroke.width),
@@ -61,6 +70,10 @@ function drawnLines(found, layout) {
   );
 }
 
+const curve = (places) => {
+  const [x, y, ...bend] = places.map(short);
+  return `M${x} ${y}C${bend.join(" ")}`;
+};
 const short = (number) => Number(number.toFixed(3));
 
 function drawnStrips() {
@@ -72,39 +85,57 @@ function drawnStrips() {
 
 /** Names and numbers, cut as they are on the screen. */
 function drawnWords() {
-  const { words } = lineView;
-  return ["query", "key"].flatMap((end) =>
-    words[end].filter(({ button }) => isWritten(button)).flatMap((word) => drawnWord(end, word)),
-  );
+  const { words, layout, of } = lineView;
+  return ["query", "key"].flatMap((end) => {
+    const written = words[end].filter(
+      ({ index, place }) => index % layout.nth === 0 || place === of?.[end],
+    );
+    return written.flatMap(({ place }) => [...drawnWord(end, place), ...drawnAmounts(end, place)]);
+  });
 }
 
-const isWritten = ({ classList }) => !classList.contains("left-out") || classList.contains("followed");
-
-function drawnWord(end, word) {
-  const { layout, sides } = lineView;
+function drawnWord(end, place) {
+  const { layout, sides, of } = lineView;
   const { columns, size } = layout;
   const font = `${size}px system-ui, sans-serif`;
-  const [name, number] = [blockName(sides[end], word.place), numberName(sides[end], word.place)];
+  const [name, number] = [blockName(sides[end], place), numberName(sides[end], place)];
   const beside = name && number ? widthOf(number, font) + NUMBER_GAP : 0;
   const text = cutText(name || number, columns.names[end] - beside, font);
-  const left = end === "query";
-  const edge = left ? columns.from - columns.strip - BESIDE_LINES : columns.to + columns.strip + BESIDE_LINES;
-  const y = heightOf(layout, end, word.place) + size * 0.35;
-  const { ink, faint } = inks();
-  const bold = word.button.classList.contains("followed") ? { "font-weight": 700 } : {};
-  const start = left ? edge - widthOf(text, font) : edge + beside;
-  const parts = [drawn("text", { x: start, y, fill: ink, ...bold, "unicode-bidi": "isolate" }, text)];
-  if (beside) parts.push(drawn("text", { x: start - beside, y, fill: faint }, number));
-  return [...parts, ...drawnAmounts(end, word, y)];
+  const start = end === "query" ? edgeOf(end) - widthOf(text, font) : edgeOf(end) + beside;
+  const y = lineOf(end, place);
+  const about = { x: start, y, fill: inks().ink, "unicode-bidi": "isolate" };
+  if (place === of?.[end]) about["font-weight"] = 700;
+  const parts = [drawn("text", about, text)];
+  if (beside) parts.push(drawn("text", { x: start - beside, y, fill: inks().faint }, number));
+  return parts;
 }
 
-function drawnAmounts(end, { texts }, y) {
-  const { columns, wide } = lineView.layout;
-  const outer = end === "query" ? 0 : wide - columns.amounts * AMOUNT_WIDTH;
-  return texts.filter(({ text }) => text).map(({ text }, slot) => {
+/** Where names end, on the left, or begin. */
+function edgeOf(end) {
+  const { from, to, strip } = lineView.layout.columns;
+  return end === "query" ? from - strip - BESIDE_LINES : to + strip + BESIDE_LINES;
+}
+
+const lineOf = (end, place) => heightOf(lineView.layout, end, place) + lineView.layout.size * 0.35;
+
+function drawnAmounts(end, place) {
+  const { of, tables, layout } = lineView;
+  const followed = of?.[OTHER_END[end]] ?? null;
+  if (followed === null) return [];
+  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * AMOUNT_WIDTH;
+  return tables.slice(0, layout.columns.amounts).flatMap((table, slot) => {
     const x = outer + (slot + 1) * AMOUNT_WIDTH - 6;
-    return drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+    const { text, color } = amountTexts(table, slot, end, followed)(place);
+    return drawnAmount(text, color, { x, y: lineOf(end, place) });
   });
+}
+
+/** A number, with a line below it in the colour of its head where there are several. */
+function drawnAmount(text, color, { x, y }) {
+  const number = drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+  if (!color) return [number];
+  const wide = widthOf(text, `${lineView.layout.size}px system-ui, sans-serif`);
+  return [drawn("rect", { x: x - wide, y: y + 3, width: wide, height: 2, fill: color }), number];
 }
 
 /* On paper there is no scrolling: all rows are printed. */
@@ -112,8 +143,8 @@ function drawnAmounts(end, { texts }, y) {
 function printLines(printing) {
   lineView.printed?.remove();
   lineView.printed = null;
-  if (!printing || lineView.layout === null || !isSeen()) return;
-  lineView.printed = element("div", { class: "lines-printed" }, linesPicture());
+  if (!printing || lineView.stale || !lineView.seen) return;
+  lineView.printed = element("div", { class: "lines-printed" }, drawnPicture());
   lineView.section.append(lineView.printed);
 }
 

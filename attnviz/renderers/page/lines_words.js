@@ -1,110 +1,148 @@
 // The words beside the lines: two columns in which each word can be chosen, and has its numbers.
 
+const ROWS_NEAR = 12; // above and below those in sight
+
 function wordColumn(end) {
   return element("div", { class: `lines-column ${end}`, role: "group" });
 }
 
 /** The words of both columns, anew where they are others. */
 function buildWords() {
-  const { sides, places, columns } = lineView;
+  const { places, columns } = lineView;
   const { reads, read } = heads[state.head];
   const built = [reads, read, state.special].join();
   if (built === lineView.built) return;
   lineView.built = built;
-  lineView.words = {};
   for (const end of ["query", "key"]) {
-    const words = places[end].map((place, index) => lineWord(sides[end], place, index));
-    lineView.words[end] = words;
-    columns[end].replaceChildren(...words.map(({ button }) => button));
+    columns[end].replaceChildren();
+    lineView.words[end] = places[end].map((place, index) => ({ end, place, index, button: null }));
+    lineView.shown[end] = [];
+    lineView.stops[end] = 0;
   }
-  lineView.marked = { query: null, key: null };
-  pressWords();
 }
 
-function lineWord(side, place, index) {
-  const [name, number] = [blockName(side, place), numberName(side, place)];
-  const label = element("bdi", {}, name || number);
-  const parts = name && number ? [element("span", { class: "place" }, number), label] : [label];
-  const amounts = element("span", { class: "amounts" });
-  const button = element("div", { class: "line-word", role: "button", "data-index": index });
-  button.append(element("span", { class: "name" }, ...parts), amounts);
-  button.title = name;
-  button.setAttribute("tabindex", index === 0 ? "0" : "-1");
-  button.classList.toggle("special", isFaint(side, place));
-  button.classList.toggle("bordered", side.border !== null && place * side.size === side.border);
-  return { button, amounts, place, texts: [] };
-}
-
-/** Each word in its row; of rows that are too close to each other every so many have one. */
+/** Widths of columns; then each word in its row. */
 function placeWords() {
   const { layout, columns, words } = lineView;
   const { amounts, names, strip } = layout.columns;
-  const high = Math.max(layout.pitch, layout.size + 3);
   for (const end of ["query", "key"]) {
     const { style } = columns[end];
     style.width = `${amounts * AMOUNT_WIDTH + names[end]}px`;
     style.fontSize = `${layout.size}px`;
-    style.setProperty("--row", `${high}px`);
+    style.setProperty("--row", `${layout.high}px`);
     style.setProperty("--strip", `${strip}px`);
-    for (const [index, word] of words[end].entries()) {
-      word.button.style.top = `${heightOf(layout, end, word.place) - high / 2}px`;
-      word.button.classList.toggle("left-out", index % layout.nth !== 0);
-      makeAmounts(word, amounts);
-    }
+    for (const word of words[end]) word.stands = false;
+    showWords(end);
   }
 }
 
-/** Room for the numbers of so many heads. */
-function makeAmounts(word, count) {
-  if (word.texts.length === count) return;
-  const spans = Array.from({ length: count }, () => element("span", {}));
-  word.amounts.replaceChildren(...spans);
-  word.texts = spans.map((span) => ({ span, text: "" }));
+/** Of very many words only those are in the page that are in sight, or can be reached by a key. */
+function showWords(end) {
+  const { columns, shown } = lineView;
+  const wanted = wordsToShow(end);
+  for (const word of shown[end]) if (!wanted.includes(word)) word.button.remove();
+  let next = columns[end].firstChild;
+  for (const word of wanted) {
+    word.button ??= wordButton(word);
+    if (!word.stands) placeWord(word);
+    if (word.button === next) next = next.nextSibling;
+    else columns[end].insertBefore(word.button, next);
+  }
+  lineView.shown[end] = wanted;
 }
+
+function wordsToShow(end) {
+  const { words, layout, stops, of } = lineView;
+  const marked = of?.[end] ?? null;
+  const always = [stops[end], marked === null ? -1 : layout.index[end].get(marked)];
+  const near = new Set(wordsInSight(end));
+  return words[end].filter((word) =>
+    always.includes(word.index) || (near.has(word) && word.index % layout.nth === 0));
+}
+
+function wordsInSight(end) {
+  const { words, layout, scrolled } = lineView;
+  const { pitch, top } = layout.ends[end];
+  const { first, end: last } = visiblePlaces(words[end].length, scrolled - top, layout.open, pitch);
+  return words[end].slice(Math.max(first - ROWS_NEAR, 0), last + ROWS_NEAR);
+}
+
+function wordButton({ end, place, index }) {
+  const side = lineView.sides[end];
+  const [name, number] = [blockName(side, place), numberName(side, place)];
+  const label = element("bdi", {}, name || number);
+  const before = name && number ? [element("span", { class: "place" }, number), " "] : [];
+  const button = element("div", { class: "line-word", role: "button", "data-index": index });
+  button.append(element("span", { class: "name" }, ...before, label));
+  button.title = name;
+  button.tabIndex = index === lineView.stops[end] ? 0 : -1;
+  button.classList.toggle("special", isFaint(side, place));
+  button.classList.toggle("bordered", side.border !== null && place * side.size === side.border);
+  button.setAttribute("aria-pressed", String(isPressed(end, place)));
+  return button;
+}
+
+/** A word in its row, with room for the numbers of some heads. */
+function placeWord(word) {
+  const { layout } = lineView;
+  const { button, end, place } = word;
+  button.style.top = `${heightOf(layout, end, place) - layout.high / 2}px`;
+  const count = layout.columns.amounts;
+  word.stands = true;
+  if (word.texts?.length === count) return;
+  word.amounts?.remove();
+  const spans = Array.from({ length: count }, () => element("span", {}));
+  word.amounts = element("span", { class: "amounts" }, ...spans);
+  word.texts = spans.map((span) => ({ span, text: "" }));
+  button.append(word.amounts);
+}
+
+const isPressed = (end, place) =>
+  state[end] !== null && Math.floor(state[end] / lineView.sides[end].size) === place;
 
 /** The tokens that are followed, for those who do not see. */
 function pressWords() {
-  if (!lineView.words) return;
   for (const end of ["query", "key"]) {
-    const { size } = lineView.sides[end];
     for (const { button, place } of lineView.words[end]) {
-      const pressed = state[end] !== null && Math.floor(state[end] / size) === place;
-      button.setAttribute("aria-pressed", String(pressed));
+      button?.setAttribute("aria-pressed", String(isPressed(end, place)));
     }
   }
 }
 
 /** Frames round those whose lines are drawn, and numbers beside what these read. */
-function markWords(of) {
+function markWords() {
   for (const end of ["query", "key"]) {
-    frameWord(end, of?.[end] ?? null);
-    writeAmounts(end, of?.[OTHER_END[end]] ?? null);
+    showWords(end);
+    const { of, shown } = lineView;
+    const marked = of?.[end] ?? null;
+    const followed = of?.[OTHER_END[end]] ?? null;
+    const told = followed === null ? [] : lineView.tables.slice(0, lineView.layout.columns.amounts);
+    const texts = told.map((table, slot) => amountTexts(table, slot, end, followed));
+    for (const word of shown[end]) {
+      word.button.classList.toggle("followed", word.place === marked);
+      writeTexts(word, texts.map((textOf) => textOf(word.place)));
+    }
   }
 }
 
-function frameWord(end, place) {
-  const wordAt = (at) => lineView.words[end][lineView.layout.index[end].get(at)];
-  if (lineView.marked[end] !== null) wordAt(lineView.marked[end])?.button.classList.remove("followed");
-  if (place !== null) wordAt(place).button.classList.add("followed");
-  lineView.marked[end] = place;
+/** What a token at the other end has of each word, in one head. */
+function amountTexts({ head, cells }, slot, end, followed) {
+  const { share } = heads[head];
+  const color = lineView.tables.length > 1 ? colorOfHead(slot) : "";
+  return (place) => {
+    const [query, key] = end === "key" ? [followed, place] : [place, followed];
+    const amount = cells.weight(query, key);
+    return Number.isNaN(amount) ? { text: "·" } : { text: numberText(amount, { share }), color };
+  };
 }
 
-/** What a token at the other end has of each word, in as many heads as there is room for. */
-function writeAmounts(end, followed) {
-  const { tables, words, layout } = lineView;
-  const told = tables.slice(0, layout.columns.amounts);
-  const several = tables.length > 1;
-  for (const [slot, { head, cells }] of told.entries()) {
-    const { share } = heads[head];
-    const amounts = followed === null ? null : amountsOf(cells, OTHER_END[end], followed);
-    for (const { place, texts } of words[end]) {
-      const amount = amounts?.[place];
-      const text = amounts === null ? "" : Number.isNaN(amount) ? "·" : numberText(amount, { share });
-      if (text === texts[slot].text) continue;
-      texts[slot].text = text;
-      texts[slot].span.textContent = text;
-      texts[slot].span.style.textDecoration = several && text !== "·" ? `underline 2px ${colorOfHead(slot)}` : "";
-    }
+function writeTexts({ texts }, told) {
+  for (const [slot, each] of texts.entries()) {
+    const { text = "", color = "" } = told[slot] ?? {};
+    if (text === each.text) continue;
+    each.text = text;
+    each.span.textContent = text;
+    each.span.style.textDecoration = color && `underline 2px ${color}`;
   }
 }
 
@@ -121,8 +159,7 @@ function makeColumnChoosable(end) {
     if (index !== null) followWord(end, index);
   });
   column.addEventListener("focusin", ({ target }) => {
-    for (const { button } of lineView.words[end]) if (button.tabIndex === 0) button.tabIndex = -1;
-    target.tabIndex = 0;
+    moveStop(end, Number(target.dataset.index));
     if (target.matches(":focus-visible")) pointAtWord(end, Number(target.dataset.index));
   });
   column.addEventListener("focusout", () => change({ hover: null }));
@@ -171,6 +208,15 @@ function goToWord(end, index, key) {
 }
 
 function focusWord(end, index) {
+  moveStop(end, index);
   lineView.words[end][index].button.focus();
   return true;
+}
+
+/** The word of a column to which Tab leads. */
+function moveStop(end, index) {
+  lineView.words[end][lineView.stops[end]].button.tabIndex = -1;
+  lineView.stops[end] = index;
+  showWords(end);
+  lineView.words[end][index].button.tabIndex = 0;
 }

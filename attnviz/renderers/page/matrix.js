@@ -8,7 +8,7 @@ const matrix = {
   cells: null,
   rows: [], // which rows of cells are shown,
   columns: [], // and which columns
-  left: { rows: [], columns: [] }, // those that are not
+  leftOut: [], // those that are not
   zoom: 1,
   moved: { x: 0, y: 0 }, // how far a zoomed picture is scrolled
   layout: null,
@@ -71,8 +71,8 @@ function chooseCells() {
   const { cells, reads, read } = matrix;
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
-  matrix.left = { rows: others(matrix.rows, cells.rows), columns: others(matrix.columns, cells.columns) };
-  matrix.hides = cells.weights.some((weight) => Number.isNaN(weight));
+  matrix.leftOut = others(matrix.columns, cells.columns);
+  matrix.hides = attention.tables[`weights-${matrix.head}`].mask !== null;
   paintMatrix();
 }
 
@@ -114,12 +114,17 @@ function sizeMatrix({ left, top, whole, size }) {
   matrix.frame.classList.toggle("zoomed", matrix.zoom !== 1);
   sized(matrix.frame, size.wide + bars, size.high + bars);
   sized(matrix.stuck, size.wide, size.high);
-  sized(matrix.spacer, Math.max(size.wide, left + whole.wide), Math.max(size.high, top + whole.high));
-  for (const canvas of [matrix.map, matrix.over]) {
-    canvas.width = Math.round(size.wide * devicePixelRatio);
-    canvas.height = Math.round(size.high * devicePixelRatio);
-    sized(canvas, size.wide, size.high);
-  }
+  const [wide, high] = [left + whole.wide, top + whole.high];
+  sized(matrix.spacer, Math.max(size.wide, wide), Math.max(size.high, high));
+  for (const canvas of [matrix.map, matrix.over]) sizeCanvas(canvas, size);
+}
+
+/** As many pixels as the device has; a canvas that keeps its size keeps what is drawn on it. */
+function sizeCanvas(canvas, { wide, high }) {
+  const [pixelsWide, pixelsHigh] = [wide, high].map((side) => Math.round(side * devicePixelRatio));
+  if (canvas.width !== pixelsWide) canvas.width = pixelsWide;
+  if (canvas.height !== pixelsHigh) canvas.height = pixelsHigh;
+  sized(canvas, wide, high);
 }
 
 function sized(node, wide, high) {
@@ -142,8 +147,8 @@ function drawMatrix() {
 function drawRowsAndColumns(brush) {
   const { layout } = matrix;
   const { left, top, open, size } = layout;
-  const half = NAME_LINE / 2;
-  clipped(brush, 0, top - half, size.wide, open.high + NAME_LINE, () => drawRowNames(brush, matrix));
+  const [half, high] = [NAME_LINE / 2, open.high + NAME_LINE];
+  clipped(brush, 0, top - half, size.wide, high, () => drawRowNames(brush, matrix));
   clipped(brush, left - half, 0, size.wide, top, () => drawColumnNames(brush, matrix));
 }
 
@@ -170,8 +175,9 @@ function showMatrixWords() {
   const { label } = scaleOf(head);
   matrix.name.textContent = heads[head].name;
   matrix.about.textContent = attention.note;
-  const counts = `${rows.length} ${reads.title || "rows"} × ${columns.length} ${read.title || "columns"}`;
-  matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}: ${counts}`);
+  const down = `${rows.length} rows: ${reads.title || reads.counts}`;
+  const across = `${columns.length} columns: ${read.title || read.counts}`;
+  matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}, ${down}, ${across}`);
   const notes = [pooledNote(cells), leastNote(), leftOutNote()].filter(Boolean);
   showColorBar(matrix.bar, scaleNow(head), { hides: matrix.hides, notes });
 }
@@ -180,9 +186,10 @@ const leastNote = () => (state.least > 0 ? `blank: below ${numberText(state.leas
 
 function pooledNote({ tall = 1, wide = 1 }) {
   if (tall === 1 && wide === 1) return "";
-  return `one cell = ${counted(tall, "query", "queries")} (averaged) × ${counted(wide, "key", "keys")} (added)`;
+  const [queries, keys] = [counted(tall, "query", "queries"), counted(wide, "key", "keys")];
+  return `one cell = ${queries} (averaged) × ${keys} (added)`;
 }
 
 const counted = (number, one, several) => `${number} ${number === 1 ? one : several}`;
 
-const leftOutNote = () => (matrix.left.columns.length > 0 ? "special tokens left out" : "");
+const leftOutNote = () => (matrix.leftOut.length > 0 ? "special tokens left out" : "");

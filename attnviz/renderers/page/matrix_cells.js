@@ -1,28 +1,69 @@
 // The cells of the matrix: a bitmap with a pixel for each, drawn as large as there is room for.
 
-const SMOOTH_BELOW = 3; // pixels of the device: smaller cells are blended, larger ones keep their edges
+const SMOOTH_BELOW = 3; // pixels of the device: smaller cells are blended
+const MOST_PIXELS = 2 ** 22; // of a map that is painted whole
 const GAPS_FROM = 14; // pixels of a cell, between which and the next there is a line of paper
 const SMALLEST_NUMBER = 9; // pixels of its letters
 
-/** A pixel for each cell that is shown; none where a mask hides. */
+/** A pixel for each cell; of very many only those that are seen, or one for several. */
 function paintBitmap() {
-  const { cells, rows, columns, head } = matrix;
-  const image = new ImageData(columns.length, rows.length);
+  matrix.bitmap = matrix.rows.length * matrix.columns.length > MOST_PIXELS ? null : wholeBitmap();
+}
+
+/** All cells; of very many some in one pixel. */
+function wholeBitmap() {
+  const { rows, columns } = matrix;
+  const all = { rows: { first: 0, end: rows.length }, columns: { first: 0, end: columns.length } };
+  return bitmapOf(all, Math.ceil(Math.sqrt((rows.length * columns.length) / MOST_PIXELS)));
+}
+
+/** What is seen of a map that is too large to be painted whole. */
+function bitmapInSight({ cell, open }) {
+  const { rows, columns, moved } = matrix;
+  const seen = {
+    rows: visiblePlaces(rows.length, moved.y, open.high, cell.high),
+    columns: visiblePlaces(columns.length, moved.x, open.wide, cell.wide),
+  };
+  const pixels = Math.min(cell.wide, cell.high) * devicePixelRatio;
+  return bitmapOf(seen, Math.max(1, Math.round(1 / pixels)));
+}
+
+/** A pixel for so many cells in a square; none where a mask hides all of them. */
+function bitmapOf(seen, step) {
+  const count = ({ first, end }) => Math.ceil((end - first) / step);
+  const image = new ImageData(count(seen.columns), count(seen.rows));
   const pixels = new Uint32Array(image.data.buffer);
-  const pixel = pixelsOn(scaleNow(head));
+  const color = pixelsOn(scaleNow(matrix.head));
   const blank = pixelOf(rgbOf(themeColors().paper));
+  const weight = step === 1 ? cellThere : (row, column) => meanThere(row, column, step);
   let next = 0;
-  for (const row of rows) {
-    for (const column of columns) {
-      const weight = cells.weight(row, column);
-      if (!Number.isNaN(weight)) {
-        pixels[next] = Math.abs(weight) < state.least ? blank : pixel(weight);
-      }
+  for (let row = seen.rows.first; row < seen.rows.end; row += step) {
+    for (let column = seen.columns.first; column < seen.columns.end; column += step) {
+      const found = weight(row, column);
+      if (!Number.isNaN(found)) pixels[next] = Math.abs(found) < state.least ? blank : color(found);
       next++;
     }
   }
-  matrix.bitmap = new OffscreenCanvas(columns.length, rows.length);
-  matrix.bitmap.getContext("2d").putImageData(image, 0, 0);
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return { canvas, seen, step };
+}
+
+const cellThere = (row, column) => matrix.cells.weight(matrix.rows[row], matrix.columns[column]);
+
+/** What is shown of several cells, in the mean; NaN where all are hidden. */
+function meanThere(row, column, step) {
+  let [sum, count] = [0, 0];
+  const [down, across] = [matrix.rows.length, matrix.columns.length];
+  for (let y = row; y < Math.min(row + step, down); y++) {
+    for (let x = column; x < Math.min(column + step, across); x++) {
+      const weight = cellThere(y, x);
+      if (Number.isNaN(weight)) continue;
+      if (Math.abs(weight) >= state.least) sum += weight;
+      count++;
+    }
+  }
+  return sum / count;
 }
 
 const rgbOf = (color) => [1, 3, 5].map((start) => parseInt(color.slice(start, start + 2), 16));
@@ -46,12 +87,15 @@ function drawCells(brush, { layout, moved }) {
 }
 
 /** Large cells keep their edges; small ones are blended, by what each covers. */
-function drawBitmap(brush, { cell, whole }) {
-  const smooth = Math.min(cell.wide, cell.high) * devicePixelRatio < SMOOTH_BELOW;
-  const picture = smooth ? enlarged(matrix.bitmap, whole) : matrix.bitmap;
+function drawBitmap(brush, layout) {
+  const { canvas, seen, step } = matrix.bitmap ?? bitmapInSight(layout);
+  const { wide, high } = layout.cell;
+  const size = { wide: canvas.width * step * wide, high: canvas.height * step * high };
+  const smooth = Math.min(wide, high) * step * devicePixelRatio < SMOOTH_BELOW;
   brush.imageSmoothingEnabled = smooth;
   brush.imageSmoothingQuality = "high";
-  brush.drawImage(picture, 0, 0, whole.wide, whole.high);
+  const [x, y] = [seen.columns.first * wide, seen.rows.first * high];
+  brush.drawImage(smooth ? enlarged(canvas, size) : canvas, x, y, size.wide, size.high);
 }
 
 function enlarged(bitmap, whole) {
@@ -68,11 +112,14 @@ function enlarged(bitmap, whole) {
 /** Lines of paper between large cells. */
 function drawGaps(brush, { cell, whole }) {
   if (Math.min(cell.wide, cell.high) < GAPS_FROM) return;
+  const { rows, columns, moved, layout } = matrix;
+  const across = visiblePlaces(columns.length, moved.x, layout.open.wide, cell.wide);
+  const down = visiblePlaces(rows.length, moved.y, layout.open.high, cell.high);
   brush.fillStyle = inks().paper;
-  for (let place = 1; place < matrix.columns.length; place++) {
+  for (let place = Math.max(across.first, 1); place < across.end; place++) {
     brush.fillRect(place * cell.wide - 0.5, 0, 1, whole.high);
   }
-  for (let place = 1; place < matrix.rows.length; place++) {
+  for (let place = Math.max(down.first, 1); place < down.end; place++) {
     brush.fillRect(0, place * cell.high - 0.5, whole.wide, 1);
   }
 }
@@ -81,7 +128,8 @@ function drawGaps(brush, { cell, whole }) {
 function drawBorders(brush, { cell, whole }) {
   const { rows, columns, reads, read } = matrix;
   brush.fillStyle = inks().ink;
-  const before = (side, places) => places.filter((place) => blockOf(side, place).first < side.border).length;
+  const before = (side, places) =>
+    places.filter((place) => blockOf(side, place).first < side.border).length;
   if (reads.border !== null) {
     brush.fillRect(0, before(reads, rows) * cell.high - 1, whole.wide, 2);
   }
@@ -98,7 +146,8 @@ function drawNumbers(brush, layout) {
   const write = cellWriter(matrix.cells.largest, heads[matrix.head].share);
   const size = numberSize(cell, write);
   if (size < SMALLEST_NUMBER) return;
-  Object.assign(brush, { font: `${size}px system-ui, sans-serif`, textAlign: "center", textBaseline: "middle" });
+  brush.font = `${size}px system-ui, sans-serif`;
+  Object.assign(brush, { textAlign: "center", textBaseline: "middle" });
   const down = visiblePlaces(rows.length, moved.y, open.high, cell.high);
   const across = visiblePlaces(columns.length, moved.x, open.wide, cell.wide);
   const color = colorsOn(scaleNow(matrix.head));
@@ -118,9 +167,8 @@ function drawNumber(brush, cell, { row, column }, write, color) {
 
 /** As large as leaves the longest of them in its cell. */
 function numberSize(cell, write) {
-  const { largest, weights } = matrix.cells;
-  const signed = weights.some((weight) => weight < 0);
-  const longest = write(signed ? -largest : largest);
+  const { largest } = matrix.cells;
+  const longest = write(scaleOf(matrix.head).kind === "diverging" ? -largest : largest);
   const asked = Math.min(15, cell.high * 0.5);
   const wide = widthOf(longest, `100px system-ui, sans-serif`) / 100;
   return Math.min(asked, (cell.wide - 7) / Math.max(wide, 0.1));

@@ -18,13 +18,15 @@ function drawMarks() {
 
 /** Where a token's row is drawn, if it is. */
 const rowOfToken = (token) => (token === null ? -1 : placeIn(matrix.rows, matrix.reads, token));
-const columnOfToken = (token) => (token === null ? -1 : placeIn(matrix.columns, matrix.read, token));
+const columnOfToken = (token) =>
+  token === null ? -1 : placeIn(matrix.columns, matrix.read, token);
 const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.size));
 
 /** The drawn row and column under the pointer; a part that is nowhere is -1. */
 function hoveredCell() {
   if (state.hover === null) return null;
-  const [row, column] = [rowOfToken(state.hover.query ?? null), columnOfToken(state.hover.key ?? null)];
+  const { query = null, key = null } = state.hover;
+  const [row, column] = [rowOfToken(query), columnOfToken(key)];
   return row < 0 && column < 0 ? null : { row, column };
 }
 

@@ -47,7 +47,8 @@ function readingOf(head, cells, end, token) {
 function withErrors(reading) {
   const { cells, end, place, sides } = reading;
   const others = sides[OTHER_END[end]];
-  const ofToken = (other) => (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
+  const ofToken = (other) =>
+    (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
   const errorOf = sides.query.size * sides.key.size > 1 ? () => cells.error : ofToken;
   return { ...reading, others, errorOf };
 }
@@ -151,22 +152,35 @@ function countedGroups(about, groups) {
   const told = [];
   let left = NAMED_MOST;
   for (const group of groups) {
-    const amount = about.amounts[group[0]];
-    if (left <= 0 || (told.length > 0 && amount === 0)) break;
-    const named = group.length <= Math.max(left, 1);
-    const names = named
-      ? listedNames(group.map((place) => calledOther(about, place)))
-      : `${group.length} tokens`;
-    told.push({ names, number: numberOfGroup(about, group) });
+    if (left <= 0 || (told.length > 0 && about.amounts[group[0]] === 0)) break;
+    told.push(group);
     left -= group.length;
   }
-  return told;
+  const digits = digitsApart(about, told);
+  return told.map((group) => ({
+    names: namesOfGroup(about, group),
+    number: numberOfGroup(about, group, digits),
+  }));
+}
+
+/** As many digits as tell one from the next, if a few can. */
+function digitsApart({ head, amounts }, groups) {
+  const { share } = heads[head];
+  const texts = (digits) => groups.map(([at]) => numberText(amounts[at], { share, digits }));
+  const apart = (digits) => new Set(texts(digits)).size === groups.length;
+  return [2, 3, 4].find(apart) ?? 2;
+}
+
+function namesOfGroup(about, group) {
+  if (group.length > NAMED_MOST) return `${group.length} tokens`;
+  return listedNames(group.map((place) => calledOther(about, place)));
 }
 
 /** `.25`; of several `.25 each`, or `about .25 each` where they are not all written so. */
-function numberOfGroup({ head, amounts }, group) {
+function numberOfGroup({ head, amounts }, group, digits = 2) {
   const { share } = heads[head];
-  const [first, last] = [group[0], group.at(-1)].map((at) => numberText(amounts[at], { share }));
+  const [first, last] = [group[0], group.at(-1)].map((at) =>
+    numberText(amounts[at], { share, digits }));
   if (group.length === 1) return first;
   return `${first === last ? "" : "about "}${first} each`;
 }

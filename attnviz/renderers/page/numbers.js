@@ -23,10 +23,11 @@ function powerText(value, digits) {
   return typeset(`${number}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`);
 }
 
-/** A share, without the 0 before its point: .42, and 1.0 of all. */
+/** A share, without the 0 before its point: .42; and 1.0 for all, and almost all. */
 function shareText(value, digits = 2) {
-  const text = fixedText(Math.abs(value), digits);
-  const short = text.startsWith("0") ? text.slice(1) : fixedText(Math.abs(value), digits - 1);
+  const size = Math.abs(value);
+  const text = size < 1 - 0.5 * 10 ** -digits ? fixedText(size, digits).slice(1) : "";
+  const short = text || fixedText(size, digits - 1);
   return value < 0 && /[1-9]/.test(short) ? MINUS + short : short;
 }
 

@@ -1,4 +1,4 @@
-// All heads, small: layers in rows, heads in columns. What each does most is told; a click opens it.
+// All heads, small: layers in rows, heads in columns; what some do most is told, a click opens one.
 
 const overview = {
   maps: null, // every head in few cells
@@ -24,7 +24,7 @@ function startOverview(section) {
 function overviewElements() {
   const rows = [...rowsOfHeads().values()].map((row) => element("div", { role: "row" }, ...row));
   return {
-    title: element("p", { class: "matrix-title" }, element("strong", {}, "All heads"), aboutOverview()),
+    title: element("p", { class: "matrix-title" }, nameOfAll(), aboutOverview()),
     frame: element("div", { class: "overview-frame" }),
     map: element("canvas", { "aria-hidden": "true" }),
     grid: element("div", { role: "grid", "aria-label": "all heads: Enter opens one" }, ...rows),
@@ -32,6 +32,14 @@ function overviewElements() {
     flags: element("ul", { class: "flags" }, ...attention.flags.map(flagElement)),
     bar: newColorBar(),
   };
+}
+
+/** `All heads`; where rows are no layers, `All ways`, or `All heads, moment by moment`. */
+function nameOfAll() {
+  const { columns, rowsAre, columnsAre } = attention;
+  const all = rowsAre === "layer" || columns.length > 1 ? columnsAre : rowsAre;
+  const along = all === rowsAre || rowsAre === "layer" ? "" : `, ${rowsAre} by ${rowsAre}`;
+  return element("strong", {}, `All ${all}s${along}`);
 }
 
 const aboutOverview = () =>
@@ -84,9 +92,7 @@ function layOverview() {
   if (overview.maps === null || wide === 0) return;
   overview.layout = overviewLayout(wide);
   const { size } = overview.layout;
-  overview.map.width = Math.round(size.wide * devicePixelRatio);
-  overview.map.height = Math.round(size.high * devicePixelRatio);
-  sized(overview.map, size.wide, size.high);
+  sizeCanvas(overview.map, size);
   sized(overview.grid, size.wide, size.high);
   placeCells();
   drawOverview();
@@ -117,7 +123,8 @@ function chooseInOverview() {
 
 function sayHead() {
   const head = overview.hovered;
-  overview.line.textContent = head === null ? `${heads[state.head].name} is open` : saidOfHead(head);
+  overview.line.textContent =
+    head === null ? `${heads[state.head].name} is open` : saidOfHead(head);
 }
 
 /* The pointer: its head is named; a click opens it, with Shift or Ctrl draws its lines, too. */

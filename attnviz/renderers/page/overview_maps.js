@@ -1,6 +1,8 @@
 // The small maps of all heads: where they stand, and how they are drawn.
 
 const LARGEST_MAP = 150; // pixels on a side
+const ROOM_OF_ROWS = 560; // pixels, in which all rows should be seen,
+const SMALLEST_OF_FEW = 32; // unless maps became smaller than this
 const SMALLEST_PITCH = 10; // from one map to the next
 const OVERVIEW_NAME = 12; // pixels of letters
 const overviewFont = `${OVERVIEW_NAME}px system-ui, sans-serif`;
@@ -14,7 +16,8 @@ function overviewLayout(room) {
   const left = Math.min(beside, 0.35 * room) + (beside > 0 ? 8 : 0);
   const pitch = Math.max((room - left) / columns, SMALLEST_PITCH);
   const gap = Math.min(Math.max(0.1 * pitch, 1), 8);
-  const wide = crispSide(Math.min(pitch - gap, LARGEST_MAP), overview.maps[0].columns);
+  const most = Math.min(LARGEST_MAP, Math.max(ROOM_OF_ROWS / rows, SMALLEST_OF_FEW));
+  const wide = crispSide(Math.min(pitch - gap, most), overview.maps[0].columns);
   const shape = shapeOfMaps();
   const high = shape === 1 ? wide : crispSide(wide * shape, overview.maps[0].rows);
   const top = attention.columns.some(Boolean) ? OVERVIEW_NAME + 8 : 2;
@@ -52,7 +55,7 @@ function drawOverview() {
   drawFrames(brush);
   const scale = overviewScale(state.head);
   const hides = overview.maps.some(({ hidden }) => hidden.includes(1));
-  showColorBar(overview.bar, scale, { notes: [hides && "grey is hidden", smallNote()].filter(Boolean) });
+  showColorBar(overview.bar, scale, { notes: [hides && "grey is hidden", smallNote()] });
 }
 
 /** Bent, so that small weights can be told apart beside large ones. */

@@ -160,6 +160,6 @@ def _codes(numbers: Numbers, reaches: Rows, most: int, *, signed: bool) -> Numbe
 
 
 def _read(codes: Numbers, reaches: Rows, most: int) -> Numbers:
-    """What a page reads out of codes."""
-    shares = codes.astype(np.float32) / np.float32(most)
-    return np.asarray(np.abs(shares) * shares * reaches)
+    """What a page reads out of codes, to the last bit: as float32 of what doubles come to."""
+    whole = codes.astype(np.float64)
+    return np.asarray((np.abs(whole) * whole * (reaches / np.float64(most**2))).astype(np.float32))

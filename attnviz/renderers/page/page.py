@@ -28,6 +28,7 @@ SCRIPTS = (
     "data.js",
     "unpacking.js",
     "state.js",
+    "printing.js",
     "numbers.js",
     "colors.js",
     "color_bar.js",

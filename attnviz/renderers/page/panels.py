@@ -18,7 +18,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.numbers import HEAD
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.section import JOINED, Drawable, Section, table_of
+from attnviz.views.grids.section import APART, JOINED, Drawable, Section, table_of
 from attnviz.views.view import Group, View
 
 MANY_STEPS = 4  # from so many on there is a list of them to choose from
@@ -159,16 +159,24 @@ def _section(section: Section) -> Markup:
 
 def _stages(section: Section) -> Iterator[Markup]:
     """Tables in lines with signs between them: how some become others; and then all the rest."""
-    tables = [table(each, section.grids, each.title) for each in section.tables]
+    every = (*section.tables, *section.beyond)
+    tables = [table(each, section.grids, each.title) for each in every]
     in_lines = [place for line in section.stages for place in line if isinstance(place, int)]
     for line in section.stages:
-        yield tag("div", *(_in_a_line(tables, each) for each in line), class_="beside")
-    rest = [each for place, each in enumerate(tables) if place not in in_lines]
+        yield tag("div", *_in_a_line(tables, line), class_="beside")
+    own = enumerate(tables[: len(section.grids)])
+    rest = [each for place, each in own if place not in in_lines]
     if rest:
         yield tag("div", *rest, class_="beside")
 
 
-def _in_a_line(tables: Sequence[Markup], each: int | str) -> Markup:
-    if isinstance(each, int):
-        return tables[each]
-    return NONE if each.strip() == JOINED else tag("span", each, class_="sign")
+def _in_a_line(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[Markup]:
+    """Tables and signs in turn; those that are one table in truth stand close together."""
+    together_now: list[Markup] = []
+    for each in (*line, APART):
+        if isinstance(each, int):
+            together_now.append(tables[each])
+        elif each != JOINED:
+            yield tag("div", *together_now, class_="joined")
+            yield tag("span", each, class_="sign") if each.strip() else NONE
+            together_now = []

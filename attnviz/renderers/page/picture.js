@@ -116,9 +116,9 @@ function hiddenShapes({ left, top, whole }) {
 }
 
 function bitmapAddress() {
-  const { width, height } = matrix.bitmap;
-  const canvas = element("canvas", { width, height });
-  canvas.getContext("2d").drawImage(matrix.bitmap, 0, 0);
+  const whole = wholeBitmap().canvas;
+  const canvas = element("canvas", { width: whole.width, height: whole.height });
+  canvas.getContext("2d").drawImage(whole, 0, 0);
   return canvas.toDataURL();
 }
 

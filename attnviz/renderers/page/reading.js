@@ -72,9 +72,9 @@ function saidOfPins({ reads, read, rows, columns }, { row, column }) {
 }
 
 /** What a row reads of tokens that are not shown. */
-function saidOfLeftOut({ head, cells, left }, row) {
-  if (left.columns.length === 0) return "";
+function saidOfLeftOut({ head, cells, leftOut }, row) {
+  if (leftOut.length === 0) return "";
   let sum = 0;
-  for (const column of left.columns) sum += cells.weight(row, column) || 0;
+  for (const column of leftOut) sum += cells.weight(row, column) || 0;
   return `${numberText(sum, { share: heads[head].share })} goes to special tokens, left out here`;
 }

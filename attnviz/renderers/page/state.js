@@ -149,8 +149,13 @@ function writeAddress() {
   }
 }
 
+/** A link to a place of the page says nothing of what is looked at. */
+const isPlace = (hash) => hash !== "" && document.getElementById(hash.slice(1)) !== null;
+
 /** As the page opens, and whenever somebody changes its address, or goes back to one. */
 function readAddress() {
   Object.assign(state, addressed(location.hash));
-  addEventListener("hashchange", () => change(addressed(location.hash)));
+  addEventListener("hashchange", () => {
+    if (!isPlace(location.hash)) change(addressed(location.hash));
+  });
 }

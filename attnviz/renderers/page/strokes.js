@@ -14,7 +14,8 @@ function strokesOn(head, pitch, together) {
   const scale = scaleNow(head);
   const reach = reachOf(head, scale);
   const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(together);
-  const slope = heads[head].share ? Math.min(widest / reach, pitch * WIDEST_TOGETHER) : widest / reach;
+  const most = heads[head].share ? pitch * WIDEST_TOGETHER : Infinity;
+  const slope = Math.min(widest / reach, most);
   const root = (weight) => Math.sqrt(Math.min(weight / reach, 1));
   const strength = scale.bend === "log" ? shareOn({ ...scale, high: reach }) : root;
   return {
@@ -49,7 +50,7 @@ const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot =
   : colorOfHead(slot));
 
 /** How the law that widths and strengths follow is said. */
-function saidOfStrokes(drawn) {
+function saidOfStrokes(drawn, amounts) {
   const scale = scaleNow(drawn[0]);
   const law =
     scale.bend === "log"
@@ -57,6 +58,7 @@ function saidOfStrokes(drawn) {
       : "opacity with its root";
   const full = numberText(reachOf(drawn[0], scale));
   const negative = scale.low < 0 ? "; dashed below 0" : "";
-  const colors = drawn.length > 1 ? "; colours are heads" : "";
+  const numbers = amounts < drawn.length ? `, numbers those of ${heads[drawn[0]].name}` : "";
+  const colors = drawn.length > 1 ? `; colours are heads${numbers}` : "";
   return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
 }

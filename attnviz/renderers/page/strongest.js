@@ -61,16 +61,18 @@ function linesOf({ query, key }, tables, rows, columns) {
 /** How many lines are drawn of how many, and what those that are not have in common. */
 function saidOfLines({ lines, seen, zero, below, strong, least }) {
   const weights = `${grouped(seen - zero)} ${seen - zero === 1 ? "weight" : "weights"}`;
-  const none = zero > 0 ? `; ${grouped(zero)} more are 0` : "";
+  const more = zero > 0 ? `; ${grouped(zero)} more are 0` : "";
   if (seen === 0) return "nothing is read, so there are no lines.";
   if (seen === zero) return "all weights are 0, so there are no lines.";
   if (lines.length < strong) {
-    return `the ${grouped(lines.length)} largest of ${grouped(seen - zero)} weights have lines: none that is left out is above ${numberText(least, { digits: 3 })}.`;
+    const down = numberText(least, { digits: 3 });
+    return `the ${grouped(lines.length)} largest of ${weights} have lines, down to ${down}.`;
   }
   if (below > 0) {
-    return `${grouped(lines.length)} of ${weights} have lines: those of ${numberText(state.least)} and more.`;
+    const bound = numberText(state.least, { digits: 3 });
+    return `${grouped(lines.length)} of ${weights} have lines: those of ${bound} and more.`;
   }
-  return `all ${weights} have lines${none}.`;
+  return `all ${weights} have lines${more}.`;
 }
 
 const grouped = (number) => number.toLocaleString("en");

@@ -5,8 +5,9 @@ function textOf(side, end) {
   const holder = element("div", { class: "text", role: "group", dir: "auto" });
   holder.setAttribute("aria-label", end === "key" ? "what is read" : "who reads");
   const places = shownPlaces(side, side.labels.length);
-  const text = { holder, side, end, places, tokens: new Map(), framed: -1 };
-  text.holder.classList.toggle("numbered", places.length <= MOST_NUMBERED);
+  const numbered = places.length <= MOST_NUMBERED;
+  const text = { holder, side, end, places, numbered, tokens: new Map(), framed: -1 };
+  holder.classList.toggle("numbered", numbered);
   for (const place of places) holder.append(...tokenParts(text, place));
   makeChoosable(text);
   return text;
@@ -14,10 +15,11 @@ function textOf(side, end) {
 
 /** A token, and what stands between it and the one before it. */
 function tokenParts(text, place) {
-  const { side, places } = text;
-  const word = element("span", { class: "word" }, side.labels[place]);
-  const number = element("span", { class: "number", "aria-hidden": "true" });
-  const button = element("span", { class: "token", role: "button" }, word, number);
+  const { side, places, numbered } = text;
+  const button = element("span", { class: "token", role: "button" }, side.labels[place]);
+  const about = { class: "number", dir: "ltr", "aria-hidden": "true" };
+  const number = numbered ? element("span", about) : null;
+  if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
   button.dataset.place = place;
@@ -114,7 +116,6 @@ function pressTokens() {
 
 /** Each token in its look, and a frame round one; what stays as it was is not touched. */
 function colorText(text, lookOf, framed) {
-  const numbered = text.places.length <= MOST_NUMBERED;
   for (const [place, token] of text.tokens) {
     const look = lookOf(place);
     const { button, number } = token;
@@ -123,10 +124,7 @@ function colorText(text, lookOf, framed) {
       button.style.background = look.paper === "hidden" ? "" : look.paper;
       button.style.color = look.ink;
     }
-    if (look.number !== token.look.number) {
-      if (numbered) number.textContent = look.number;
-      button.title = look.number;
-    }
+    if (number && look.number !== token.look.number) number.textContent = look.number;
     token.look = look;
   }
   if (framed === text.framed) return;

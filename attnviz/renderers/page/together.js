@@ -40,11 +40,12 @@ function headsToChoose() {
 /** A switch for each head, with its colour; nothing where there is one alone. */
 function showLegend(legend) {
   const drawn = headsTogether();
-  const focused = legend.contains(document.activeElement) ? document.activeElement.dataset.head : "";
+  const { activeElement } = document;
+  const focused = legend.contains(activeElement) ? activeElement.dataset.head : "";
   const offered = headsToChoose();
   legend.hidden = offered.length === 0;
   legend.replaceChildren(...offered.map((head) => headSwitch(head, drawn)));
-  if (offered.length > 0 && offered.length <= MOST_TOGETHER) legend.append(allSwitch(offered, drawn));
+  if (offered.length <= MOST_TOGETHER) legend.append(allSwitch(offered, drawn));
   legend.append(aloneSwitch(drawn));
   if (focused) legend.querySelector(`[data-head="${focused}"]`)?.focus();
 }

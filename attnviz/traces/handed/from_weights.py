@@ -54,8 +54,8 @@ def from_weights(
     `weights` are those of torch, NumPy or lists: [query, key], [head, query, key] or
     [layer, head, query, key]; or what a model of transformers hands back, `outputs.attentions`,
     also that of `generate()`. `tokens` are words, pieces of a vocabulary, or ids with their
-    `tokenizer`; `keys` those that are read, where they are others. Of a batch one `item` is
-    looked at, from 1; `name` says whose weights they are.
+    `tokenizer`; `keys` those that are read, where they are others. Of a batch, [item, head,
+    query, key] in each layer, one `item` is looked at, from 1; `name` says whose weights they are.
 
     >>> from attnviz import from_weights
     >>> from_weights([[1, 0], [0.25, 0.75]], ["I", "am"]).weights.shape

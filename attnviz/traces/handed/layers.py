@@ -12,7 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError, Note
-from attnviz.traces.handed.numbers import FORMS, dtype_of, is_array, is_sequence, tensor_of
+from attnviz.traces.handed.numbers import (
+    FORMS,
+    dtype_of,
+    is_array,
+    is_sequence,
+    refuse_too_many,
+    tensor_of,
+)
 from attnviz.traces.handed.steps import Chosen, chosen, followed, stitched
 from attnviz.wording.words import counted, listed, shape_text
 
@@ -45,8 +52,9 @@ def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     depth, leaf = _leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER)
+    refuse_too_many(form)
     if not depth or not is_array(leaf):
-        return _of_stacks(_of_array(tensor_of(form)), item, dtype_of(form))
+        return _of_stacks(_of_array(tensor_of(form), item), item, dtype_of(form))
     if depth == 1:
         return _of_stacks(_of_layers(form), item, dtype_of(leaf))
     if depth == 2 and len(leaf.shape) == 2:
@@ -81,10 +89,15 @@ def _leaf(form: Any) -> tuple[int, Any]:
     return depth, None if is_sequence(found) else found
 
 
-def _of_array(found: Tensor) -> dict[int, Tensor]:
-    """An array of all: [query, key], of heads, of layers, and of a batch in each layer."""
+def _of_array(found: Tensor, item: int | None = None) -> dict[int, Tensor]:
+    """An array of all: [query, key], of heads, of layers, and of a batch in each layer.
+
+    Where an item is asked for, four sides are those of one layer, and its batch is the first.
+    """
     if found.ndim not in (2, 3, 4, 5):
         raise _no_form(f"{counted(found.ndim, 'dimension')}, {shape_text(found.shape)}")
+    if found.ndim == 4 and item is not None:
+        return {0: found}
     while found.ndim < 4:
         found = found[None]
     return dict(enumerate(found if found.ndim == 5 else found[:, None]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.traces.arrays import array
 from attnviz.traces.parts import GIVEN
 
 NAME = "weights"
+BYTES = 4 + 1  # of a weight, and of whether it is seen
 FORMS = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
-NO_NUMBERS = AttnvizError("the weights are no numbers that can be read", FORMS)
 
 
 def is_array(value: object) -> bool:
@@ -32,10 +34,26 @@ def tensor_of(value: Any) -> Tensor:
     try:
         found = _plain(value) if isinstance(value, Tensor) else torch.from_numpy(_numbers(value))
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
-        raise NO_NUMBERS from None
+        raise _no_numbers() from None
     if found.is_complex():
-        raise NO_NUMBERS
+        raise _no_numbers()
     return found if found.dtype == torch.float64 else found.to(torch.float32)
+
+
+def _no_numbers() -> AttnvizError:
+    return AttnvizError("the weights are no numbers that can be read", FORMS)
+
+
+def refuse_too_many(form: Any) -> None:
+    """Refuse weights of which there is no room for a copy, before one is made."""
+    cells = _cells(form)
+    memory.refuse_more(cells * BYTES, f"a copy of {cells:,} weights")
+
+
+def _cells(form: Any) -> int:
+    if is_array(form):
+        return prod(form.shape)
+    return sum(map(_cells, form)) if is_sequence(form) else 0
 
 
 def dtype_of(value: Any) -> str:

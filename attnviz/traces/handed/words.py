@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -60,6 +60,8 @@ def numbered_alike(*every: Tokens) -> list[Tokens]:
 
 def _listed(given: Any, item: int | None) -> list[Any]:
     """One list of words, or of ids; of a batch the one that is looked at."""
+    if isinstance(given, Mapping) and "input_ids" in given:  # as a tokenizer hands them back
+        given = given["input_ids"]
     if isinstance(given, str | bytes) or not (is_array(given) or is_sequence(given)):
         raise AttnvizError(f"the tokens are {_told(given)}, and should be a list", IDS)
     found = given.tolist() if is_array(given) else list(given)

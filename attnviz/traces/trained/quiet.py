@@ -17,7 +17,9 @@ from attnviz.traces.trained.place import EXTRA, MINILM
 def quietly() -> Iterator[None]:
     """Without the warnings, notes, bars and prints of transformers and of what it uses."""
     try:
-        from transformers.utils import logging as theirs
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # in a notebook, of bars that it could not draw
+            from transformers.utils import logging as theirs
     except ImportError:
         raise missing_extra() from None
     bars_of: Any = theirs

@@ -13,6 +13,7 @@ from attnviz.cells import EVERYTHING, Cells, Hidden, Patch, Values, Whole, unmas
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.scales import Scale, colorless, widest
 from attnviz.wording.numbers import exact_text
+from attnviz.wording.words import shape_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Curve:
     plain: bool = False  # in the colour of words, beside lines that have colours of their own
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Grid:
     """A labelled matrix: everything that can be shown is one."""
 
@@ -41,6 +42,10 @@ class Grid:
     pooled: str = ""  # what one cell stands for, if several were put together
     decimals: int | None = None  # behind the point; None: as many as there is room for
     words: tuple[tuple[str, ...], ...] = ()  # of each cell, before its number; or of none
+
+    def __repr__(self) -> str:
+        """`<Grid 'weights': 4 × 4>`"""
+        return f"<Grid {self.title!r}: {shape_text(self.cells.shape)}>"
 
     @cached_property
     def _all(self) -> Patch:

@@ -1,0 +1,27 @@
+// Printing: on paper all views stand one after another, also those that are not seen just now.
+
+/** Every view is laid out as wide as paper is; those that draw for paper hear of it after this. */
+function layForPaper() {
+  document.getElementById("explorer").classList.add("printing");
+  layMatrix();
+  layOverview();
+  loadLines();
+}
+
+function layForScreen() {
+  document.getElementById("explorer").classList.remove("printing");
+}
+
+if (heads.length > 0) {
+  addEventListener("beforeprint", layForPaper);
+  addEventListener("afterprint", layForScreen);
+}
+
+/** What a view draws that may not be seen: it is laid out where nobody looks. */
+async function laidOut(section, load, draw) {
+  section.classList.add("aside");
+  await load();
+  const picture = draw();
+  section.classList.remove("aside");
+  return picture;
+}

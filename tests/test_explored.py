@@ -1,0 +1,246 @@
+"""What can be looked around in: which heads, by what names, and with which numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnviz import example, steps, trace
+from attnviz.analysis.comparison import compare
+from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.sentences import compare_sentences
+from attnviz.cells import EVERYTHING, Cells, Whole
+from attnviz.views.grids.explored import Explored, HeadMap
+from tests.learned_by_hand import learned
+
+SENTENCE = "The animal didn't cross the street because it was too tired"
+OTHER = "The animal didn't cross the street because it was too wide"
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Inspection:
+    return inspect(SENTENCE)
+
+
+def looked_at(minilm: Inspection, **looking: Any) -> Explored:
+    """The same trace, looked at otherwise."""
+    return explored(inspect(minilm.trace, **looking))
+
+
+def explored(result: Any, **options: Any) -> Explored:
+    found: Explored | None = result.view(**options).heads
+    assert found is not None
+    return found
+
+
+def names(found: Explored) -> list[str]:
+    return [each.name for each in found.heads]
+
+
+def first(found: Explored) -> str:
+    return found.heads[found.first].name
+
+
+def all_of(cells: Cells | None) -> tuple[np.ndarray, np.ndarray]:
+    assert cells is not None
+    patch = cells.window(EVERYTHING, EVERYTHING)
+    return patch.values, patch.hidden
+
+
+def softmax_of(each: HeadMap) -> np.ndarray:
+    scores, _ = all_of(each.scores)
+    powers = np.exp(scores.astype(float) - scores.max(axis=1, keepdims=True))
+    found: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    return found
+
+
+def in_their_places(found: Explored) -> None:
+    """Every head in a place of its own, and all names different, as the address needs them."""
+    assert len({each.place for each in found.heads}) == len(found.heads)
+    assert len(set(names(found))) == len(found.heads)
+    for each in found.heads:
+        assert each.weights.shape == (len(each.reads), len(each.read))
+        assert all_of(each.weights)[0].shape == each.weights.shape
+        assert each.place[0] < len(found.rows.headings)
+        assert each.place[1] < len(found.columns.headings)
+
+
+def test_of_a_trace_every_head_with_its_weights_and_its_scores() -> None:
+    traced = trace("I am learning this", heads=2, layers=2, causal=True)
+    found = explored(traced, query="learning")
+
+    in_their_places(found)
+    assert names(found) == ["L0H0", "L0H1", "L1H0", "L1H1"]
+    assert (found.rows.headings, found.columns.headings) == (("L0", "L1"), ("H0", "H1"))
+    assert found.query == 2
+    for each in found.heads:
+        layer, head = each.place
+        weights, hidden = all_of(each.weights)
+        assert np.array_equal(weights, traced.layers[layer].attended.weights[head].numpy())
+        assert np.array_equal(hidden, np.triu(np.ones((4, 4), dtype=bool), 1))
+        assert np.allclose(softmax_of(each), weights, atol=1e-6)
+
+
+def test_where_weights_are_not_a_softmax_there_are_no_scores() -> None:
+    dropped = explored(trace("I am learning this", dropout=0.5))
+    by_mistake = explored(
+        compare("I am learning this", by="mask", values=["causal", "zero-scores"])
+    )
+
+    assert [each.scores for each in dropped.heads] == [None]
+    assert by_mistake.heads[0].scores is not None
+    assert by_mistake.heads[1].scores is None
+
+
+def test_nothing_is_made_before_it_is_asked_for_and_nothing_is_kept() -> None:
+    traced = trace("I am learning this")
+    [each] = explored(traced).heads
+
+    assert not isinstance(each.weights, Whole)
+    assert all_of(each.weights)[1] is not all_of(each.weights)[1]
+
+
+def test_heads_of_a_model_open_with_what_one_of_them_does_most(minilm: Inspection) -> None:
+    found = looked_at(minilm)
+
+    in_their_places(found)
+    assert len(found.heads) == 72
+    assert found.heads[found.flags[0].map].name == first(found) == "L0H2"
+    each = found.heads[7 + 12 * 4]
+    assert each.name == "L4H7"
+    weights, _ = all_of(each.weights)
+    assert np.allclose(softmax_of(each), weights, atol=1e-6)
+    assert each.reads is each.read
+    assert [place for place, one in enumerate(each.reads.special) if one] == [0, 14]
+
+
+@pytest.mark.parametrize(
+    ("looking", "query", "key", "opened"),
+    [
+        ({"query": "it"}, 10, None, None),
+        ({"source": "it", "to": "animal"}, 10, 2, "L5H11"),
+        ({"layer": 4, "head": 7}, None, None, "L4H7"),
+        ({"layer": 3}, None, None, "L3H0"),
+        ({"head": 5}, None, None, "L0H5"),
+        ({"query": "it", "hide_special": True}, 9, None, None),
+        ({"merge": "mean"}, None, None, "mean of 72 heads"),
+        ({"merge": "rollout"}, None, None, "rollout through 6 layers"),
+    ],
+)
+def test_what_is_asked_for_comes_first(
+    minilm: Inspection,
+    looking: dict[str, Any],
+    query: int | None,
+    key: int | None,
+    opened: str | None,
+) -> None:
+    found = looked_at(minilm, **looking)
+
+    in_their_places(found)
+    assert (found.query, found.key) == (query, key)
+    assert opened in (None, first(found))
+    assert len(found.heads) == {"layer": 12, "merge": 73}.get(next(iter(looking)), 72)
+    marked = {found.heads[flag.map].name for flag in found.flags}
+    assert marked <= {each.name for each in looked_at(minilm).heads}
+
+
+def test_one_head_is_shown_among_all_that_were_traced(minilm: Inspection) -> None:
+    assert names(looked_at(minilm, layer=4, head=7)) == [f"L4H{head}" for head in range(12)]
+
+
+@pytest.mark.parametrize("looking", [{"hide_special": True}, {"hide_first": True}])
+def test_where_tokens_are_left_out_the_scores_of_others_stay(
+    minilm: Inspection, looking: dict[str, Any]
+) -> None:
+    whole, left = looked_at(minilm).heads[55], looked_at(minilm, **looking).heads[55]
+    kept = slice(1, -1) if "hide_special" in looking else slice(1, None)
+
+    assert np.array_equal(all_of(left.scores)[0], all_of(whole.scores)[0][kept, kept])
+
+
+@pytest.mark.parametrize(
+    "looking",
+    [
+        {"hide_first": True, "renormalise": True},
+        {"words": True},
+        {"weigh": "norm"},
+    ],
+)
+def test_numbers_that_are_no_weights_have_no_scores(
+    minilm: Inspection, looking: dict[str, Any]
+) -> None:
+    found = looked_at(minilm, **looking)
+
+    assert {each.scores for each in found.heads} == {None}
+    assert {each.measure for each in found.heads} == {
+        "weight × length" if "weigh" in looking else "weight"
+    }
+
+
+def test_ways_are_rows_and_so_is_what_tells_each_from_the_first() -> None:
+    comparison = compare("I am learning this", by="mask", values=["none", "causal"], heads=2)
+    found = explored(comparison)
+
+    in_their_places(found)
+    assert found.rows.headings == ("none", "causal", "causal − none")
+    assert names(found)[4:] == ["causal − none · head 0", "causal − none · head 1"]
+    one, other, difference = (all_of(found.heads[place].weights) for place in (1, 3, 5))
+    assert np.allclose(difference[0], other[0] - one[0], atol=1e-7)
+    assert not difference[1].any()
+    assert (found.heads[5].measure, found.heads[5].signed) == ("difference", True)
+    assert "difference: above 0 = reads more than 'none'" in found.note
+    assert np.allclose(softmax_of(found.heads[3]), other[0], atol=1e-6)
+
+
+def test_where_heads_are_not_as_many_their_means_are_compared() -> None:
+    found = explored(compare("I am learning this", by="heads", values=["1", "2"], dim=8))
+
+    assert found.columns.headings == ("mean",)
+    assert [each.scores is None for each in found.heads][:2] == [False, True]
+    assert explored(compare("I am learning this")).columns.headings == ("H0",)
+
+
+def test_where_tokens_are_not_the_same_nothing_is_subtracted() -> None:
+    found = explored(compare("I am learning this", by="tokenizer", values=["words", "chars"]))
+
+    in_their_places(found)
+    assert [len(each.reads) for each in found.heads] == [4, 18]
+
+
+def test_two_sentences_are_there_and_what_differs_in_the_head_that_changes_most() -> None:
+    sentences = compare_sentences(SENTENCE, OTHER)
+    found = explored(sentences)
+    by_name = {each.name: each for each in found.heads}
+    most = sentences.heads[0].name
+
+    in_their_places(found)
+    assert len(found.heads) == 3 * 72
+    assert found.rows.headings[:3] == ("L0 · first", "L0 · second", "L0 · second − first")
+    assert first(found) == f"{most} · second − first"
+    three = (f"{most} · {name}" for name in ("first", "second", "second − first"))
+    one, other, difference = (all_of(by_name[name].weights)[0] for name in three)
+    assert np.allclose(difference, other - one, atol=1e-7)
+    assert by_name[first(found)].reads.labels[-2] == "tired/wide"
+    assert np.allclose(softmax_of(by_name[f"{most} · second"]), other, atol=1e-6)
+
+
+def test_steps_and_lessons_have_the_heads_of_their_trace() -> None:
+    walked = steps("I am learning this", query="learning", key="am", heads=2, head=1)
+    found = explored(walked)
+
+    assert (first(found), found.query, found.key) == ("head 1", 2, 1)
+    assert len(explored(example("journey-two-heads")).heads) == 2
+
+
+def test_learning_is_looked_at_moment_by_moment() -> None:
+    taught = learned()
+    found = explored(taught)
+
+    in_their_places(found)
+    assert (found.rows.counts, found.columns.counts) == ("moment", "head")
+    assert first(found).endswith(f"step {taught.moments[-1].step:,}")
+    assert len(found.heads) == len(found.rows.labels) * len(found.columns.labels)
+    last = all_of(found.heads[-1].weights)[0]
+    assert np.array_equal(last, taught.moments[-1].weights[-1][-1])

@@ -1,0 +1,177 @@
+"""The numbers of a page as a browser reads them: those of the Trace, as nearly as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from attnviz import trace
+from attnviz.analysis.comparison import compare
+from attnviz.cells import EVERYTHING
+from attnviz.renderers import render
+from attnviz.renderers.page import heads as page_heads
+from attnviz.renderers.page import packing
+from attnviz.renderers.page.page import SCRIPTS
+from attnviz.traces.showing import Showable
+from attnviz.views.grids.explored import HeadMap
+from tests.browser import browser, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAGE = Path(packing.__file__).parent
+READING = "".join(
+    (PAGE / name).read_text("utf-8") for name in SCRIPTS if name in ("data.js", "unpacking.js")
+)
+EVERY_CELL = """
+  const found = [];
+  for (let head = 0; head < heads.length; head++) {
+    const cells = await cellsOf(head);
+    const [rows, columns] = [readers(head).labels.length, readTokens(head).labels.length];
+    const numbers = { name: heads[head].name, cells: [], rows: [], tall: cells.tall };
+    numbers.wide = cells.wide;
+    numbers.whole = Array.from(cells.weights);
+    numbers.column = cells.column(1) && Array.from(cells.column(1));
+    numbers.kept = keptRows(head);
+    for (let row = 0; row < rows; row++) {
+      numbers.rows.push(cells.row(row) && Array.from(cells.row(row)));
+      for (let column = 0; column < columns; column++) numbers.cells.push(cells.at(row, column));
+    }
+    found.push(numbers);
+  }
+  return { found, small: await thumbnails(), accuracy: attention.accuracy };
+"""
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
+def read_by(started: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
+    """What a script finds on a page whose own has been taken out, which would read first."""
+    path = folder / "page.html"
+    path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
+    with opened(started, path) as seen:
+        return seen.page.evaluate(f"async () => {{ {READING} {script} }}")
+
+
+def heads_of(result: Showable) -> tuple[HeadMap, ...]:
+    explored = result.view().heads
+    assert explored is not None
+    return explored.heads
+
+
+def the_same(found: dict[str, Any], head: HeadMap) -> float:
+    """Each cell held against its head; the largest error that is stated."""
+    patch = head.weights.window(EVERYTHING, EVERYTHING)
+    scores = None if head.scores is None else head.scores.window(EVERYTHING, EVERYTHING).values
+    columns, largest = head.weights.shape[1], 0.0
+    for place, cell in enumerate(found["cells"]):
+        row, column = divmod(place, columns)
+        if cell["blocks"]:
+            continue
+        assert cell["hidden"] == patch.hidden[row, column]
+        if cell["hidden"]:
+            assert cell["score"] is None
+            continue
+        off = abs(cell["weight"] - patch.values[row, column])
+        assert off <= cell["error"] * (1 + 1e-9)
+        largest = max(largest, cell["error"])
+        if scores is not None:
+            away = cell["score"] - scores[row, column]
+            below = cell["scoreIsBelow"] and away > 0
+            assert below or abs(away) <= cell["scoreError"] + 1e-5
+        assert found["rows"][row][column] == cell["weight"]
+        if column == 1 and found["column"] is not None:
+            assert found["column"][row] == cell["weight"]
+    return largest
+
+
+CASES: dict[str, Callable[[], Showable]] = {
+    "a sentence that reads itself": lambda: trace("I am learning this today"),
+    "what came before": lambda: trace("I am learning this today", causal=True, heads=2, layers=2),
+    "a window of what came before": lambda: trace("I am learning this today", window=2),
+    "another sentence": lambda: trace("I am learning", memory="this today now"),
+    "ways, and differences of either sign": lambda: compare(
+        "I am learning this today", by="mask", values=["none", "causal"]
+    ),
+}
+
+
+@pytest.mark.parametrize("few", [{}, {32: 0}, {32: 10**6}], ids=["8 bits", "16 bits", "exact"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_browser_reads_what_was_traced(
+    case: str,
+    few: dict[int, int],
+    started: Browser,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing, "FEW", {16: 10**6} if few == {32: 0} else few)
+    result = CASES[case]()
+    page = read_by(started, render(result.view(), ".html"), tmp_path)
+
+    heads = heads_of(result)
+    assert [each["name"] for each in page["found"]] == [each.name for each in heads]
+    largest = max(the_same(*pair) for pair in zip(page["found"], heads, strict=True))
+    assert (largest == 0) == (few == {32: 10**6})
+    assert bool(page["accuracy"]) == bool(largest)
+    for small, each in zip(page["small"], heads, strict=True):
+        assert (small["rows"], small["columns"]) == each.weights.shape
+
+
+def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
+    started: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "FEW", {})
+    monkeypatch.setattr(page_heads, "ROOM", 1_000)
+    result = trace("I am learning this today " * 12, causal=True)
+    [head] = heads_of(result)
+    page = read_by(started, render(result.view(query="7"), ".html"), tmp_path)
+
+    [found] = page["found"]
+    the_same(found, head)
+    assert found["tall"] > 1
+    pooled = head.weights.pooled(found["tall"], found["wide"], share=True)
+    near = np.array(found["whole"]).reshape(pooled.values.shape)
+    assert np.array_equal(np.isnan(near), pooled.hidden)
+    assert np.nanmax(np.abs(near - pooled.values)) < 0.01
+    assert 6 in found["kept"]
+    assert len(head.reads) - 1 in found["kept"]
+    there = [row for row, numbers in enumerate(found["rows"]) if numbers is not None]
+    assert there == found["kept"]
+    exact = head.weights.row(6).values[0]
+    assert np.allclose(np.nan_to_num(np.array(found["rows"][6])), exact, atol=1e-4)
+    blocks = [cell["blocks"] for cell in found["cells"]]
+    assert blocks == [
+        row not in there for row in range(len(head.reads)) for _ in range(len(head.read))
+    ]
+
+
+def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
+    started: Browser, tmp_path: Path
+) -> None:
+    page = render(trace("I am learning", heads=4).view(), ".html")
+    script = """
+      const before = await cellsOf(0);
+      const again = await cellsOf(0);
+      unpackedHeads.delete(0);
+      const later = await cellsOf(0);
+      const blocks = [...document.querySelectorAll("script[type='application/octet-stream']")];
+      const empty = blocks.filter(({ textContent }) => textContent === "").map(({ id }) => id);
+      const texts = [before, later].map(({ weights }) => String(weights));
+      return [before === again, before === later, ...texts, empty];
+    """
+    same, other, before, later, empty = read_by(started, page, tmp_path, script)
+
+    assert same
+    assert not other
+    assert before == later
+    assert empty == ["weights-0", "scores-0"]

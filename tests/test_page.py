@@ -1,0 +1,337 @@
+"""The page as it is written: well formed, safe, easy to read, and nothing said twice."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attnviz as library
+from attnviz.cells import unmasked
+from attnviz.renderers.colors import PALETTES, THEMES
+from attnviz.renderers.page.charts import chart, round_numbers
+from attnviz.renderers.page.page import SCRIPTS, STYLES
+from attnviz.renderers.page.tables import MOST_CELLS, table
+from attnviz.renderers.page.theming import theme_rules
+from attnviz.renderers.spans import Span
+from attnviz.views.grids.axes import dimension_axis, plain_axis
+from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.view import View
+from tests.conftest import Attnviz
+from tests.learned_by_hand import learned
+
+TEXT = "I am here"
+FILES = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
+WITHOUT_END = {"meta", "link", "input", "br", "hr", "img", "source"}
+
+
+class Reader(HTMLParser):
+    """What a page is made of; elements that are not closed in their order fail."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.words: dict[str, list[str]] = {}
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice"
+        if tag not in WITHOUT_END:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open[-1:] == [tag], f"</{tag}> where something else is open"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for tag in self.open[-1:]:
+            self.words.setdefault(tag, []).append(data)
+
+    def all(self, name: str) -> Iterator[str]:
+        """Every value of an attribute."""
+        return (value for _, given in self.seen if (value := given.get(name)) is not None)
+
+
+@cache
+def views() -> dict[str, View]:
+    """A View of each kind that a page may be made of."""
+    trace = library.trace(TEXT, tokenizer="words", heads=2)
+    deep = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
+    return {
+        "run": trace.view(),
+        "everything": trace.view(show=["all"]),
+        "query": trace.view(query="2"),
+        "steps": library.steps(trace, query="2", key="1").view(),
+        "curves": library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2),
+        "inspect": library.inspect(deep).view(),
+        "reading": library.inspect(deep, query="2").view(),
+        "learned": learned().view(),
+    }
+
+
+KINDS = ["run", "everything", "query", "steps", "curves", "inspect", "reading", "learned"]
+
+
+@cache
+def page(kind: str) -> str:
+    return views()[kind].render(".html").decode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_is_well_formed_and_can_be_found_ones_way_in(kind: str) -> None:
+    read = Reader(page(kind))
+
+    tags = [tag for tag, _ in read.seen]
+    assert [tags.count(each) for each in ("h1", "main", "header", "footer")] == [1, 1, 1, 1]
+    assert read.seen[0] == ("html", {"lang": "en"})
+    levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = Counter(read.all("id"))
+    assert {name for name, times in ids.items() if times > 1} == set()
+    pointed = [*read.all("for"), *read.all("list"), *(h[1:] for h in read.all("href"))]
+    assert set(pointed) <= set(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_in_a_page_is_style_or_script_but_what_its_policy_names(kind: str) -> None:
+    read = Reader(page(kind))
+    policy = next(value for value in read.all("content") if "default-src" in value)
+
+    for tag in ("style", "script"):
+        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page(kind), re.DOTALL)
+        assert len(text) == 1
+        digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    names = {name for _, given in read.seen for name in given}
+    assert not [name for name in names if name == "style" or name.startswith("on")]
+    assert "unsafe" not in policy
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", page(kind))
+
+
+def test_names_of_the_script_are_of_one_thing_each() -> None:
+    text = "\n".join((FILES / name).read_text("utf-8") for name in SCRIPTS)
+
+    names = re.findall(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", text, re.MULTILINE)
+
+    assert {name for name, times in Counter(names).items() if times > 1} == set()
+
+
+def test_no_script_makes_markup_of_words_or_asks_for_anything() -> None:
+    for name in SCRIPTS:
+        text = (FILES / name).read_text("utf-8")
+        found = re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|"
+            r"\bfetch\(|XMLHttpRequest|\bimport\b|WebSocket|sendBeacon",
+            text,
+        )
+        assert found is None, name
+        assert text.startswith("// "), name
+
+
+def _colors(rules: str, theme: str) -> dict[str, str]:
+    found = re.search(rf"color-scheme: {theme};(.*?)}}", rules)
+    assert found
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", found[1]))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's ratio of two colours: https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio"""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("palette", PALETTES)
+def test_every_word_and_edge_stands_out_as_wcag_asks_for(palette: str, theme: str) -> None:
+    colors = _colors(theme_rules(palette), theme)
+
+    for ink, paper in (
+        ("ink", "paper"), ("faint", "paper"), ("accent", "paper"), ("ink", "soft"),
+        ("faint", "soft"), ("paper", "accent"), ("paper", "ink"), ("on-hidden", "hidden"),
+    ):  # fmt: skip
+        assert contrast(colors[ink], colors[paper]) >= 4.5, (ink, paper)
+    shades = [name for name in colors if re.fullmatch(r"[sd]\d+", name)]
+    assert len(shades) == 34
+    assert all(contrast(colors[each], colors[f"on-{each}"]) >= 4.5 for each in shades)
+    lines = [name for name in colors if name.startswith("line-")]
+    assert all(contrast(colors[each], colors["paper"]) >= 3 for each in (*lines, "edge"))
+
+
+def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any() -> None:
+    for name, theme in THEMES.items():
+        colors = _colors(theme_rules("ocean"), name)
+        assert (colors["paper"], colors["ink"], colors["faint"]) == (
+            theme.paper,
+            theme.ink,
+            theme.faint,
+        )
+    for name in STYLES:
+        named = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / name).read_text("utf-8"))
+        assert [each for each in named if len(each) not in (5, 9)] == [], name  # but shadows
+
+
+def test_words_that_look_like_places_of_the_page_are_words() -> None:
+    view = replace(views()["run"], headline="$blocks ${script} $title", titled=True)
+
+    read = Reader(view.render(".html").decode())
+
+    assert read.words["h1"] == read.words["title"] == ["$blocks ${script} $title"]
+
+
+# What stands in it.
+
+
+def test_maps_that_can_be_explored_are_not_written_out_once_more() -> None:
+    assert "<caption>weights" not in page("run")
+    assert "<h2>context vectors</h2>" in page("run")
+    assert "<caption>scores · head 1</caption>" in page("everything")
+    alone = replace(views()["run"], explored=None).render(".html").decode()
+    assert "<caption>weights · head 1</caption>" in alone
+    assert ' id="explorer" hidden>' in alone
+    assert ' id="explorer">' in page("run")
+
+
+def test_a_page_says_what_is_random_and_each_closing_sentence_once() -> None:
+    caveat = views()["run"].screen.caveat
+
+    assert caveat
+    assert page("run").count(f">{caveat}<") == 1
+    for kind in KINDS:
+        view = views()[kind]
+        said = Reader(page(kind)).words
+        assert said["h1"] == [view.headline or view.title]
+        told = [each for each in view.closing if each.rstrip(".") != said["h1"][0].rstrip(".")]
+        assert all(said["p"].count(each) == 1 for each in told)
+
+
+def test_a_step_is_told_with_its_tables_its_sums_and_its_arrows() -> None:
+    read = Reader(page("steps"))
+    view = views()["steps"]
+
+    assert [each.heading for each in view.sections] == [*map(str.strip, read.words["h2"])]
+    for section in view.sections:
+        assert section.about in read.words["p"]
+        for each in section.sums:
+            assert each.left in " ".join(read.words["pre"])
+    arrows = [given for tag, given in read.seen if tag == "path" and "arrow" in str(given["class"])]
+    assert len(arrows) == 2 * sum(len(each.planes) for each in view.sections) == 4
+    assert [*read.all("href")][1:] == [f"#{each}" for each in read.all("id") if "step-" in each]
+
+
+def test_how_a_page_was_made_stands_in_it(attnviz: Attnviz, tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+
+    ended = attnviz("run", TEXT, "-t", "words", "-o", str(out), "--size", "8x5", "--dpi", "99")
+
+    assert (ended.status, ended.err) == (0, f"wrote {out}\n")
+    read = Reader(out.read_text("utf-8"))
+    command = f"attnviz run '{TEXT}' --tokenizer words --out x.html --size 8x5 --dpi 99"
+    assert read.words["code"] == [command, command]
+    assert [*zip(read.words["dt"], read.words["dd"], strict=True)].count(("seed", "42")) == 1
+
+
+def test_a_page_is_one_and_has_no_place_for_numbers_in_its_name(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    ended = attnviz("run", TEXT, "-o", str(tmp_path / "x-{page}.html"))
+
+    assert ended.status == 2
+    assert "{page} stands for the pages of a picture" in ended.err
+
+
+def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
+    def grid(rows: int) -> Grid:
+        cells = unmasked(np.zeros((rows, 2)))
+        return Grid("numbers", plain_axis("row", ["x"] * rows), dimension_axis(2), cells,
+                    Scale("value", 0, 1))  # fmt: skip
+
+    assert table(grid(MOST_CELLS // 2)).count("<td") == MOST_CELLS + 1
+    long = table(grid(MOST_CELLS // 2 + 1))
+    assert "<td" not in long
+    assert "4,097 × 2 numbers are too many to be read here: -o numbers.json writes" in long
+
+
+def test_cells_have_the_shade_of_their_number() -> None:
+    values = np.array([[-2.0, 0.0, 1.0, np.nan]])
+    cells = unmasked(values)
+    scale = centred("value", unmasked(values[:, :3]))
+    grid = Grid("x", plain_axis("row", ["a"]), dimension_axis(4), cells, scale)
+
+    found = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table(grid))[1:]
+
+    assert found == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
+
+
+# Charts.
+
+
+def test_a_chart_has_each_point_where_its_numbers_put_it() -> None:
+    low, middle, high = (np.array([0.0, each, 1.0]) for each in (0.25, 0.5, 0.75))
+    curves = Curves("x", "steps", (1.0, 2.0, 3.0), (Curve("one", middle, low, high),))
+
+    drawn = chart(curves)
+
+    # Along: 0 to 1.08 over 196 pixels; across: 0.92 to 3.08 over 420.
+    points = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
+    assert points == [("63.6", "206.0"), ("258.0", "115.3"), ("452.4", "24.5")]
+    assert 'd="M63.6 206.0L258.0 160.6L452.4 24.5L452.4 24.5L258.0 69.9L63.6 206.0Z"' in drawn
+    assert ">one</li>" in drawn
+
+
+def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> None:
+    broken, formula = np.array([1.0, np.nan, 2.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])
+    lines = (
+        Curve("measured", broken, broken, broken),
+        Curve("formula", formula, formula, formula, dashed=True),
+    )
+
+    drawn = chart(Curves("x", "steps", (1.0, 2.0, 3.0, 4.0), lines))
+
+    assert re.search(r'<path d="M[\d. ]+M[\d. ]+L[\d. ]+" class="line line-0">', drawn)
+    assert 'class="line line-1 dashed"' in drawn
+    assert drawn.count("<circle") == 3
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_numbers_beside_a_chart_are_few_and_lie_inside_it(low: float, reach: float) -> None:
+    span = Span(low, low + reach, False)
+
+    numbers = round_numbers(span)
+
+    assert 1 <= len(numbers) <= 7
+    assert all(span.low - 1e-5 <= each <= span.high + 1e-5 for each in numbers)
+
+
+@given(st.floats(1e-6, 1e3), st.floats(8, 1e9))
+def test_numbers_beside_a_logarithmic_chart_are_powers_of_ten(low: float, factor: float) -> None:
+    numbers = round_numbers(Span(low, low * factor, True))
+
+    assert numbers
+    assert all(low <= each <= low * factor for each in numbers)
+    assert all(f"{each:e}"[0] in "125" and not float(f"{each:e}"[1:8]) for each in numbers)

@@ -1,0 +1,377 @@
+"""Lines between words, and the sentence in colours, in a real browser: every number, every line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import attnviz as library
+from attnviz.cells import EVERYTHING, Whole
+from attnviz.renderers.colors import THEMES
+from attnviz.views.explored import explored_of_trace
+from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from tests.browser import browser, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+WORDS = ["[CLS]", "animals", "עולם", "<b>here</b>", "你好", "animals"]
+SPECIAL = (True, *([False] * (len(WORDS) - 1)))
+Table = np.ndarray[Any, np.dtype[Any]]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def trace() -> Any:
+    return library.trace(" ".join(WORDS), tokenizer="spaces", heads=4, dim=16, causal=True)
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Four heads, of a sentence whose first token is a special one."""
+    path = tmp_path_factory.mktemp("page") / "x.html"
+    path.write_bytes(replace(trace.view(), explored=lambda: _special(trace)).render(".html"))
+    with opened(chromium, path, "#view=lines") as seen:
+        yield seen.page
+
+
+def _special(trace: Any) -> Explored:
+    found = explored_of_trace(trace)
+    side = replace(found.heads[0].reads, special=SPECIAL)
+    return replace(found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads))
+
+
+def _weights(trace: Any) -> list[Table]:
+    """Of each head, NaN where a token does not see another."""
+    patches = (
+        head.weights.window(EVERYTHING, EVERYTHING) for head in explored_of_trace(trace).heads
+    )
+    return [np.where(each.hidden, np.nan, each.values) for each in patches]
+
+
+def _open(page: Page, address: str = "") -> None:
+    """Another state, chosen by its address; nothing is under the pointer."""
+    page.mouse.move(1, 1)
+    page.evaluate("address => { location.hash = address }", f"view=lines{address}")
+    page.wait_for_timeout(60)
+
+
+def _address(page: Page) -> str:
+    page.wait_for_timeout(260)
+    return str(page.evaluate("decodeURIComponent(location.hash)")).replace("+", " ")
+
+
+def _lines(page: Page) -> list[dict[str, str]]:
+    """The lines that are drawn, as they are printed."""
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    found = page.eval_on_selector_all(
+        ".lines-printed path",
+        """paths => paths.map((path) => Object.fromEntries(
+             [...path.attributes].map(({ name, value }) => [name, value])))""",
+    )
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    return list(found)
+
+
+def _said(page: Page) -> str:
+    """What the sentence says, without the signs that keep words from turning others round."""
+    return "".join(
+        c for c in page.locator("#sentence .says").inner_text() if c not in "\u2068\u2069"
+    )
+
+
+def _words(page: Page, end: str) -> Locator:
+    return page.locator(f".lines-column.{end} .line-word")
+
+
+def _amounts(page: Page, end: str) -> list[str]:
+    return _words(page, end).locator(".amounts span:first-child").all_inner_texts()
+
+
+def _is_written(text: str, weight: float) -> bool:
+    """Whether a number is one, in two digits."""
+    if np.isnan(weight):
+        return text == "·"
+    number = float(text.replace("−", "-"))
+    return abs(number - weight) <= (0.00501 if abs(weight) >= 0.005 else 0.06 * abs(weight))
+
+
+def test_each_word_has_the_numbers_of_the_trace_beside_it(page: Page, trace: Any) -> None:
+    _open(page)
+    weights = _weights(trace)[0]
+    for place, row in enumerate(weights):
+        _words(page, "query").nth(place).hover()
+        page.wait_for_timeout(30)
+        texts = _amounts(page, "key")
+        assert all(map(_is_written, texts, row)), (texts, row)
+        assert len(_lines(page)) == np.isfinite(row).sum(), "its lines alone are drawn"
+    for place, column in enumerate(weights.T):
+        _words(page, "key").nth(place).hover()
+        page.wait_for_timeout(30)
+        assert all(map(_is_written, _amounts(page, "query"), column))
+        assert len(_lines(page)) == np.isfinite(column).sum()
+    _open(page)
+    assert set(_amounts(page, "query") + _amounts(page, "key")) == {""}
+    assert _words(page, "query").locator("bdi").all_inner_texts() == list(trace.tokens.labels)
+
+
+def test_lines_are_drawn_from_the_least_weight_on(page: Page, trace: Any) -> None:
+    weights = _weights(trace)[0]
+    seen = np.isfinite(weights).sum()
+    _open(page)
+    assert len(_lines(page)) == seen
+    assert page.locator(".lines-says").inner_text() == f"All {seen} weights have lines."
+    for least in (0.1, 0.3):
+        _open(page, f"&least={least}")
+        strong = int((weights >= least).sum())
+        drawn = _lines(page)
+        assert len(drawn) == strong
+        assert f"{strong} of {seen} weights have lines: those of" in page.inner_text(".lines-says")
+        widths = [float(each["stroke-width"]) for each in drawn]
+        assert widths == sorted(widths), "the widest are on top"
+        assert widths[-1] / widths[0] == pytest.approx(
+            weights[weights >= least].max() / weights[weights >= least].min(), rel=0.02
+        )
+
+
+def test_special_tokens_can_be_left_out(page: Page, trace: Any) -> None:
+    _open(page, "&special=off&query=3")
+    row = _weights(trace)[0][2, 1:]
+    assert _words(page, "key").locator("bdi").all_inner_texts() == list(trace.tokens.labels[1:])
+    assert all(map(_is_written, _amounts(page, "key"), row))
+    assert len(_lines(page)) == np.isfinite(row).sum()
+    assert page.locator("#sentence .token").count() == len(trace.tokens) - 1
+    assert _said(page).endswith("(special tokens are left out)")
+
+
+def test_heads_are_drawn_together_each_in_its_colour(page: Page, trace: Any) -> None:
+    _open(page)
+    legend = page.locator(".lines-legend")
+    legend.get_by_text("all", exact=True).click()
+    page.wait_for_timeout(60)
+    seen = int(sum(np.isfinite(each).sum() for each in _weights(trace)))
+    drawn = _lines(page)
+    assert len(drawn) == seen
+    assert {each["stroke"] for each in drawn} == set(THEMES["light"].heads[:4])
+    names = [each.name for each in explored_of_trace(trace).heads]
+    legend.get_by_text(names[1], exact=True).click()
+    page.wait_for_timeout(60)
+    left = {each["stroke"] for each in _lines(page)}
+    assert left == set(THEMES["light"].heads[:3]), "the last one takes the colour that is free"
+    assert [f"together={name}" in _address(page) for name in names] == [False, False, True, True]
+    _words(page, "query").nth(4).hover()
+    page.wait_for_timeout(60)
+    assert all(map(_is_written, _amounts(page, "key"), _weights(trace)[0][4]))
+    assert f"numbers those of {names[0]}" in page.inner_text(".lines-law")
+    legend.get_by_text("one alone").click()
+    page.wait_for_timeout(60)
+    assert {each["stroke"] for each in _lines(page)} == {THEMES["light"].heads[0]}
+
+
+def test_lines_are_followed_by_keys_alone(page: Page) -> None:
+    _open(page)
+    assert _words(page, "query").and_(page.locator("[tabindex='0']")).count() == 1
+    _words(page, "query").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert "query=3" in _address(page)
+    assert _words(page, "query").nth(2).get_attribute("aria-pressed") == "true"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    page.keyboard.press(" ")
+    assert f"key={len(WORDS)}" in _address(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    assert _address(page) == "#view=lines"
+    assert _words(page, "query").first.bounding_box() is not None
+
+
+def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, trace: Any) -> None:
+    _open(page)
+    weights, tokens = _weights(trace)[0], page.locator("#sentence .token")
+    assert _said(page) == "Choose a token, and the colours say what it reads."
+    tokens.nth(4).hover()
+    page.wait_for_timeout(60)
+    texts = tokens.locator(".number").all_inner_texts()
+    assert all(map(_is_written, texts, weights[4]))
+    hidden = tokens.evaluate_all("all => all.map((one) => one.classList.contains('hides'))")
+    assert hidden == np.isnan(weights[4]).tolist()
+    most = int(np.nanargmax(weights[4]))
+    name = "itself" if most == 4 else f"{trace.tokens.labels[most]} ({most + 1})"
+    assert f"{trace.tokens.labels[4]} (5) reads {name} most: " in _said(page)
+    tokens.nth(4).click()
+    page.get_by_text("is read by", exact=True).click()
+    assert "key=5" in _address(page), "the token that is followed stays the same"
+    texts = tokens.locator(".number").all_inner_texts()
+    assert all(map(_is_written, texts, weights[:, 4]))
+
+
+def test_inks_can_be_read_on_all_colours(page: Page) -> None:
+    for theme in ("light", "dark"):
+        _open(page, f"&theme={theme}&query=6")
+        looks = page.locator("#sentence .token").evaluate_all(
+            """all => all.map((one) => [one.style.background, one.style.color])
+                .filter(([paper]) => paper).map((pair) => pair.map((color) =>
+                  color.match(/[0-9]+/g).map(Number)))"""
+        )
+        assert looks
+        assert min(_contrast(*pair) for pair in looks) >= 4.2
+
+
+def test_arrows_move_in_a_sentence_as_it_is_seen(page: Page, trace: Any) -> None:
+    _open(page)
+    tokens = page.locator("#sentence .token")
+    assert tokens.and_(page.locator("[tabindex='0']")).count() == 1
+    tokens.first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    assert "query=2" in _address(page)
+    page.keyboard.press("End")
+    assert tokens.last.evaluate("one => one === document.activeElement")
+    page.keyboard.press("Escape")
+    assert "query" not in _address(page)
+    page.evaluate("document.querySelector('#sentence .text').dir = 'rtl'")
+    page.keyboard.press("ArrowRight")
+    assert tokens.nth(len(trace.tokens) - 2).evaluate("one => one === document.activeElement")
+
+
+N = float("nan")
+BY_HAND: dict[str, list[list[float]]] = {
+    "tied": [[0.4, 0.4, 0.2, 0], [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4],
+    "zero": [[0, 0, 0, 0], [0.004, 0.996, 0, 0], [0.3, 0.3, 0.3, 0.1], [0.301, 0.299, 0.4, 0]],
+    "hidden": [[N, N, N, N], [N, 1, N, N], [0.5, 0.5, N, N], [1, N, N, N]],
+}
+SAID = {
+    ("tied", "query", 0): "a (1) reads itself and b (2) most: .40 each, then c (3) .20",
+    ("tied", "query", 1): "b (2) reads d (4) most: .40, then c (3) .30 and itself .20",
+    ("tied", "query", 2): "c (3) reads a (1) most: .70, then b (2), itself and d (4) .10 each",
+    ("tied", "query", 3): "d (4) reads all 4 tokens that it sees alike: .25 each",
+    ("tied", "key", 3): "d (4) is read most by b (2): .40, then by itself .25 and by c (3) .10",
+    ("zero", "query", 0): "a (1) reads nothing: its weights are 0",
+    ("zero", "query", 1): "b (2) reads itself most: 1.0, then a (1) 4.0e−03",
+    ("zero", "query", 3): "d (4) reads c (3) most: .400, then a (1) .301 and b (2) .299",
+    ("hidden", "query", 0): "a (1) reads nothing, for every key is hidden",
+    ("hidden", "query", 1): "b (2) sees itself alone: 1.0",
+    ("hidden", "query", 2): "c (3) reads all 2 tokens that it sees alike: .50 each",
+    ("hidden", "key", 3): "nobody reads d (4), which is hidden from all",
+}
+
+
+def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -> None:
+    trace = library.trace("a b c d", tokenizer="words")
+    side = explored_of_trace(trace).heads[0].reads
+    maps = [("", name, HeadMap(name=name, reads=side, read=side, weights=_table(rows)))
+            for name, rows in BY_HAND.items()]  # fmt: skip
+    path = tmp_path / "x.html"
+    path.write_bytes(replace(trace.view(), explored=lambda: arranged(maps)).render(".html"))
+    with opened(chromium, path) as seen:
+        for (name, end, place), said in SAID.items():
+            _open(seen.page, f"&head={name}&{end}={place + 1}")
+            assert _said(seen.page) == f"{name}: {said}"
+
+
+def _table(rows: list[list[float]]) -> Whole:
+    values = np.array(rows)
+    return Whole(np.nan_to_num(values), np.isnan(values))
+
+
+def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: Path) -> None:
+    trace = library.trace(" ".join(f"w{n}" for n in range(160)), tokenizer="words", causal=True)
+    path = tmp_path / "x.html"
+    path.write_bytes(trace.view().render(".html"))
+    sizes = np.sort(_weights(trace)[0][np.tril_indices(160)])[::-1]
+    with opened(chromium, path, "#view=lines") as seen:
+        page = seen.page
+        page.wait_for_selector(".line-word")
+        assert len(_lines(page)) == 2000
+        said = page.inner_text(".lines-says")
+        assert said.startswith("The 2,000 largest of 12,880 weights have lines, down to ")
+        least = float(said.rstrip(".").split()[-1].replace("−", "-"))
+        assert least == pytest.approx(sizes[1999], rel=0.05)
+        assert _words(page, "query").count() < 100, "only those in sight are in the page"
+        _words(page, "query").first.focus()
+        page.keyboard.press("End")
+        page.wait_for_timeout(100)
+        assert _words(page, "query").last.inner_text().split() == ["160", "w159"]
+        last = _words(page, "key").last
+        assert last.locator("bdi").inner_text() == "w159"
+        assert _is_written(last.locator(".amounts").inner_text(), _weights(trace)[0][159, 159])
+        page.get_by_text("all rows at once").click()
+        page.wait_for_timeout(100)
+        frame = page.locator(".lines-frame")
+        assert frame.evaluate("frame => frame.scrollHeight <= frame.clientHeight + 1")
+
+
+def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_path: Path) -> None:
+    trace = library.trace("I am here", memory="du bist nicht da", tokenizer="words")
+    path = tmp_path / "x.html"
+    path.write_bytes(trace.view().render(".html"))
+    names = [each.name for each in explored_of_trace(trace).heads]
+    weights = _weights(trace)[1]
+    with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as seen:
+        page = seen.page
+        page.wait_for_selector(".line-word")
+        reads, read = (page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1))
+        assert all(map(_is_written, read.locator(".number").all_inner_texts(), weights[1]))
+        assert set(reads.locator(".number").all_inner_texts()) == {""}
+        assert all(map(_is_written, _amounts(page, "key"), weights[1]))
+        page.keyboard.press("Escape")
+        read.nth(3).click()
+        page.mouse.move(1, 1)
+        page.wait_for_timeout(60)
+        texts = reads.locator(".number").all_inner_texts()
+        assert all(map(_is_written, texts, weights[:, 3]))
+
+
+def _linear(color: tuple[float, ...]) -> Table:
+    part = np.array(color) / 255
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def _contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    lights = sorted(float(_linear(each) @ [0.2126, 0.7152, 0.0722]) + 0.05 for each in (one, other))
+    return lights[1] / lights[0]
+
+
+# What those see who lack one kind of cones (Machado, Oliveira and Fernandes 2009).
+SEEN = {
+    "all": np.eye(3),
+    "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                [-0.003882, -0.048116, 1.051998]],
+    "no middle": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                  [-0.011820, 0.042940, 0.968881]],
+    "no short": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+                 [0.004733, 0.691367, 0.303900]],
+}  # fmt: skip
+TO_CONES = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005]]  # fmt: skip
+TO_OKLAB = [[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.808675766]]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_heads_can_be_told_apart_by_everybody(name: str) -> None:
+    colors = [tuple(bytes.fromhex(each[1:])) for each in THEMES[name].heads]
+    paper = tuple(bytes.fromhex(THEMES[name].paper[1:]))
+    assert len(colors) == 8
+    assert min(_contrast(each, paper) for each in colors) >= 3
+    for seen in SEEN.values():
+        lights = np.clip(_linear_all(colors) @ np.array(seen).T, 0, 1)
+        places = np.cbrt(lights @ np.array(TO_CONES).T) @ np.array(TO_OKLAB).T
+        apart = [np.linalg.norm(one - other) for one, other in combinations(places, 2)]
+        assert min(apart) > 0.1
+
+
+def _linear_all(colors: list[tuple[int, ...]]) -> Table:
+    return np.stack([_linear(each) for each in colors])

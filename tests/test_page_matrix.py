@@ -1,0 +1,368 @@
+"""The matrix of a page, and all heads small: in a real browser, by pointer and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.inspection.looking import Looking
+from attnviz.cells import Whole
+from attnviz.renderers import Look
+from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.page.page import SCRIPTS, html
+from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
+from attnviz.views.grids.explored import Explored, HeadMap
+from attnviz.views.grids.overview import Flag
+from attnviz.views.grids.scales import Scale, logarithmic
+from attnviz.views.inspection.numbers import told
+from attnviz.views.view import Page as Shown
+from attnviz.views.view import View
+from attnviz.wording.numbers import fixed_text, share_text
+from tests.browser import browser, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PAGE = Path(__file__).parents[1] / "attnviz" / "renderers" / "page"
+TOKENS = ("[CLS]", "The", "animal", "שלום", "<b>it</b>", "🎉", "[SEP]")
+COUNT = len(TOKENS)
+SIDE = Axis(
+    "query (reads)",
+    "token",
+    TOKENS,
+    tuple(str(place + 1) for place in range(COUNT)),
+    special=tuple(token.startswith("[") for token in TOKENS),
+    border=5,
+)
+HIDDEN = np.triu(np.ones((COUNT, COUNT), dtype=bool), 1)
+SAID = re.compile(
+    r"^⁨(.+?)⁩ \((\d+)\) (?:reads|cannot read) ⁨(.+?)⁩ \((\d+)\): "
+    r"(?:weight (\S+), score ([−\d.]+)|hidden by the mask)"
+)
+
+
+def weights_of(head: int) -> np.ndarray:
+    """What each token reads, of itself and of those before it."""
+    drawn = np.random.default_rng(head).exponential(size=(COUNT, COUNT))
+    seen = np.where(HIDDEN, 0, drawn)
+    return np.asarray(seen / seen.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def scores_of(head: int) -> np.ndarray:
+    return np.random.default_rng(100 + head).normal(size=(COUNT, COUNT)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of two layers of three heads, each of which sees what was before."""
+    heads = tuple(
+        HeadMap(
+            name=f"L{head // 3}H{head % 3}",
+            place=divmod(head, 3),
+            reads=SIDE,
+            read=SIDE,
+            weights=Whole(weights_of(head), HIDDEN),
+            scores=Whole(scores_of(head), HIDDEN),
+        )
+        for head in range(6)
+    )
+    explored = Explored(
+        heads=heads,
+        rows=plain_axis("layer", ("L0", "L1")),
+        columns=plain_axis("head", ("H0", "H1", "H2")),
+        note=AXES_NOTE,
+        flags=(Flag(4, "previous token", "previous", ".97"), Flag(1, "broad", "broad", ".91")),
+    )
+    view = View(title="by hand", screen=Shown(()), picture=Shown(()), explored=lambda: explored)
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_bytes(b"".join(html(view, Look())))
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shown(chromium: Browser, written: Path) -> Iterator[Page]:
+    with opened(chromium, written, viewport={"width": 1280, "height": 900}) as seen:
+        ready(seen.page)
+        yield seen.page
+
+
+@pytest.fixture
+def page(shown: Page) -> Page:
+    """As it was when it was opened."""
+    shown.mouse.move(1, 1)
+    shown.click("#reset")
+    until(shown, "document.querySelector('.matrix-title strong').textContent === 'L0H0'")
+    settled(shown)
+    return shown
+
+
+def ready(page: Page) -> None:
+    until(page, "performance.getEntriesByName('first picture').length > 0")
+    settled(page)
+
+
+def settled(page: Page) -> None:
+    """Two frames later, all that was changed is drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(page: Page, condition: str) -> None:
+    """Playwright's own way to wait needs eval, which no page of ours allows."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        settled(page)
+    raise AssertionError(condition)
+
+
+def line(page: Page) -> str:
+    settled(page)
+    return page.inner_text(".matrix-line")
+
+
+def press(page: Page, *keys: str) -> str:
+    """What is said after some keys."""
+    for key in keys:
+        page.keyboard.press(key)
+    return line(page)
+
+
+# The pointer at places all over the matrix: what is said of each, and what is drawn there.
+POINT = """async () => {
+  const [canvas, over] = document.querySelectorAll(".matrix-stuck canvas");
+  const { left, top, width, height } = over.getBoundingClientRect();
+  const copy = document.createElement("canvas");
+  Object.assign(copy, { width: canvas.width, height: canvas.height });
+  const pixels = copy.getContext("2d", { willReadFrequently: true });
+  pixels.drawImage(canvas, 0, 0);
+  const found = [];
+  for (let place = 0; place < 64; place++) {
+    const x = Math.round(width * (0.22 + 0.095 * (place % 8)));
+    const y = Math.round(height * (0.22 + 0.107 * (place >> 3)));
+    const at = { clientX: left + x, clientY: top + y, bubbles: true };
+    over.dispatchEvent(new PointerEvent("pointermove", at));
+    await new Promise(requestAnimationFrame);
+    const pixel = pixels.getImageData(x, y, 1, 1).data;
+    found.push([document.querySelector(".matrix-line").innerText, [...pixel].slice(0, 3)]);
+  }
+  return found;
+}"""
+
+
+def places(page: Page) -> list[tuple[str, list[int]]]:
+    settled(page)
+    found: list[tuple[str, list[int]]] = page.evaluate(POINT)
+    return found
+
+
+def cell_of(said: str) -> tuple[int, int, str | None, str | None]:
+    found = SAID.match(said)
+    assert found, said
+    query, row, key, column, weight, score = found.groups()
+    assert (query, key) == (TOKENS[int(row) - 1], TOKENS[int(column) - 1])
+    return int(row) - 1, int(column) - 1, weight, score
+
+
+def colors_of(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
+    """Each place of the matrix has the colour of the number that is said of it."""
+    palette = gradient("ocean", theme, "sequential")
+    cells, seen = dict[tuple[int, int], list[list[int]]](), set[tuple[int, int]]()
+    for said, pixel in places(page):
+        row, column, weight, _ = cell_of(said)
+        assert (weight is None) == HIDDEN[row, column]
+        cells.setdefault((row, column), []).append(pixel)
+    for (row, column), drawn in cells.items():
+        if HIDDEN[row, column]:
+            assert all(max(each) - min(each) <= 8 for each in drawn)  # grey, whatever it is
+            continue
+        wanted = shade(scale.shares(weights_of(0)[row, column]), 0, 1, palette).astype(int)
+        if any(np.abs(np.array(each) - wanted).max() <= 2 for each in drawn):
+            seen.add((row, column))
+    return seen
+
+
+def test_the_number_under_the_pointer_is_the_one_that_was_computed(page: Page) -> None:
+    cells = set()
+    for said, _ in places(page):
+        row, column, weight, score = cell_of(said)
+        cells.add((row, column))
+        if not HIDDEN[row, column]:
+            assert float(str(weight)) == pytest.approx(weights_of(0)[row, column], abs=5.1e-5)
+            written = float(str(score).replace("−", "-"))
+            assert written == pytest.approx(scores_of(0)[row, column], abs=5.1e-3)
+    assert len(cells) > 30
+
+
+def test_every_cell_has_the_colour_of_its_number(page: Page, chromium: Browser) -> None:
+    scale = Scale("weight", 0, 1)
+    seen = (~HIDDEN).sum()
+    assert len(colors_of(page, scale, "light")) > 0.7 * seen  # the others are under their numbers
+    page.click("text=Log")
+    settled(page)
+    assert len(colors_of(page, logarithmic(scale, COUNT), "light")) > 0.7 * seen
+    page.click("text=Linear")
+    page.emulate_media(color_scheme="dark")
+    settled(page)
+    assert len(colors_of(page, scale, "dark")) > 0.7 * seen
+    page.emulate_media(color_scheme="light")
+
+
+def test_arrows_move_the_cell_and_enter_follows_its_row(page: Page) -> None:
+    page.focus(".matrix-frame")
+    assert cell_of(press(page, "ArrowDown"))[:2] == (0, 0)
+    assert cell_of(press(page, "ArrowDown", "ArrowDown", "ArrowRight"))[:2] == (2, 1)
+    assert cell_of(press(page, "End"))[:2] == (2, COUNT - 1)
+    assert cell_of(press(page, "PageDown", "Home"))[:2] == (COUNT - 1, 0)
+    assert cell_of(press(page, "Control+Home", "ArrowUp"))[:2] == (0, 0)
+    assert page.get_attribute(".matrix-line", "aria-live") == "polite"
+    press(page, "ArrowDown", "Enter")
+    page.mouse.move(1, 1)
+    until(page, "location.hash.includes('query=2')")
+    press(page, "Shift+Enter")
+    until(page, "location.hash.includes('key=')")
+    press(page, "Escape")
+    until(page, "!/query|key/.test(location.hash)")
+    assert press(page, "Escape").startswith("Point at a cell")
+
+
+def test_a_click_follows_a_row_or_a_column_until_it_is_clicked_again(page: Page) -> None:
+    frame = page.locator(".matrix-stuck")
+    box = frame.bounding_box()
+    assert box is not None
+    frame.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # in the last row
+    page.mouse.move(1, 1)
+    assert line(page) == "⁨[SEP]⁩ (7) followed; Escape lets go"
+    until(page, "location.hash.includes('query=7')")
+    frame.click(position={"x": 20, "y": box["height"] - 12})  # on the name of the row
+    until(page, "!location.hash.includes('query')")
+    frame.click(position={"x": box["width"] / 2, "y": 8})  # on the name of a column
+    until(page, "location.hash.includes('key=')")
+    page.mouse.move(1, 1)
+    assert re.match(r"who reads ⁨.+⁩ \(\d\) followed; Escape", line(page))
+
+
+def test_without_special_tokens_it_says_how_much_goes_to_them(page: Page) -> None:
+    page.click("#special")
+    until(
+        page,
+        "document.querySelector('.matrix-frame').getAttribute('aria-label').includes('5 rows')",
+    )
+    page.focus(".matrix-frame")
+    said = press(page, "Control+End")
+    row, column, weight, _ = cell_of(said)
+    assert (row, column) == (5, 5)
+    assert float(str(weight)) == pytest.approx(weights_of(0)[5, 5], abs=5.1e-5)
+    assert said.endswith(
+        f"; {share_text(weights_of(0)[5, 0])} goes to special tokens, left out here"
+    )
+    assert "special tokens left out" in page.inner_text(".matrix .color-bar")
+
+
+def test_what_is_below_the_filter_is_blank(page: Page) -> None:
+    page.focus("#least")
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    settled(page)
+    bar = page.inner_text(".matrix .color-bar")
+    least = float(re.findall(r"blank: below (\S+)", bar)[0])
+    assert 0.02 < least < 0.9
+    for said, pixel in places(page):
+        _, _, weight, _ = cell_of(said)
+        if weight is not None and float(weight) < least - 1e-4:
+            assert pixel == [255, 255, 255]
+
+
+def test_all_heads_are_there_and_a_click_opens_one(page: Page) -> None:
+    cells = page.locator(".overview [role=gridcell]")
+    assert cells.count() == 6
+    assert cells.nth(4).get_attribute("aria-label") == "L1H1, previous token .97"
+    cells.nth(4).hover()
+    settled(page)
+    assert page.inner_text(".overview-line") == "L1H1, previous token .97"
+    cells.nth(4).click()
+    until(page, "document.querySelector('.matrix-title strong').textContent === 'L1H1'")
+    assert cells.nth(4).get_attribute("aria-selected") == "true"
+    row, column, weight, _ = cell_of(places(page)[-1][0])
+    assert float(str(weight)) == pytest.approx(weights_of(4)[row, column], abs=5.1e-5)
+    cells.nth(2).click(modifiers=["Shift"])
+    until(page, "location.hash.includes('together=')")
+    page.click(".flags button >> nth=1")
+    until(page, "document.querySelector('.matrix-title strong').textContent === 'L0H1'")
+
+
+def test_all_heads_are_one_stop_of_the_tab_key_and_arrows_go_from_head_to_head(page: Page) -> None:
+    assert page.locator(".overview [tabindex='0']").count() == 1
+    page.focus(".overview [tabindex='0']")
+    press(page, "ArrowRight", "ArrowDown")
+    assert focused(page).startswith("L1H1")
+    press(page, "End", "ArrowDown", "ArrowUp", "ArrowLeft", "Home")
+    assert focused(page) == "L0H0"
+    press(page, "ArrowRight", "Enter")
+    until(page, "document.querySelector('.matrix-title strong').textContent === 'L0H1'")
+    assert page.locator(".overview [tabindex='0']").count() == 1
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+
+
+def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, written: Path) -> None:
+    narrow = {"width": 360, "height": 740}
+    with opened(chromium, written, viewport=narrow, has_touch=True) as seen:
+        ready(seen.page)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 360
+        box = seen.page.locator(".matrix-stuck").bounding_box()
+        assert box is not None
+        seen.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 9)
+        assert cell_of(line(seen.page))[0] == COUNT - 1
+        until(seen.page, "location.hash.includes('query=7')")
+
+
+def test_a_dark_page_is_printed_light(chromium: Browser, written: Path) -> None:
+    with opened(chromium, written, color_scheme="dark") as seen:
+        ready(seen.page)
+        dark = seen.page.locator(".matrix-stuck canvas").first.evaluate("each => each.toDataURL()")
+        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        light = seen.page.locator(".matrix-stuck .for-paper").first
+        assert light.evaluate("each => each.toDataURL()") != dark
+        seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        again = seen.page.locator(".matrix-stuck canvas").first.evaluate("each => each.toDataURL()")
+        assert again == dark
+        assert seen.page.locator(".for-paper").count() == 0
+
+
+def test_numbers_are_written_as_everywhere_else(shown: Page) -> None:
+    drawn = np.random.default_rng(0).normal(size=600) * 10.0 ** np.tile(np.arange(-5, 1), 100)
+    values = [*drawn, *np.arange(-16, 17) / 8, *np.arange(1, 16) / 16, 0.994, 0.995, 0.004, 0.005]
+    wrote = "each => [shareText(each), fixedText(each, 2), fixedText(each, 1), numberText(each)]"
+    script = (PAGE / "numbers.js").read_text("utf-8")
+    found: list[list[str]] = shown.evaluate(
+        f"(values) => {{ {script}; return values.map({wrote}); }}", [float(each) for each in values]
+    )
+    for value, texts in zip(map(float, values), found, strict=True):
+        wanted = [
+            share_text(value),
+            fixed_text(value, 2),
+            fixed_text(value, 1),
+            told(value, Looking()),
+        ]
+        assert [text.replace("−", "-") for text in texts] == wanted, value
+
+
+def test_no_two_scripts_of_a_page_have_the_same_name_for_two_things() -> None:
+    named = re.compile(r"^(?:async )?(?:function|const|let) (\w+)", re.MULTILINE)
+    names: list[Any] = [
+        name for script in SCRIPTS for name in named.findall((PAGE / script).read_text("utf-8"))
+    ]
+    assert sorted(names) == sorted(set(names))

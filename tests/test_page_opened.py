@@ -1,0 +1,228 @@
+"""The page in a real browser: what is chosen, its address, what is taken away, paper, phones."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+import attnviz as library
+from attnviz.views.grids.explored import Explored
+from attnviz.views.view import View
+from tests.browser import browser, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+WORDS = "I am here =1+1 am".split()
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def trace() -> Any:
+    return library.trace("I am here now am", tokenizer="words", layers=2, heads=2, causal=True)
+
+
+@pytest.fixture(scope="module")
+def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of four heads, in which the first token is a special one."""
+    return _written(replace(trace.view(), explored=lambda: _special(trace)), tmp_path_factory)
+
+
+def _special(trace: Any) -> Explored:
+    from attnviz.views.explored import explored_of_trace
+
+    found = explored_of_trace(trace)
+    special = (True, *([False] * (len(WORDS) - 1)))
+    side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)
+    return replace(
+        found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads)
+    )
+
+
+def _written(view: View, folders: pytest.TempPathFactory) -> Path:
+    path = folders.mktemp("page") / "x.html"
+    path.write_bytes(view.render(".html"))
+    return path
+
+
+def _address(page: Page) -> str:
+    """What stands behind the # once it is written."""
+    page.wait_for_timeout(300)
+    return str(page.evaluate("decodeURIComponent(location.hash)"))
+
+
+def _until(page: Page, true: Callable[[], bool]) -> None:
+    """Wait a moment; what playwright itself waits with needs eval, which no page allows."""
+    for _ in range(100):
+        if true():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("it never came")
+
+
+def _shown(page: Page, *names: str) -> list[str]:
+    return [name for name in names if page.locator(f"#{name}").is_visible()]
+
+
+VIEWS = ("sentence", "matrix", "lines", "overview")
+
+
+def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, path: Path) -> None:
+    with opened(chromium, path) as seen:
+        page = seen.page
+        assert _shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        page.select_option("#layer", label="L1")
+        page.click("#next")
+        _until(page, lambda: page.input_value("#head") == "1")
+        page.keyboard.press("[")
+        _until(page, lambda: page.input_value("#head") == "0")
+        page.focus("input[value=matrix]")
+        page.keyboard.press("ArrowRight")
+        _until(page, lambda: page.locator("#lines").is_visible())
+        assert _shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        page.fill("#query", "AM")
+        page.keyboard.press("Enter")
+        _until(page, lambda: page.input_value("#query") == "2 am")
+        assert _address(page) == "#view=lines&head=L1H0&query=2"
+        page.fill("#query", "am")
+        page.keyboard.press("Enter")
+        page.focus("#least")
+        for _ in range(11):
+            page.keyboard.press("ArrowRight")
+        page.click("text=Log")
+        page.uncheck("#special")
+        page.select_option("#theme", "dark")
+        chosen = "#view=lines&head=L1H0&query=5&least=0.01&log=on&special=off&theme=dark"
+        assert _address(page) == chosen
+        assert page.text_content("#least-says") == ".01"
+        assert page.evaluate("getComputedStyle(document.body.parentNode).backgroundColor") == (
+            "rgb(21, 23, 28)"
+        )
+        page.fill("#query", "nowhere")
+        page.keyboard.press("Enter")
+        assert page.text_content("#said") == "There is no token “nowhere”."
+        page.click("#reset")
+        assert _address(page) == ""
+        assert page.input_value("#query") == ""
+
+
+def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
+    chromium: Browser, path: Path
+) -> None:
+    link = "#view=lines&head=L1H1&query=3&key=none&least=0.1&log=on&special=off&together=L0H0"
+    with opened(chromium, path, link) as seen:
+        page = seen.page
+        assert page.input_value("#head") == "1"
+        assert page.input_value("#query") == "3 here"
+        assert _shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        assert not page.is_checked("#special")
+        assert page.is_checked("input[name=log][value=true]")
+        odd = "#view=x&head=L9H9&query=77&key=-1&least=NaN&log=1&theme=<b>&together=L5H5&a=b&%E0"
+        page.evaluate("odd => { location.hash = odd }", odd)
+        _until(page, lambda: page.input_value("#query") == "")
+        assert page.input_value("#layer") == page.input_value("#head") == "0"
+        assert page.input_value("#theme") == ""
+        assert _shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        page.go_back()
+        _until(page, lambda: page.input_value("#query") == "3 here")
+        page.evaluate("() => { location.hash = 'main' }")  # a place of the page is none of ours
+        page.wait_for_timeout(50)
+        assert page.input_value("#query") == "3 here"
+
+
+def _taken(page: Page, label: str) -> tuple[str, bytes]:
+    """The file that a button of the menu saves."""
+    page.evaluate("document.getElementById('copying').open = true")
+    with page.expect_download() as waiting:
+        page.get_by_label(f"save: {label}").click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+def test_what_is_saved_is_what_is_seen(chromium: Browser, path: Path, trace: Any) -> None:
+    with opened(chromium, path, "#head=L1H1&query=3") as seen:
+        name, numbers = _taken(seen.page, "Numbers as CSV")
+        assert name == "attention-L1H1-numbers.csv"
+        rows = list(csv.DictReader(io.StringIO(numbers.decode())))
+        weights = trace.layers[1].attended.weights[1]
+        assert len(rows) == len(WORDS) ** 2
+        for place, row in enumerate(rows):
+            query, key = divmod(place, len(WORDS))
+            spelled = [word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])]
+            assert [row["head"], row["query"], row["key"]] == ["L1H1", *spelled]
+            assert row["visible"] == str(key <= query).lower()
+            assert (row["weight"] == "") == (key > query)
+            assert key > query or float(row["weight"]) == float(weights[query, key])
+        _, drawing = _taken(seen.page, "Matrix as SVG")
+        svg = ElementTree.fromstring(drawing)
+        words = ["".join(each.itertext()).strip() for each in svg.iter(f"{SVG}text")]
+        assert {"I", "=1+1", "1 I", "4 =1+1"} <= set(words)
+        visible = len(WORDS) * (len(WORDS) + 1) // 2
+        filled = [each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")]
+        assert len(filled) == visible + 2  # the paper, and the tile of what is hidden
+        _, picture = _taken(seen.page, "Matrix as PNG")
+        size = Image.open(io.BytesIO(picture)).size
+        assert size == tuple(2 * int(svg.get(side, "")) for side in ("width", "height"))
+        colors = Image.open(io.BytesIO(picture)).convert("RGB").getcolors(2**16)
+        assert colors is not None
+        assert len(colors) > visible
+        _, lines = _taken(seen.page, "Lines as SVG")
+        assert ElementTree.fromstring(lines).find(f".//{SVG}path") is not None
+        assert seen.page.text_content("#said") == "saved as attention-L1H1-lines.svg."
+
+
+def test_what_is_copied_is_in_the_clipboard(chromium: Browser, path: Path) -> None:
+    allowed = ["clipboard-read", "clipboard-write"]
+    with opened(chromium, path, "#head=L0H1", permissions=allowed) as seen:
+        page = seen.page
+        page.evaluate("document.getElementById('copying').open = true")
+        for what, said in (
+            ("Numbers as CSV", "Numbers of L0H1: copied as CSV."),
+            ("link to what is seen", "The link is copied."),
+        ):
+            page.get_by_label(f"copy: {what}").click()
+            _until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
+            taken = page.evaluate("navigator.clipboard.readText()")
+            assert taken.startswith("head,query number" if "CSV" in what else path.as_uri())
+        assert taken.endswith("#head=L0H1")
+        page.get_by_label("copy: Matrix as PNG").click()
+        _until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
+        kinds = page.evaluate("navigator.clipboard.read().then(found => found[0].types)")
+        assert kinds == ["image/png"]
+
+
+def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
+    chromium: Browser, path: Path, tmp_path: Path
+) -> None:
+    framed = json.dumps(path.read_text("utf-8")).replace("</", "<\\/")
+    outer = tmp_path / "outer.html"
+    outer.write_text(
+        '<!doctype html><iframe width="1200" height="700" sandbox="allow-scripts allow-downloads">'
+        f"</iframe><script>document.querySelector('iframe').srcdoc = {framed};</script>"
+    )
+    with opened(chromium, outer) as seen:
+        frame = seen.page.frame_locator("iframe")
+        frame.locator("#next").click()
+        seen.page.wait_for_timeout(300)
+        assert frame.locator("#head").input_value() == "1"
+        frame.locator("#copying summary").click()
+        assert frame.get_by_label("copy: link to what is seen").count() == 0
+        with seen.page.expect_download() as waiting:
+            frame.get_by_label("copy: Numbers as CSV").click()
+        assert waiting.value.suggested_filename == "attention-L0H1-numbers.csv"
+        told = frame.locator("#said").text_content()
+        assert told == "Nothing may be copied here: saved as attention-L0H1-numbers.csv."
