@@ -161,6 +161,11 @@ def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
     assert ends.spaced == (True, False, True)
 
 
+@pytest.mark.parametrize("words", [["[CLS]", "tired", "[SEP]"], ["<s>", " tired", "</s>"]])
+def test_whole_words_tell_which_a_tokenizer_added_as_well(words: list[str]) -> None:
+    assert tokens_of(words, 3, None, None).special == {0, 2}
+
+
 @settings(max_examples=40)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(words: list[str]) -> None:
