@@ -74,7 +74,7 @@ function colorBarShape() {
 function saidBesideBar(scale) {
   const bent = SAID_OF_BENDS[scale.bend];
   const hidden = matrix.hides ? "hatched = hidden by the mask" : "";
-  return [bent, hidden, leastNote(), leftOutNote(), attention.note].filter(Boolean);
+  return [bent, hidden, leastNote(), leftOutNote(), noteOf(matrix.head)].filter(Boolean);
 }
 
 function gradientOf(scale) {
