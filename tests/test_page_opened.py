@@ -1,12 +1,11 @@
-"""The page in a real browser: what is chosen, its address, what is taken away, paper, phones."""
+"""The page in a real browser: what is chosen, its address, and what is taken away."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -14,15 +13,19 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-import attnviz as library
-from attnviz.views.grids.explored import Explored
-from attnviz.views.view import View
 from tests.browser import browser, opened
+from tests.pages_by_hand import (
+    VIEWS,
+    WORDS,
+    page_of_four_heads,
+    shown,
+    trace_of_four_heads,
+    until,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WORDS = "I am here =1+1 am".split()
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -34,28 +37,12 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def trace() -> Any:
-    return library.trace("I am here now am", tokenizer="words", layers=2, heads=2, causal=True)
+    return trace_of_four_heads()
 
 
 @pytest.fixture(scope="module")
 def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of four heads, in which the first token is a special one."""
-    return _written(replace(trace.view(), explored=lambda: _special(trace)), tmp_path_factory)
-
-
-def _special(trace: Any) -> Explored:
-    from attnviz.views.explored import explored_of_trace
-
-    found = explored_of_trace(trace)
-    special = (True, *([False] * (len(WORDS) - 1)))
-    side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)
-    return replace(found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads))
-
-
-def _written(view: View, folders: pytest.TempPathFactory) -> Path:
-    path = folders.mktemp("page") / "x.html"
-    path.write_bytes(view.render(".html"))
-    return path
+    return page_of_four_heads(trace, tmp_path_factory.mktemp("page"))
 
 
 def _address(page: Page) -> str:
@@ -64,38 +51,22 @@ def _address(page: Page) -> str:
     return str(page.evaluate("decodeURIComponent(location.hash)"))
 
 
-def _until(page: Page, true: Callable[[], bool]) -> None:
-    """Wait a moment; what playwright itself waits with needs eval, which no page allows."""
-    for _ in range(100):
-        if true():
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError("it never came")
-
-
-def _shown(page: Page, *names: str) -> list[str]:
-    return [name for name in names if page.locator(f"#{name}").is_visible()]
-
-
-VIEWS = ("sentence", "matrix", "lines", "overview")
-
-
 def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, path: Path) -> None:
     with opened(chromium, path) as seen:
         page = seen.page
-        assert _shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
         page.select_option("#layer", label="L1")
         page.click("#next")
-        _until(page, lambda: page.input_value("#head") == "1")
+        until(page, lambda: page.input_value("#head") == "1")
         page.keyboard.press("[")
-        _until(page, lambda: page.input_value("#head") == "0")
+        until(page, lambda: page.input_value("#head") == "0")
         page.focus("input[value=matrix]")
         page.keyboard.press("ArrowRight")
-        _until(page, lambda: page.locator("#lines").is_visible())
-        assert _shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        until(page, lambda: page.locator("#lines").is_visible())
+        assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
         page.fill("#query", "AM")
         page.keyboard.press("Enter")
-        _until(page, lambda: page.input_value("#query") == "2 am")
+        until(page, lambda: page.input_value("#query") == "2 am")
         assert _address(page) == "#view=lines&head=L1H0&query=2"
         page.fill("#query", "am")
         page.keyboard.press("Enter")
@@ -127,17 +98,17 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         page = seen.page
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
-        assert _shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
         assert not page.is_checked("#special")
         assert page.is_checked("input[name=log][value=true]")
         odd = "#view=x&head=L9H9&query=77&key=-1&least=NaN&log=1&theme=<b>&together=L5H5&a=b&%E0"
         page.evaluate("odd => { location.hash = odd }", odd)
-        _until(page, lambda: page.input_value("#query") == "")
+        until(page, lambda: page.input_value("#query") == "")
         assert page.input_value("#layer") == page.input_value("#head") == "0"
         assert page.input_value("#theme") == ""
-        assert _shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
         page.go_back()
-        _until(page, lambda: page.input_value("#query") == "3 here")
+        until(page, lambda: page.input_value("#query") == "3 here")
         page.evaluate("() => { location.hash = 'main' }")  # a place of the page is none of ours
         page.wait_for_timeout(50)
         assert page.input_value("#query") == "3 here"
@@ -193,12 +164,12 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, path: Path) -> No
             ("link to what is seen", "The link is copied."),
         ):
             page.get_by_label(f"copy: {what}").click()
-            _until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
+            until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
             taken = page.evaluate("navigator.clipboard.readText()")
             assert taken.startswith("head,query number" if "CSV" in what else path.as_uri())
         assert taken.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()
-        _until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
+        until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
         kinds = page.evaluate("navigator.clipboard.read().then(found => found[0].types)")
         assert kinds == ["image/png"]
 

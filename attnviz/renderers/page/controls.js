@@ -3,6 +3,7 @@
 const control = (name) => document.getElementById(name);
 
 function startControls() {
+  control("controls").hidden = false;
   startHeadChooser();
   startViewChooser();
   startQueryChooser();

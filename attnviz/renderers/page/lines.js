@@ -26,7 +26,10 @@ function startLines(section) {
   whenChanged(["head", "together", "special"], loadLines);
   whenChanged(["least", "log"], findLines);
   whenChanged(["theme"], paintLegendAndLines);
-  whenChanged(["query", "key"], pressWords);
+  whenChanged(["query", "key"], () => {
+    pressWords();
+    scrollToFollowed();
+  });
   whenChanged(["hover", "query", "key"], showFollowedLines);
   frame.addEventListener("scroll", () => {
     lineView.scrolled = frame.scrollTop;
@@ -169,13 +172,33 @@ function showFollowedLines() {
   const of = followedPlaces();
   lineView.of = of;
   lineView.followed = of && linesOf(of, tables, places.query, places.key);
+  lineView.strokes = of ? followedStrokes(lineView.followed.lines) : layout.strokes;
   base.style.visibility = of ? "hidden" : "";
   paintFollowedLines();
   markWords();
   const whose = of ? `${saidOfFollowed(of)}: ` : "";
   const said = `${whose}${saidOfLines(lineView.followed ?? found)}${saidOfBorder()}`;
   says.textContent = capital(said);
-  law.textContent = saidOfStrokes(layout.heads, layout.columns.amounts);
+  law.textContent = saidOfStrokes(layout, lineView.strokes);
+}
+
+/** A word that is followed is in sight, wherever it was chosen. */
+function scrollToFollowed() {
+  if (lineView.stale || lineView.layout === null || !areWanted()) return;
+  const { frame, layout } = lineView;
+  for (const end of ["key", "query"]) {
+    const place = placeOfToken(end, state[end]);
+    if (place === null) continue;
+    const height = heightOf(layout, end, place);
+    const within = height - frame.scrollTop;
+    const seen = within > layout.pitch && within < layout.open - layout.pitch;
+    if (!seen) frame.scrollTop = height - layout.open / 2;
+  }
+}
+
+function followedStrokes(followed) {
+  const { heads: drawn, pitch } = lineView.layout;
+  return strokesOn(drawn[0], pitch, drawn.length, followed);
 }
 
 function saidOfFollowed({ query, key }) {

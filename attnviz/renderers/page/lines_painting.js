@@ -4,24 +4,24 @@
 function paintLines() {
   const { layout, base, found } = lineView;
   if (layout === null || found === null) return;
-  paintStrokes(freshBrush(base), found.lines, layout);
+  paintStrokes(freshBrush(base), found.lines, layout, layout.strokes);
   showFollowedLines();
 }
 
 function paintFollowedLines() {
-  const { layout, over, followed } = lineView;
+  const { layout, over, followed, strokes } = lineView;
   const brush = freshBrush(over);
   if (!followed) return;
-  paintStrokes(brush, followed.lines, layout);
+  paintStrokes(brush, followed.lines, layout, strokes);
   paintStrips(brush);
 }
 
-function paintStrokes(brush, found, layout) {
+function paintStrokes(brush, found, layout, strokes) {
   const { from, to } = layout.columns;
   const top = lineView.scrolled;
   brush.save();
   brush.translate(0, -top);
-  for (const stroke of strokesOf(found, layout)) {
+  for (const stroke of strokesOf(found, layout, strokes)) {
     if (isOutside(stroke, top, layout.open)) continue;
     brush.strokeStyle = stroke.color;
     brush.globalAlpha = stroke.opacity;
@@ -65,14 +65,14 @@ function* stripCells() {
 }
 
 function* stripOfHead(end, slot, amounts) {
-  const { layout, places, of } = lineView;
+  const { layout, places, of, strokes } = lineView;
   const top = lineView.scrolled;
   for (const place of places[end]) {
     const amount = Math.abs(amounts[place]);
     const height = heightOf(layout, end, place);
     const seen = height > top - layout.pitch && height < top + layout.open + layout.pitch;
     if (!seen || place === of[end] || !(amount > 0) || amount < state.least) continue;
-    yield stripCell(end, place, slot, layout.strokes.opacity(amount));
+    yield stripCell(end, place, slot, strokes.opacity(amount));
   }
 }
 

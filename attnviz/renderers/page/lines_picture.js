@@ -58,7 +58,7 @@ function drawnNames(names) {
 function drawnLines(found, layout) {
   const { from, to } = layout.columns;
   const bend = (to - from) * BEND;
-  return Array.from(strokesOf(found, layout), (stroke) =>
+  return Array.from(strokesOf(found, layout, lineView.strokes), (stroke) =>
     drawn("path", {
       d: curve([from, stroke.from, from + bend, stroke.from, to - bend, stroke.to, to, stroke.to]),
       fill: "none",

@@ -143,7 +143,7 @@ def _section(section: Section) -> Markup:
     """A step: what it does and why, its tables, and its sums written out."""
     shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NONE
     formula = tag("p", section.formula, class_="formula") if section.formula else NONE
-    sums = "\n".join(aligned(section.sums))
+    sums = [tag("span", line) for line in aligned(section.sums)]
     return tag(
         "section",
         tag("h2", section.heading, id=_place_of(section)),
@@ -151,7 +151,7 @@ def _section(section: Section) -> Markup:
         together([shapes, formula]),
         *_stages(section),
         *(tag("div", arrows(each), class_="plane") for each in section.planes),
-        tag("pre", sums, tabindex=0, aria_label="sums", role="region") if sums else NONE,
+        tag("pre", *sums, tabindex=0, aria_label="sums", role="region") if sums else NONE,
         *(tag("p", each) for each in section.remarks),
         class_="step",
     )

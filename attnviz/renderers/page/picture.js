@@ -11,12 +11,28 @@ const PICTURE_FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 /** What is shown of the matrix now: which tokens, which weights, in which colours. */
 async function matrixPicture() {
   await cellsOf(state.head);
+  const layout = layoutOfPicture();
+  return framedPicture(mapShapes(layout), layout.size, [colorBarShape(), settingsShape()]);
+}
+
+function layoutOfPicture() {
   const counts = { rows: matrix.rows.length, columns: matrix.columns.length };
   const names = { ...longestNames(matrix), cut: LONGEST_NAME };
-  const layout = matrixLayout(PICTURE_ROOM, counts, names, 1);
+  return matrixLayout(PICTURE_ROOM, counts, names, 1);
+}
+
+function mapShapes(layout) {
   const map = drawn("g", {}, ...cellShapes(layout), ...borderShapes(layout), frameShape(layout));
-  const body = [map, ...rowNameShapes(layout), ...columnNameShapes(layout)];
-  return framedPicture(body, layout.size, [colorBarShape(), settingsShape()]);
+  return [map, ...rowNameShapes(layout), ...columnNameShapes(layout)];
+}
+
+/** The matrix alone, for paper: what surrounds it stands in the page. */
+function matrixOnPaper() {
+  const layout = layoutOfPicture();
+  const { wide, high } = layout.size;
+  const look = { "font-family": PICTURE_FONT, "font-size": NAME_SIZE, fill: inks().ink };
+  const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, class: "on-paper" };
+  return drawn("svg", { ...size, ...look }, ...mapShapes(layout));
 }
 
 /** A drawing with the title of the page above it and, below, lines of small print. */

@@ -1,15 +1,25 @@
 // Printing: on paper all views stand one after another, also those that are not seen just now.
 
+const onPaperAlone = []; // drawings that stand in place of what a screen shows
+
 /** Every view is laid out as wide as paper is; those that draw for paper hear of it after this. */
 function layForPaper() {
   document.getElementById("explorer").classList.add("printing");
-  layMatrix();
+  onPaper.printing = true;
   layOverview();
   loadLines();
+  if (matrix.cells) printMatrix();
+}
+
+function printMatrix() {
+  paintBitmap();
+  onPaperAlone.push(matrixOnPaper());
+  matrix.frame.after(...onPaperAlone);
 }
 
 function layForScreen() {
   document.getElementById("explorer").classList.remove("printing");
+  for (const drawing of onPaperAlone.splice(0)) drawing.remove();
 }
 
 if (heads.length > 0) {

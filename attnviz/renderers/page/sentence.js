@@ -1,15 +1,30 @@
 // Sentence: the text as it runs, in the colours of what the chosen token reads, or of who reads it.
 
 const MOST_NUMBERED = 80; // tokens: of more there is no room for a number below each
-const sentenceView = { asks: "query", texts: [], built: "", cells: null, head: -1 };
+const sentenceView = {
+  asks: "query", // which end of the lines a token is that is chosen
+  texts: [],
+  built: "", // of which sentences they are
+  head: -1,
+  cells: null,
+  scale: "",
+  scrollTop: 0,
+};
 
 function startSentence(section) {
   if (state.query === null && state.key !== null) sentenceView.asks = "key";
   const says = element("p", { class: "says" });
   const texts = element("div", { class: "texts" });
-  Object.assign(sentenceView, { says, holder: texts, buttons: askingButtons() });
+  Object.assign(sentenceView, { says, holder: texts, bar: newColorBar() });
+  sentenceView.buttons = askingButtons();
   const asking = { class: "asking", role: "group", "aria-label": "the colours say" };
-  section.append(element("div", asking, ...Object.values(sentenceView.buttons)), says, texts);
+  const { buttons, bar } = sentenceView;
+  section.append(element("div", asking, buttons.query, buttons.key, bar), says, texts);
+  texts.addEventListener("scroll", () => {
+    sentenceView.scrollTop = texts.scrollTop;
+    colorTexts();
+  });
+  new ResizeObserver(forgetTops).observe(texts);
   whenChanged(["head", "special", "theme", "log", "least", "query", "key"], drawSentence);
   whenChanged(["hover"], colorSentence);
   drawSentence();
@@ -52,6 +67,20 @@ async function drawSentence() {
   }
   pressTokens();
   colorSentence();
+  scrollToToken();
+}
+
+/** A token that is followed is in sight, wherever it was chosen. */
+function scrollToToken() {
+  const { followed, texts, holder } = sentenceView;
+  const text = followed && texts.find(({ end }) => (end ?? followed.end) === followed.end);
+  const button = text?.tokens.get(followed.place)?.button;
+  if (!button || state[followed.end] !== followed.place) return;
+  const { offsetTop: top, offsetHeight: high } = button;
+  const { scrollTop, clientHeight } = holder;
+  if (top < scrollTop || top + high > scrollTop + clientHeight) {
+    holder.scrollTop = top - clientHeight / 2;
+  }
 }
 
 /** One text where a sentence reads itself; otherwise who reads, and below what is read. */
@@ -77,13 +106,36 @@ function colorSentence() {
   if (cells === null || head !== state.head) return;
   const followed = followedEnd();
   const reading = followed && readingOf(head, cells, followed.end, followed.place);
-  const look = reading && tokenLook(reading);
-  for (const text of sentenceView.texts) {
-    const colored = reading && (text.end === null || text.end !== followed.end);
-    const framed = followed && (text.end ?? followed.end) === followed.end ? followed.place : -1;
-    colorText(text, colored ? look : () => PLAIN_LOOK, framed);
-  }
+  const scale = reading && stretched(reading);
+  Object.assign(sentenceView, { followed, look: reading && tokenLook(reading, scale) });
+  colorTexts();
+  showScale(scale);
   sentenceView.says.textContent = reading ? saidOfMost(reading) : HINTS[sentenceView.asks];
+}
+
+/** The colours of the matrix, which reach further where this token has more than they show. */
+function stretched({ scale, amounts }) {
+  const largest = amounts.reduce((most, each) => (each > most ? each : most), scale.high);
+  return scale.beyond ? { ...scale, high: largest, beyond: false } : scale;
+}
+
+/** What the colours stand for; nothing while there are none. */
+function showScale(scale) {
+  const shown = JSON.stringify([scale, isDark()]);
+  if (shown === sentenceView.scale) return;
+  sentenceView.scale = shown;
+  if (scale) showColorBar(sentenceView.bar, scale);
+  else sentenceView.bar.replaceChildren();
+}
+
+/** Those tokens that are in sight. */
+function colorTexts() {
+  const { followed, look, texts } = sentenceView;
+  for (const text of texts) {
+    const colored = followed && (text.end === null || text.end !== followed.end);
+    const framed = followed && (text.end ?? followed.end) === followed.end ? followed.place : -1;
+    colorText(text, colored && look ? look : () => PLAIN_LOOK, framed);
+  }
 }
 
 const HINTS = {
@@ -94,7 +146,7 @@ const HINTS = {
 const PLAIN_LOOK = { paper: "", ink: "", number: "" };
 
 /** How each token looks: in the colour of what is read of it, or of the block that it is in. */
-function tokenLook({ head, scale, amounts, others }) {
+function tokenLook({ head, amounts, others }, scale) {
   const color = colorsOn(scale);
   const { share } = heads[head];
   return (token) => {

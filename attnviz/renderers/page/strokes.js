@@ -10,28 +10,32 @@ const SPREAD = 0.7; // of a row, over which the lines of several heads begin
 const MOST_APART = 3; // pixels, from one head's line to the next one's
 
 /** Functions of a weight: how wide its line is, and how far from transparent. */
-function strokesOn(head, pitch, together) {
+function strokesOn(head, pitch, together, followed = null) {
   const scale = scaleNow(head);
-  const reach = reachOf(head, scale);
+  const reach = reachOf(head, scale, followed);
   const widest = Math.min(WIDEST_LINE, pitch * WIDEST_OF_A_ROW) / Math.sqrt(together);
   const most = heads[head].share ? pitch * WIDEST_TOGETHER : Infinity;
   const slope = Math.min(widest / reach, most);
   const root = (weight) => Math.sqrt(Math.min(weight / reach, 1));
   const strength = scale.bend === "log" ? shareOn({ ...scale, high: reach }) : root;
   return {
+    reach,
     width: (weight) => Math.max(Math.min(Math.abs(weight) * slope, widest), THINNEST_LINE),
     opacity: (weight) => Math.max(strength(Math.abs(weight)), FAINTEST_LINE),
   };
 }
 
-/** The weight whose line is strongest: of shares 1, where some are beyond the scale of colours. */
-function reachOf(head, { low, high, beyond }) {
-  return heads[head].share && beyond ? Math.max(1, high) : Math.max(Math.abs(low), high);
+/** The weight whose line is strongest: that of the scale of colours; where some are beyond it, of
+    all lines the largest that there can be, and of a token's own the largest that there is. */
+function reachOf(head, { low, high, beyond }, followed) {
+  const reach = Math.max(Math.abs(low), high);
+  if (!beyond || !heads[head].share) return reach;
+  return Math.max(reach, followed === null ? 1 : Math.abs(followed.at(-1)?.weight ?? 0));
 }
 
 /** Each line as it is to be drawn: between which heights, and how. */
-function* strokesOf(found, layout) {
-  const { strokes, apart, heads: drawn } = layout;
+function* strokesOf(found, layout, strokes) {
+  const { apart, heads: drawn } = layout;
   for (const { slot, query, key, weight } of found) {
     const beside = (slot - (drawn.length - 1) / 2) * apart;
     yield {
@@ -50,15 +54,16 @@ const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot =
   : colorOfHead(slot));
 
 /** How the law that widths and strengths follow is said. */
-function saidOfStrokes(drawn, amounts) {
+function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
   const scale = scaleNow(drawn[0]);
   const law =
     scale.bend === "log"
       ? `opacity with its logarithm, from ${numberText(scale.low)} on`
       : "opacity with its root";
-  const full = numberText(reachOf(drawn[0], scale));
+  const full = numberText(reach);
   const negative = scale.low < 0 ? "; dashed below 0" : "";
-  const numbers = amounts < drawn.length ? `, numbers those of ${heads[drawn[0]].name}` : "";
+  const some = amounts > 0 && amounts < drawn.length;
+  const numbers = some ? `, numbers those of ${heads[drawn[0]].name}` : "";
   const colors = drawn.length > 1 ? `; colours are heads${numbers}` : "";
   return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
 }

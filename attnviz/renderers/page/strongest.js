@@ -1,49 +1,64 @@
 // Which lines are drawn: of the heads together, those of the largest weights.
 
+const BINS = 4096;
 const MOST_LINES = 2000; // at once: of more nothing could be told apart
 
 /** The lines between some places, the thinnest first; and how many there are that are not drawn. */
 function linesBetween(tables, rows, columns) {
-  const counts = { seen: 0, zero: 0, below: 0 };
-  const sizes = [];
+  const counts = { seen: 0, zero: 0, below: 0, strong: 0 };
+  const bins = new Uint32Array(BINS + 1);
+  const binOf = binsUpTo(Math.max(...tables.map(({ cells }) => cells.largest)));
   eachWeight(tables, rows, columns, (weight) => {
+    const size = Math.abs(weight);
     counts.seen++;
-    if (weight === 0) counts.zero++;
-    else if (Math.abs(weight) < state.least) counts.below++;
-    else sizes.push(Math.abs(weight));
+    if (size === 0) counts.zero++;
+    else if (size < state.least) counts.below++;
+    else bins[binOf(size)]++;
   });
-  const bound = sizes.length > MOST_LINES ? sizeOfStrongest(sizes, MOST_LINES) : 0;
-  const lines = linesFrom(tables, rows, columns, bound);
+  counts.strong = counts.seen - counts.zero - counts.below;
+  const lines = strongestLines(tables, rows, columns, [lowestBin(bins), binOf]);
   const least = lines.length > 0 ? Math.abs(lines[0].weight) : 0;
-  return { lines, ...counts, strong: sizes.length, least };
+  return { lines, ...counts, least };
 }
 
 function eachWeight(tables, rows, columns, tell) {
   for (let slot = 0; slot < tables.length; slot++) {
-    const { cells } = tables[slot];
+    const { weights, columns: across } = tables[slot].cells;
     for (const row of rows) {
       for (const column of columns) {
-        const weight = cells.weight(row, column);
-        if (!Number.isNaN(weight)) tell(weight, slot, row, column);
+        const weight = weights[row * across + column];
+        if (weight === weight) tell(weight, slot, row, column); // what is hidden is not a number
       }
     }
   }
 }
 
-/** The least of so many that are the largest. */
-const sizeOfStrongest = (sizes, most) => Float64Array.from(sizes).sort()[sizes.length - most];
+/** Of millions of weights the largest are found by counting how many are about how large. */
+const binsUpTo = (largest) => (size) => Math.floor(Math.sqrt(size / largest) * BINS);
 
-/** All above a bound; of those that are as large, as many as there is room for. */
-function linesFrom(tables, rows, columns, bound) {
-  const [above, equal] = [[], []];
+/** From this bin on, there are enough lines. */
+function lowestBin(bins) {
+  let [bin, found] = [BINS + 1, 0];
+  while (bin > 0 && found < MOST_LINES) found += bins[--bin];
+  return bin;
+}
+
+/** Those in the upper bins; of as large ones as the last, as many as there is room for. */
+function strongestLines(tables, rows, columns, [lowest, binOf]) {
+  const [above, last] = [[], []];
   eachWeight(tables, rows, columns, (weight, slot, query, key) => {
     const size = Math.abs(weight);
-    if (size === 0 || size < state.least || size < bound) return;
-    (size > bound ? above : equal).push({ slot, query, key, weight });
+    if (size === 0 || size < state.least) return;
+    const bin = binOf(size);
+    if (bin > lowest) above.push({ slot, query, key, weight });
+    else if (bin === lowest) last.push({ slot, query, key, weight });
   });
-  above.sort((one, other) => Math.abs(one.weight) - Math.abs(other.weight));
-  return [...equal.slice(0, MOST_LINES - above.length), ...above];
+  const room = MOST_LINES - above.length;
+  const strong = last.length > room ? last.sort(bySize).slice(last.length - room) : last;
+  return [...strong, ...above].sort(bySize);
 }
+
+const bySize = (one, other) => Math.abs(one.weight) - Math.abs(other.weight);
 
 /** The lines of tokens that are followed: all that one reads, and all who read the other. */
 function linesOf({ query, key }, tables, rows, columns) {
@@ -54,8 +69,7 @@ function linesOf({ query, key }, tables, rows, columns) {
   const both = { least: Math.min(...[read, readers].map(({ least }) => least).filter(Boolean)) };
   for (const name of ["seen", "zero", "below", "strong"]) both[name] = read[name] + readers[name];
   const lines = [...read.lines, ...readers.lines];
-  lines.sort((one, other) => Math.abs(one.weight) - Math.abs(other.weight));
-  return { ...both, lines };
+  return { ...both, lines: lines.sort(bySize) };
 }
 
 /** How many lines are drawn of how many, and what those that are not have in common. */

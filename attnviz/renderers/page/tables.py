@@ -87,8 +87,7 @@ def ranking(ranked: Ranked) -> Markup:
     rows = [_ranked_row(ranked, row, write) for row in range(shown)]
     more = len(grid.rows) - shown
     said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
-    caption = tag("caption", grid.title) if grid.title else NONE
-    whole = tag("table", caption, tag("tbody", *rows), class_="ranking")
+    whole = tag("table", tag("tbody", *rows), class_="ranking")
     return together([_frame(whole, grid.title), said])
 
 

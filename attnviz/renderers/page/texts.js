@@ -1,5 +1,8 @@
 // Text that runs, of tokens that can be chosen: with a pointer, a finger, or the arrows.
 
+const ALL_COLORED = 300; // tokens: of more only those in sight, with every move of a pointer
+const LINES_AROUND = 90; // pixels
+
 /** A sentence, token by token, with the spaces that it has. */
 function textOf(side, end) {
   const holder = element("div", { class: "text", role: "group", dir: "auto" });
@@ -114,9 +117,28 @@ function pressTokens() {
   }
 }
 
+/** Of long texts those in the lines that can be seen, and in some around them. */
+function tokensInSight(text) {
+  const { places } = text;
+  if (places.length <= ALL_COLORED || onPaper.printing) return places;
+  text.tops ??= places.map((place) => text.tokens.get(place).button.offsetTop);
+  const { scrollTop, clientHeight } = sentenceView;
+  const first = text.tops.findIndex((top) => top > scrollTop - LINES_AROUND);
+  const end = text.tops.findIndex((top) => top > scrollTop + clientHeight + LINES_AROUND);
+  return places.slice(Math.max(first, 0), end < 0 ? places.length : end);
+}
+
+/** Another width: other words stand in other lines. */
+function forgetTops() {
+  for (const text of sentenceView.texts) text.tops = null;
+  sentenceView.clientHeight = sentenceView.holder.clientHeight;
+  colorTexts();
+}
+
 /** Each token in its look, and a frame round one; what stays as it was is not touched. */
 function colorText(text, lookOf, framed) {
-  for (const [place, token] of text.tokens) {
+  for (const place of tokensInSight(text)) {
+    const token = text.tokens.get(place);
     const look = lookOf(place);
     const { button, number } = token;
     if (look.paper !== token.look.paper) {

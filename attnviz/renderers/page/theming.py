@@ -15,13 +15,11 @@ KINDS = ("sequential", "diverging")
 
 
 def theme_rules(palette: str) -> str:
-    """Light, and dark where the system is so or where somebody chose it."""
+    """Light, as paper is; dark on a screen, where the system is so or somebody chose it."""
     light, dark = (_rule(name, palette) for name in ("light", "dark"))
-    asked = f":root:not(.light) {{ {dark} }}"
-    return (
-        f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {asked} }}\n"
-        f":root.dark {{ {dark} }}\n{''.join(_classes())}"
-    )
+    system = f"@media screen and (prefers-color-scheme: dark) {{ :root:not(.light) {{ {dark} }} }}"
+    chosen = f"@media screen {{ :root.dark {{ {dark} }} }}"
+    return "\n".join([f":root {{ {light} }}", system, chosen, *_classes()])
 
 
 def _rule(name: str, palette: str) -> str:
@@ -55,11 +53,11 @@ def _shades(name: str, palette: str) -> Iterator[tuple[str, str]]:
 
 def _classes() -> Iterator[str]:
     for place in range(len(theme("light").series)):
-        yield f".line-{place} {{ color: var(--line-{place}) }}\n"
+        yield f".line-{place} {{ color: var(--line-{place}) }}"
     for kind in KINDS:
         for place in range(SHADES):
             own = f"{kind[0]}{place}"
-            yield f".{own} {{ background: var(--{own}); color: var(--on-{own}) }}\n"
+            yield f".{own} {{ background: var(--{own}); color: var(--on-{own}) }}"
 
 
 def shade_class(share: float, kind: str) -> str:
