@@ -22,7 +22,7 @@ function drawnPicture() {
   rows.append(...lines, ...drawnStrips(), ...drawnWords());
   const body = [...drawnNames(names), ...drawnHeadings(above), rows];
   const size = { wide: layout.wide, high: layout.whole + above };
-  return framedPicture(body, size, [...drawnNotes(), settingsShape()]);
+  return framedPicture(body, size, drawnNotes());
 }
 
 /** What is drawn, and what widths mean. */
