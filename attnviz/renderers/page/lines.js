@@ -4,6 +4,7 @@ const lineView = {
   tables: [], // the cells of each head that is drawn
   sides: null, // the tokens that read, and those that are read
   places: { query: [], key: [] }, // which of them are shown
+  borders: { query: undefined, key: undefined }, // before which places there is a rule
   words: { query: [], key: [] },
   shown: { query: [], key: [] }, // those that are in the page,
   stops: { query: 0, key: 0 }, // and the one to which Tab leads
@@ -85,6 +86,9 @@ function takeCells(drawn, cells) {
     query: shownPlaces(sides.query, cells[0].rows),
     key: shownPlaces(sides.key, cells[0].columns),
   };
+  for (const end of ["query", "key"]) {
+    lineView.borders[end] = firstBehind(sides[end], lineView.places[end]);
+  }
   lineView.stale = false;
 }
 
@@ -204,13 +208,16 @@ function followedStrokes(followed) {
 function saidOfFollowed({ query, key }) {
   const { sides } = lineView;
   const names = [];
-  if (query !== null) names.push(`what ${calledPlace(sides.query, query)} reads`);
+  if (query !== null) names.push(saidOfRowOf(sides.query, query));
   if (key !== null) names.push(`who reads ${calledPlace(sides.key, key)}`);
   return names.join(", and ");
 }
 
+function saidOfRowOf(side, place) {
+  return `what ${calledPlace(side, place)} ${verbsOf(side, place).reads}`;
+}
+
 function saidOfBorder() {
-  const { query, key } = lineView.sides;
-  const bordered = [query, key].some(({ border }) => border !== null && border !== undefined);
+  const bordered = Object.values(lineView.borders).some((place) => place !== undefined);
   return bordered ? " Below the dashed rule: what the model wrote itself." : "";
 }

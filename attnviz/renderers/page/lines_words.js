@@ -77,7 +77,7 @@ function wordButton({ end, place, index }) {
   button.title = name;
   button.tabIndex = index === lineView.stops[end] ? 0 : -1;
   button.classList.toggle("special", isFaint(side, place));
-  button.classList.toggle("bordered", side.border !== null && place * side.size === side.border);
+  button.classList.toggle("bordered", place === lineView.borders[end]);
   button.setAttribute("aria-pressed", String(isPressed(end, place)));
   return button;
 }
