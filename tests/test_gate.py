@@ -148,7 +148,6 @@ SAYS: dict[str, Callable[[bytes], str]] = {
     ".html": _of_page,
     ".txt": bytes.decode,
     ".md": bytes.decode,
-    ".html": bytes.decode,
     ".pptx": _of_slides,
     ".json": _of_json,
     ".csv": _of_csv,

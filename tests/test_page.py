@@ -15,19 +15,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import attnviz as library
 from attnviz.cells import unmasked
 from attnviz.renderers.colors import PALETTES, THEMES
-from attnviz.renderers.page.charts import chart, round_numbers
 from attnviz.renderers.page.page import SCRIPTS, STYLES
 from attnviz.renderers.page.tables import MOST_CELLS, table
 from attnviz.renderers.page.theming import theme_rules
-from attnviz.renderers.spans import Span
 from attnviz.views.grids.axes import dimension_axis, plain_axis
-from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, centred
 from attnviz.views.view import View
 from tests.conftest import Attnviz
@@ -288,50 +284,11 @@ def test_cells_have_the_shade_of_their_number() -> None:
     assert found == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
 
 
-# Charts.
+def test_the_small_print_says_what_is_said_nowhere_else() -> None:
+    view = views()["run"]
+    assert view.screen.caption.startswith("row = query (reads) · column = key (is read)")
 
+    told = re.findall(r'<p class="caption">(.*?)</p>', page("run"))
 
-def test_a_chart_has_each_point_where_its_numbers_put_it() -> None:
-    low, middle, high = (np.array([0.0, each, 1.0]) for each in (0.25, 0.5, 0.75))
-    curves = Curves("x", "steps", (1.0, 2.0, 3.0), (Curve("one", middle, low, high),))
-
-    drawn = chart(curves)
-
-    # Along: 0 to 1.08 over 196 pixels; across: 0.92 to 3.08 over 420.
-    points = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
-    assert points == [("63.6", "206.0"), ("258.0", "115.3"), ("452.4", "24.5")]
-    assert 'd="M63.6 206.0L258.0 160.6L452.4 24.5L452.4 24.5L258.0 69.9L63.6 206.0Z"' in drawn
-    assert ">one</li>" in drawn
-
-
-def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> None:
-    broken, formula = np.array([1.0, np.nan, 2.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])
-    lines = (
-        Curve("measured", broken, broken, broken),
-        Curve("formula", formula, formula, formula, dashed=True),
-    )
-
-    drawn = chart(Curves("x", "steps", (1.0, 2.0, 3.0, 4.0), lines))
-
-    assert re.search(r'<path d="M[\d. ]+M[\d. ]+L[\d. ]+" class="line line-0">', drawn)
-    assert 'class="line line-1 dashed"' in drawn
-    assert drawn.count("<circle") == 3
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_numbers_beside_a_chart_are_few_and_lie_inside_it(low: float, reach: float) -> None:
-    span = Span(low, low + reach, False)
-
-    numbers = round_numbers(span)
-
-    assert 1 <= len(numbers) <= 7
-    assert all(span.low - 1e-5 <= each <= span.high + 1e-5 for each in numbers)
-
-
-@given(st.floats(1e-6, 1e3), st.floats(8, 1e9))
-def test_numbers_beside_a_logarithmic_chart_are_powers_of_ten(low: float, factor: float) -> None:
-    numbers = round_numbers(Span(low, low * factor, True))
-
-    assert numbers
-    assert all(low <= each <= low * factor for each in numbers)
-    assert all(f"{each:e}"[0] in "125" and not float(f"{each:e}"[1:8]) for each in numbers)
+    assert told == ["each row sums to 1"]
+    assert "row = query (reads)" in page("learned")

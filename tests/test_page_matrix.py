@@ -220,7 +220,7 @@ def test_every_cell_has_the_colour_of_its_number(page: Page, chromium: Browser) 
 
 def test_arrows_move_the_cell_and_enter_follows_its_row(page: Page) -> None:
     page.focus(".matrix-frame")
-    assert cell_of(press(page, "ArrowDown"))[:2] == (0, 0)
+    assert cell_of(press(page, "Control+Home"))[:2] == (0, 0)
     assert cell_of(press(page, "ArrowDown", "ArrowDown", "ArrowRight"))[:2] == (2, 1)
     assert cell_of(press(page, "End"))[:2] == (2, COUNT - 1)
     assert cell_of(press(page, "PageDown", "Home"))[:2] == (COUNT - 1, 0)
@@ -322,6 +322,7 @@ def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, written: P
     with opened(chromium, written, viewport=narrow, has_touch=True) as seen:
         ready(seen.page)
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 360
+        assert seen.page.locator(".overview [tabindex='0']").count() == 1
         box = seen.page.locator(".matrix-stuck").bounding_box()
         assert box is not None
         seen.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 9)

@@ -1,6 +1,6 @@
 // The bar of colours: what each stands for, in numbers, and what it measures.
 
-const SAID_OF_BENDS = { straight: "", root: "colours by square root", log: "colours by logarithm" };
+const SAID_OF_BENDS = { root: "colours by square root", log: "colours by logarithm" };
 const STRIP_SAMPLES = 64; // of which a bar is made
 
 /** An empty bar of colours, for `showColorBar` to fill. */
@@ -12,7 +12,8 @@ function newColorBar() {
 function showColorBar(bar, scale, { hides = false, notes = [] } = {}) {
   const [low, high] = [scale.low, scale.high].map(shortNumber);
   const middle = `${shortNumber(numberAt(scale, 0.5))} in the middle`;
-  const said = [scale.bend !== "straight" && middle, SAID_OF_BENDS[scale.bend], ...notes].filter(Boolean);
+  const bent = scale.bend !== "straight" && `${middle}, ${SAID_OF_BENDS[scale.bend]}`;
+  const said = [bent, ...notes].filter(Boolean);
   bar.replaceChildren(
     `${scale.label} ${scale.bend === "log" ? "≤ " : ""}${low} `,
     colorStrip(scale),

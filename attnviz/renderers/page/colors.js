@@ -74,12 +74,19 @@ function mixedColor(anchors, share) {
 
 /** The same for very many numbers: a function to what a pixel of an ImageData is, as one number. */
 function pixelsOn(scale) {
-  const anchors = themeColors()[scale.kind === "diverging" ? "diverging" : "sequential"];
-  const pixels = Uint32Array.from({ length: COLOR_STEPS + 1 }, (_, place) =>
-    pixelOf(mixedColor(anchors, place / COLOR_STEPS)),
-  );
+  const pixels = pixelsOf(themeColors()[scale.kind === "diverging" ? "diverging" : "sequential"]);
   const share = shareOn(scale);
   return (number) => pixels[Math.round(share(number) * COLOR_STEPS)];
+}
+
+const pixelsOfAnchors = new Map();
+
+function pixelsOf(anchors) {
+  const steps = () =>
+    Uint32Array.from({ length: COLOR_STEPS + 1 }, (_, place) =>
+      pixelOf(mixedColor(anchors, place / COLOR_STEPS)));
+  if (!pixelsOfAnchors.has(anchors)) pixelsOfAnchors.set(anchors, steps());
+  return pixelsOfAnchors.get(anchors);
 }
 
 const pixelOf = ([red, green, blue]) =>

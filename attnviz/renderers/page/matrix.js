@@ -1,7 +1,7 @@
 // The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
 
 const BELOW_MATRIX = 92; // pixels, for the line that says what a cell says, and the colours
-const READABLE_ROW = 28; // in which numbers can be read
+const READABLE_ROW = 22; // in which numbers can be read
 
 const matrix = {
   head: 0, // whose picture stands; another may be on its way
@@ -16,7 +16,8 @@ const matrix = {
 
 function startMatrix(section) {
   Object.assign(matrix, matrixElements());
-  section.append(matrix.title, matrix.frame, matrix.line, matrix.bar);
+  const around = element("div", { class: "matrix-around" }, matrix.frame, matrix.tip);
+  section.append(matrix.title, around, matrix.line, matrix.bar);
   section.classList.add("matrix");
   whenChanged(["head"], loadMatrix);
   whenChanged(["special"], chooseCells);
@@ -29,18 +30,21 @@ function startMatrix(section) {
   loadMatrix();
 }
 
+/** For those who do not see it: keys are its own, and the line below it says what they do. */
+const asApplication = { role: "application", "aria-describedby": "matrix-line" };
+
 function matrixElements() {
   const [map, over] = [0, 1].map(() => element("canvas", { "aria-hidden": "true" }));
   const tip = element("div", { class: "tip", "aria-hidden": "true", hidden: true });
-  const stuck = element("div", { class: "matrix-stuck" }, map, over, tip);
+  const stuck = element("div", { class: "matrix-stuck" }, map, over);
   const spacer = element("div", { class: "matrix-spacer" }, stuck);
   return {
     map, over, tip, stuck, spacer,
-    frame: element("div", { class: "matrix-frame", tabindex: 0, role: "application" }, spacer),
+    frame: element("div", { class: "matrix-frame", tabindex: 0, ...asApplication }, spacer),
     zooming: element("span", { class: "zoom", role: "group", "aria-label": "zoom" }),
     name: element("strong"),
     about: element("span", { class: "matrix-about" }),
-    line: element("p", { class: "matrix-line" }),
+    line: element("p", { class: "matrix-line", id: "matrix-line" }),
     bar: newColorBar(),
     get title() {
       return element("p", { class: "matrix-title" }, this.name, this.about, this.zooming);
@@ -58,6 +62,7 @@ async function loadMatrix() {
   matrix.read = { ...read, size: cells.wide ?? 1 };
   Object.assign(matrix, { head, cells });
   chooseCells();
+  if (matrix.within && matrix.place) hoverAt(matrix.place.row, matrix.place.column);
 }
 
 /** Which rows and columns are shown: all, or those of tokens that no tokenizer added. */
@@ -99,6 +104,7 @@ function layMatrix() {
   matrix.layout = matrixLayout(room, counts, names, matrix.zoom);
   sizeMatrix(matrix.layout);
   matrix.zooming.hidden = largestZoom() === 1;
+  matrix.frame.classList.toggle("zoomable", largestZoom() > 1);
   drawMatrix();
 }
 

@@ -35,7 +35,7 @@ function keyPressed({ key, ctrlKey, shiftKey }) {
 
 /** From where one is, or was; to begin with from the row that is followed. */
 function moveCell(key, ctrlKey) {
-  const from = hoveredCell() ?? matrix.lastCell;
+  const from = hoveredCell() ?? matrix.place;
   const here = from ? { row: Math.max(from.row, 0), column: Math.max(from.column, 0) } : null;
   const wanted = here ? MOVES[key](here) : startingCell();
   if (ctrlKey && key === "Home") wanted.row = 0;
@@ -48,7 +48,6 @@ const startingCell = () => ({ row: Math.max(rowOfToken(state.query), 0), column:
 function goTo({ row, column }) {
   const within = (place, places) => Math.min(Math.max(place, 0), places.length - 1);
   const cell = { row: within(row, matrix.rows), column: within(column, matrix.columns) };
-  matrix.lastCell = cell;
   matrix.within = true;
   matrix.line.setAttribute("aria-live", "polite");
   scrollToCell(cell);

@@ -137,17 +137,17 @@ function saidOfNowhere({ row, column }) {
   return [joined(saidOfPins(matrix, { row, column }), left)];
 }
 
-const HOW_TO_BEGIN = "Point at a cell, or move with the arrows; a click follows its row";
+const HOW_TO_BEGIN = "Point at a cell, or move with the arrows; a click, or Enter, follows its row";
 const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */
 function showTip(hovered, said) {
-  const { tip, layout } = matrix;
+  const { tip, layout, line } = matrix;
   tip.hidden = !(hovered && matrix.within && hovered.row >= 0 && hovered.column >= 0);
   if (tip.hidden) return;
   const [across, down] = [columnBox(hovered.column), rowBox(hovered.row)];
   tip.replaceChildren(...said.map((words) => element("span", {}, words)));
-  const right = across.x + across.wide / 2 > layout.size.wide / 2;
+  const right = across.x + across.wide / 2 > line.clientWidth / 2;
   const below = down.y < layout.size.high / 2;
   const x = right ? across.x - 10 : across.x + across.wide + 10;
   const y = below ? down.y + down.high + 10 : down.y - 10;

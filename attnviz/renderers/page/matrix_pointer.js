@@ -43,6 +43,7 @@ function pointAtCell({ offsetX, offsetY }) {
 
 function hoverAt(row, column) {
   const nowhere = row < 0 && column < 0;
+  if (!nowhere) matrix.place = { row, column };
   change({ hover: nowhere ? null : { query: tokenOfRow(row), key: tokenOfColumn(column) } });
 }
 

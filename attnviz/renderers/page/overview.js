@@ -17,6 +17,7 @@ function startOverview(section) {
   overview.grid.addEventListener("keydown", moveInOverview);
   whenChanged(["theme", "log"], drawOverview);
   whenChanged(["head", "together"], chooseInOverview);
+  chooseInOverview();
   new ResizeObserver(layOverview).observe(section);
   loadOverview();
 }
@@ -111,14 +112,15 @@ function placeCells() {
 
 const cellOf = (head) => overview.cells.find((cell) => Number(cell.dataset.head) === head);
 
-/** The chosen head, and those that are drawn with it, in frames; Tab comes to the chosen one. */
+/** The chosen head, and those that are drawn with it, have frames; Tab comes to the chosen one. */
 function chooseInOverview() {
   for (const cell of overview.cells) {
     const head = Number(cell.dataset.head);
     cell.setAttribute("aria-selected", String(head === state.head));
     cell.tabIndex = head === state.head ? 0 : -1;
   }
-  drawOverview();
+  frameHeads();
+  if (overview.layout !== null) showOverviewColors();
 }
 
 function sayHead() {

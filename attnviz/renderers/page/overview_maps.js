@@ -45,14 +45,28 @@ function boxOfHead(head) {
   return { x: left + column * across, y: top + row * down, wide, high };
 }
 
+/** Other colours, or another size: all maps are painted, and kept for the next frames. */
 function drawOverview() {
+  if (overview.layout === null) return;
+  overview.painted = new OffscreenCanvas(overview.map.width, overview.map.height);
+  const brush = freshBrush(overview.painted);
+  for (const head of heads.keys()) drawSmallMap(brush, head);
+  drawOverviewNames(brush);
+  frameHeads();
+  showOverviewColors();
+}
+
+/** The maps as they are, with frames around some. */
+function frameHeads() {
   sayHead();
   if (overview.layout === null) return;
   const brush = freshBrush(overview.map);
-  const bitmaps = new Map();
-  for (const head of heads.keys()) drawSmallMap(brush, head, bitmaps);
-  drawOverviewNames(brush);
+  const { wide, high } = overview.layout.size;
+  brush.drawImage(overview.painted, 0, 0, wide, high);
   drawFrames(brush);
+}
+
+function showOverviewColors() {
   const scale = overviewScale(state.head);
   const hides = overview.maps.some(({ hidden }) => hidden.includes(1));
   showColorBar(overview.bar, scale, { notes: [hides && "grey is hidden", smallNote()] });

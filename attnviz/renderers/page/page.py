@@ -63,7 +63,15 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
-STYLES = ("style.css", "matrix.css", "reading.css")
+STYLES = (
+    "style.css",
+    "controls.css",
+    "panels.css",
+    "matrix.css",
+    "reading.css",
+    "layout.css",
+    "paper.css",
+)
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "

@@ -1,0 +1,54 @@
+"""A page of four heads for tests in a browser, and how to look at it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attnviz as library
+from attnviz.views.explored import explored_of_trace
+from attnviz.views.grids.explored import Explored
+from attnviz.views.view import View
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+WORDS = ["I", "am", "here", "=1+1", "am"]  # the first of them as if a tokenizer had added it
+VIEWS = ("sentence", "matrix", "lines", "overview")
+
+
+def trace_of_four_heads() -> Any:
+    return library.trace("I am here now am", tokenizer="words", layers=2, heads=2, causal=True)
+
+
+def page_of_four_heads(trace: Any, folder: Path) -> Path:
+    return written(replace(trace.view(), explored=lambda: _with_words(trace)), folder)
+
+
+def _with_words(trace: Any) -> Explored:
+    found = explored_of_trace(trace)
+    special = (True, *([False] * (len(WORDS) - 1)))
+    side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)
+    heads = tuple(replace(each, reads=side, read=side) for each in found.heads)
+    return replace(found, heads=heads)
+
+
+def written(view: View, folder: Path) -> Path:
+    path = folder / "x.html"
+    path.write_bytes(view.render(".html"))
+    return path
+
+
+def until(page: Page, true: Callable[[], bool]) -> None:
+    """Wait a moment; what playwright itself waits with needs eval, which no page allows."""
+    for _ in range(100):
+        if true():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("it never came")
+
+
+def shown(page: Page, *names: str) -> list[str]:
+    return [name for name in names if page.locator(f"#{name}").is_visible()]

@@ -1,0 +1,205 @@
+"""The page in a real browser, for everybody: with keys, on paper, on a phone, in any colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import attnviz as library
+from tests.browser import browser, opened
+from tests.pages_by_hand import (
+    VIEWS,
+    WORDS,
+    page_of_four_heads,
+    shown,
+    trace_of_four_heads,
+    until,
+    written,
+)
+from tests.test_page import contrast
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def trace() -> Any:
+    return trace_of_four_heads()
+
+
+@pytest.fixture(scope="module")
+def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return page_of_four_heads(trace, tmp_path_factory.mktemp("page"))
+
+
+FOCUS = """() => {
+    const focused = document.activeElement, ring = getComputedStyle(focused);
+    const around = getComputedStyle(focused.closest("label") ?? focused);
+    const seen = [ring, around].some(({ outlineStyle }) => outlineStyle !== "none");
+    return [focused.id || focused.value || focused.className || focused.tagName, seen];
+}"""
+
+
+def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
+    chromium: Browser, path: Path
+) -> None:
+    with opened(chromium, path, viewport={"width": 1280, "height": 800}) as seen:
+        came: list[str] = []
+        for _ in range(60):
+            seen.page.keyboard.press("Tab")
+            name, ringed = seen.page.evaluate(FOCUS)
+            if name == "BODY" or name in came[:1]:
+                break
+            assert ringed, name
+            came.append(name)
+        assert came[:15] == [
+            "skip", "theme", "SUMMARY", "SUMMARY", "reset", "layer", "head", "previous", "next",
+            "matrix", "query", "least", "false", "special", came[14],
+        ]  # fmt: skip
+        assert "matrix-frame" in " ".join(came[14:])
+        assert came.count("SUMMARY") >= 4  # of menus, of the table, of how it was made
+
+
+def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, path: Path) -> None:
+    with opened(chromium, path) as seen:
+        page = seen.page
+        page.keyboard.press("?")
+        assert page.locator("#help dd").first.is_visible()
+        page.click("#copying summary")
+        until(page, lambda: not page.locator("#help dd").first.is_visible())
+        assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 1
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 0
+        assert page.evaluate("document.activeElement.parentNode.id") == "copying"
+
+
+def test_the_table_says_the_numbers_of_what_is_followed(
+    chromium: Browser, path: Path, trace: Any
+) -> None:
+    with opened(chromium, path, "#head=L1H0") as seen:
+        page = seen.page
+        page.click("#table summary")
+        page.wait_for_selector("#table td")
+        assert page.text_content("#table caption") == (
+            "Weight in L1H0: rows read, columns are read"
+        )
+        assert page.locator("#table tbody tr").count() == len(WORDS)
+        page.fill("#query", "3")
+        page.keyboard.press("Enter")
+        until(page, lambda: page.locator("#table tbody td").count() == 3 * len(WORDS))
+        layer = trace.layers[1]
+        weights, scores = layer.attended.weights[0], layer.attended.scores[0] * layer.scale
+        told = page.locator("#table tbody tr").all_inner_texts()
+        for key, row in enumerate(told):
+            weight = f"{weights[2, key]:.4f}"[1:] if key <= 2 else "hidden"
+            score = f"{scores[2, key]:.4f}".replace("-", "−") if key <= 2 else ""
+            assert row.split("\t") == [str(key + 1), WORDS[key], weight, score]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
+    chromium: Browser, path: Path, view: str
+) -> None:
+    phone = {"width": 360, "height": 740}
+    with opened(chromium, path, f"#view={view}&query=2", viewport=phone) as seen:
+        page = seen.page
+        page.wait_for_timeout(100)
+        assert shown(page, *VIEWS) == [view]
+        assert not page.is_visible("#query")
+        page.click("#more")
+        page.click("#copying summary")
+        assert page.is_visible("#query")
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        boxes = page.locator("#utilities *:visible, #controls *:visible").evaluate_all(
+            "all => all.map(each => each.getBoundingClientRect()).map(({left, right}) => "
+            "[left, right])"
+        )
+        assert [box for box in boxes if box[0] < 0 or box[1] > 361] == []
+
+
+def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
+    chromium: Browser, path: Path
+) -> None:
+    with opened(chromium, path, "#theme=dark&query=2", color_scheme="dark") as seen:
+        page = seen.page
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert shown(page, *VIEWS, "controls", "utilities") == list(VIEWS)
+        tops = [page.locator(f"#{name}").bounding_box() for name in VIEWS]
+        assert all(box is not None and box["height"] > 20 for box in tops)
+        page_color = "getComputedStyle(document.documentElement).backgroundColor"
+        assert page.evaluate(page_color) == "rgb(255, 255, 255)"
+        assert page.locator("#matrix svg.on-paper text").count() > 10
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert page.evaluate(page_color) == "rgb(21, 23, 28)"
+        assert page.locator("#matrix svg.on-paper").count() == 0
+        assert page.pdf(format="A4")[:5] == b"%PDF-"
+
+
+# Every word that is seen, with its colour, and the first colour behind it.
+COLORS = """() => {
+    const own = (node) => getComputedStyle(node).backgroundColor;
+    const behind = (node) => !node ? "rgb(255, 255, 255)"
+        : own(node) !== "rgba(0, 0, 0, 0)" ? own(node) : behind(node.parentElement);
+    const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    for (let text = words.nextNode(); text; text = words.nextNode()) {
+        const node = text.parentElement;
+        if (!text.data.trim() || !node.checkVisibility() || node.closest("svg, .unseen")) continue;
+        found.push([text.data.trim(), getComputedStyle(node).color, behind(node)]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_that_is_seen_can_be_read(chromium: Browser, path: Path, scheme: str) -> None:
+    with opened(chromium, path, "#query=5&view=lines", color_scheme=scheme) as seen:
+        seen.page.wait_for_timeout(100)
+        seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
+        words = seen.page.evaluate(COLORS)
+
+        assert len(words) > 80
+        assert [each for each in words if contrast(*map(_hex, each[1:])) < 4.5] == []
+
+
+def _hex(color: str) -> str:
+    red, green, blue, *_ = map(int, re.findall(r"\d+", color))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
+    chromium: Browser, path: Path
+) -> None:
+    with opened(chromium, path, java_script_enabled=False) as seen:
+        assert seen.page.locator("noscript p").is_visible()
+        assert seen.page.locator("#panels table").first.is_visible()
+        assert not seen.page.locator("#controls").is_visible()
+
+
+def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
+    view = library.trace("I am here", tokenizer="words").view()
+    alone = written(view, tmp_path)
+    with opened(chromium, alone, viewport={"width": 1280, "height": 800}) as seen:
+        chosen = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
+        assert shown(seen.page, *chosen) == ["choose-scale", "choose-query"]
+        assert shown(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
+    wordy = written(replace(view, explored=None), tmp_path)
+    with opened(chromium, wordy) as seen:
+        assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
+        seen.page.select_option("#theme", "dark")
+        seen.page.wait_for_timeout(50)
+        color = seen.page.evaluate("getComputedStyle(document.documentElement).color")
+        assert color == "rgb(236, 239, 244)"
