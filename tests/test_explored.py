@@ -12,8 +12,11 @@ from attnviz.analysis.comparison import compare
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.sentences import compare_sentences
 from attnviz.cells import EVERYTHING, Cells, Whole
+from attnviz.renderers.page import packing
+from attnviz.renderers.page.heads import packed_heads
 from attnviz.views.grids.explored import Explored, HeadMap
 from tests.learned_by_hand import learned
+from tests.small_transformers import Saved
 
 SENTENCE = "The animal didn't cross the street because it was too tired"
 OTHER = "The animal didn't cross the street because it was too wide"
@@ -114,6 +117,22 @@ def test_heads_of_a_model_open_with_what_one_of_them_does_most(minilm: Inspectio
     assert np.allclose(softmax_of(each), weights, atol=1e-6)
     assert each.reads is each.read
     assert [place for place, one in enumerate(each.reads.special) if one] == [0, 14]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention"), [("gpt-oss", None), ("gemma2", None), ("bart", "cross"), ("t5", None)]
+)
+def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
+    kind: str, attention: str | None, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink, a soft cap, another sentence, positions that are added."""
+    monkeypatch.setattr(packing, "FEW", {})
+    found = explored(inspect(SENTENCE, model=str(small_transformer(kind)), attention=attention))
+    about, _ = packed_heads(found)
+
+    in_their_places(found)
+    for number in range(len(found.heads)):
+        assert about["tables"][f"weights-{number}"]["slack"] < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,14 @@ function wholeOf(table, scores) {
   };
 }
 
+const isWithin = (number, count) => Number.isInteger(number) && number >= 0 && number < count;
+
 /** Cells of a head that stand for blocks of tokens; and rows of it, token by token. */
 function blocksOf(table, tall, wide, kept, tables) {
   const find = (query) => {
-    const found = kept.findIndex((each) => rowsOf(each).includes(query));
-    return found < 0 ? null : [tables[found], (query - kept[found].first) / kept[found].step];
+    const steps = kept.map(({ first, step }) => (query - first) / step);
+    const found = kept.findIndex(({ count }, place) => isWithin(steps[place], count));
+    return found < 0 ? null : [tables[found], steps[found]];
   };
   return {
     ...cellsIn(table),
