@@ -1,6 +1,7 @@
 // Lines: the words twice, and a line from each that reads to each that is read.
 
 const lineView = {
+  loaded: null, // the cells of all heads that are to be drawn
   tables: [], // the cells of each head that is drawn
   sides: null, // the tokens that read, and those that are read
   places: { query: [], key: [] }, // which of them are shown
@@ -39,6 +40,7 @@ function startLines(section) {
   for (const end of ["query", "key"]) makeColumnChoosable(end);
   new ResizeObserver(fitLines).observe(section);
   addEventListener("resize", fitLines);
+  loadLines();
 }
 
 function lineElements() {
@@ -67,18 +69,22 @@ const areWanted = () => lineView.seen || lineView.pictured;
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  if (!areWanted()) return;
   const drawn = headsTogether();
   const cells = await Promise.all(drawn.map(cellsOf));
   if (!same(drawn, headsTogether())) return;
-  takeCells(drawn, cells);
+  lineView.loaded = { drawn, cells };
+  if (areWanted()) showLines();
+}
+
+function showLines() {
+  takeCells(lineView.loaded);
   showLegend(lineView.legend);
   nameColumns();
   buildWords();
   findLines();
 }
 
-function takeCells(drawn, cells) {
+function takeCells({ drawn, cells }) {
   const sides = sidesOf(drawn[0], cells[0]);
   lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
   lineView.sides = sides;

@@ -5,24 +5,36 @@ const SWATCH = 11;
 
 /** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
 async function linesPicture() {
-  if (lineView.seen) return drawnPicture();
-  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
-  await loadLines();
-  const picture = drawnPicture();
-  Object.assign(lineView, { pictured: false, stale: true });
-  return picture;
+  if (!lineView.seen) await loadLines();
+  return withLinesLaid(() =>
+    framedPicture(drawnRows(), sizeOfPicture(), [...drawnNotes(), settingsShape()]));
 }
 
-function drawnPicture() {
+/** Something that is drawn of the lines, which are laid out for it where nobody sees them. */
+function withLinesLaid(draw) {
+  if (lineView.seen) return draw();
+  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
+  showLines();
+  const drawing = draw();
+  Object.assign(lineView, { pictured: false, stale: true });
+  return drawing;
+}
+
+function drawnRows() {
   const { layout, found, followed } = lineView;
-  const names = layout.heads.length > 1 ? layout.heads : [];
-  const above = names.length ? 2 * LINES_TOP : LINES_TOP;
+  const above = heightAbove();
   const rows = drawn("g", { transform: `translate(0 ${above})`, "font-size": layout.size });
   const lines = drawnLines((followed ?? found).lines, layout);
   rows.append(...lines, ...drawnStrips(), ...drawnWords());
-  const body = [...drawnNames(names), ...drawnHeadings(above), rows];
-  const size = { wide: layout.wide, high: layout.whole + above };
-  return framedPicture(body, size, [...drawnNotes(), settingsShape()]);
+  return [...drawnNames(namesOfColors()), ...drawnHeadings(above), rows];
+}
+
+const namesOfColors = () => (lineView.layout.heads.length > 1 ? lineView.layout.heads : []);
+const heightAbove = () => LINES_TOP * (namesOfColors().length > 0 ? 2 : 1);
+
+function sizeOfPicture() {
+  const { wide, whole } = lineView.layout;
+  return { wide, high: whole + heightAbove() };
 }
 
 /** What is drawn, and what widths mean. */
@@ -140,13 +152,25 @@ function drawnAmount(text, color, { x, y }) {
 
 /* On paper there is no scrolling: all rows are printed. */
 
-function printLines(printing) {
-  lineView.printed?.remove();
-  lineView.printed = null;
-  if (!printing || lineView.stale || !lineView.seen) return;
-  lineView.printed = element("div", { class: "lines-printed" }, drawnPicture());
-  lineView.section.append(lineView.printed);
+function linesOnPaper() {
+  const { wide, high } = sizeOfPicture();
+  const look = { "font-family": PICTURE_FONT, "font-size": NAME_SIZE, fill: inks().ink };
+  const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` };
+  return drawn("svg", { ...size, ...look, class: "on-paper lines-printed" }, ...drawnRows());
 }
 
-addEventListener("beforeprint", () => printLines(true));
-addEventListener("afterprint", () => printLines(false));
+function printLines() {
+  if (lineView.loaded === null || !same(lineView.loaded.drawn, headsTogether())) return;
+  lineView.stale = false;
+  const { frame } = lineView;
+  frame.after(withLinesLaid(linesOnPaper));
+}
+
+function forgetPrintedLines() {
+  lineView.section.querySelector(".lines-printed")?.remove();
+}
+
+if (heads.length > 0) {
+  addEventListener("beforeprint", printLines);
+  addEventListener("afterprint", forgetPrintedLines);
+}
