@@ -2,6 +2,7 @@
 
 const LINES_TOP = 26; // pixels, for what stands above the columns
 const SWATCH = 11;
+const SIZE_OF_AMOUNTS = 0.85; // of that of words
 
 /** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
 async function linesPicture() {
@@ -144,9 +145,11 @@ function drawnAmounts(end, place) {
 
 /** A number, with a line below it in the colour of its head where there are several. */
 function drawnAmount(text, color, { x, y }) {
-  const number = drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+  const size = lineView.layout.size * SIZE_OF_AMOUNTS;
+  const look = { fill: inks().ink, "font-size": size, "text-anchor": "end" };
+  const number = drawn("text", { x, y, ...look }, text);
   if (!color) return [number];
-  const wide = widthOf(text, `${lineView.layout.size}px system-ui, sans-serif`);
+  const wide = widthOf(text, `${size}px system-ui, sans-serif`);
   return [drawn("rect", { x: x - wide, y: y + 3, width: wide, height: 2, fill: color }), number];
 }
 

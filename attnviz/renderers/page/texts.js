@@ -26,6 +26,7 @@ function tokenParts(text, place) {
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
+  button.setAttribute("aria-label", calledPlace({ ...side, size: 1 }, place));
   button.dataset.place = place;
   text.tokens.set(place, { button, number, look: PLAIN_LOOK });
   const ends = side.labels[place].endsWith("↵") ? [document.createElement("br")] : [];
