@@ -111,7 +111,8 @@ function drawnWord(end, place) {
   const { layout, sides, of } = lineView;
   const { columns, size } = layout;
   const font = `${size}px system-ui, sans-serif`;
-  const [name, number] = [blockName(sides[end], place), numberName(sides[end], place)];
+  const name = blockName(sides[end], place);
+  const number = columns.narrow && name ? "" : numberName(sides[end], place);
   const beside = name && number ? widthOf(number, font) + NUMBER_GAP : 0;
   const text = cutText(name || number, columns.names[end] - beside, font);
   const start = end === "query" ? edgeOf(end) - widthOf(text, font) : edgeOf(end) + beside;
@@ -135,9 +136,9 @@ function drawnAmounts(end, place) {
   const { of, tables, layout } = lineView;
   const followed = of?.[OTHER_END[end]] ?? null;
   if (followed === null) return [];
-  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * AMOUNT_WIDTH;
+  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * layout.columns.amount;
   return tables.slice(0, layout.columns.amounts).flatMap((table, slot) => {
-    const x = outer + (slot + 1) * AMOUNT_WIDTH - 6;
+    const x = outer + (slot + 1) * layout.columns.amount - 4;
     const { text, color } = amountTexts(table, slot, end, followed)(place);
     return drawnAmount(text, color, { x, y: lineOf(end, place) });
   });

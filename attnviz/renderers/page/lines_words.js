@@ -24,13 +24,14 @@ function buildWords() {
 /** Widths of columns; then each word in its row. */
 function placeWords() {
   const { layout, columns, words } = lineView;
-  const { amounts, names, strip } = layout.columns;
+  const { amounts, amount, narrow, names } = layout.columns;
   for (const end of ["query", "key"]) {
     const { style } = columns[end];
-    style.width = `${amounts * AMOUNT_WIDTH + names[end]}px`;
+    style.width = `${amounts * amount + names[end]}px`;
+    style.setProperty("--amount", `${amount}px`);
+    columns[end].classList.toggle("narrow-words", narrow);
     style.fontSize = `${layout.size}px`;
     style.setProperty("--row", `${layout.high}px`);
-    style.setProperty("--strip", `${strip}px`);
     for (const word of words[end]) word.stands = false;
     showWords(end);
   }

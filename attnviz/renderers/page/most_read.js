@@ -2,7 +2,7 @@
 
 const OTHER_END = { query: "key", key: "query" };
 const NAMED_MOST = 3; // tokens, in a sentence on what is read most
-const ALIKE = 1e-6; // of the largest: numbers that differ less are the same, but for rounding
+const ALIKE = 1e-6; // numbers that differ by a smaller part of them are the same, but for rounding
 
 /** The tokens at both ends of a head: those that read, and those that are read. */
 function sidesOf(head, cells) {
@@ -62,12 +62,13 @@ function withErrors(reading) {
 function rankedGroups({ amounts, errorOf }, places) {
   const seen = places.filter((place) => !Number.isNaN(amounts[place]));
   const order = seen.sort((one, other) => amounts[other] - amounts[one]);
-  const noise = ALIKE * Math.abs(amounts[order[0]] ?? 0);
   const groups = [];
+  const areAlike = (one, other) =>
+    amounts[one] - amounts[other] <=
+    ALIKE * Math.abs(amounts[one]) + errorOf(one) + errorOf(other);
   for (const place of order) {
     const first = groups.at(-1)?.[0];
-    const alike = () => amounts[first] - amounts[place] <= noise + errorOf(first) + errorOf(place);
-    if (first !== undefined && alike()) groups.at(-1).push(place);
+    if (first !== undefined && areAlike(first, place)) groups.at(-1).push(place);
     else groups.push([place]);
   }
   return groups;
