@@ -6,7 +6,7 @@ const onPaperAlone = []; // drawings that stand in place of what a screen shows
 function layForPaper() {
   document.getElementById("explorer").classList.add("printing");
   onPaper.printing = true;
-  layOverview();
+  if (overview.line) layOverview();
   loadLines();
   if (matrix.cells) printMatrix();
   paintForPaper();
