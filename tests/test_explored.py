@@ -97,6 +97,16 @@ def test_where_weights_are_not_a_softmax_there_are_no_scores() -> None:
     assert by_mistake.heads[1].scores is None
 
 
+def test_ways_are_compared_by_their_softmax_and_so_are_their_scores() -> None:
+    """Whatever dropout makes of the weights then."""
+    found = explored(
+        compare("I am learning this", by="mask", values=["none", "causal"], dropout=0.5)
+    )
+
+    for each in found.heads[:2]:
+        assert np.allclose(softmax_of(each), all_of(each.weights)[0], atol=1e-6)
+
+
 def test_nothing_is_made_before_it_is_asked_for_and_nothing_is_kept() -> None:
     traced = trace("I am learning this")
     [each] = explored(traced).heads
