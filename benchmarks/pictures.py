@@ -1,5 +1,5 @@
-"""How long a labelled picture takes once all is imported, an animation of the steps, and the most
-memory that a run holds.
+"""How long a labelled picture takes once all is imported, an animation of the steps, slides, and
+the most memory that a run holds.
 
 `python benchmarks/pictures.py [--runs 7]`; the seconds of matplotlib's own imshow of the same
 matrix, with a label at every token that can be read, stand beside ours as the baseline.
@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from PIL import Image
@@ -28,6 +29,7 @@ STORY = Path(__file__).parent.parent / "sample_texts" / "story.txt"
 BOUNDS = {128: 0.5, 1024: 1.5}
 MEGABYTES = 900
 ANIMATION_MEGABYTES = 5
+SECONDS_OF_SLIDES = 5
 
 
 def main() -> None:
@@ -40,6 +42,7 @@ def main() -> None:
     for tokens, bound in BOUNDS.items():
         print(line(tokens, bound, runs), flush=True)
     print(f"\n{animation()}")
+    print(f"\n{slides()}")
     print(f"\n2,000 tokens peak at {peak():.0f} MB (bound {MEGABYTES} MB)")
 
 
@@ -70,10 +73,17 @@ def animation() -> str:
     )
 
 
-def story(tokens: int) -> Trace:
+def slides() -> str:
+    """Five heads, together and each alone, as .pptx."""
+    view = draw(story(16, heads=5, dim=40), ["weights"])
+    took = seconds(lambda: render(view, ".pptx"))
+    return f"6 slides of 16 tokens in {took:.1f} s (bound {SECONDS_OF_SLIDES} s)"
+
+
+def story(tokens: int, **settings: Any) -> Trace:
     """A trace of so many tokens, being words of the story."""
     words = STORY.read_text(encoding="utf-8").split()
-    return trace(" ".join((words * 2)[:tokens]), tokenizer="spaces")
+    return trace(" ".join((words * 2)[:tokens]), tokenizer="spaces", **settings)
 
 
 def imshow(grid: Grid) -> bytes:

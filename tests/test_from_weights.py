@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -161,6 +161,7 @@ def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
     assert ends.spaced == (True, False, True)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(words: list[str]) -> None:
     found = tokens_of(words, len(words), None, None)
@@ -211,6 +212,7 @@ ODD: dict[str, tuple[Any, Any, str, str]] = {
     "scores": (WEIGHTS.log(), WORDS, "in layer 0, head 0, at row 1, column 1", "softmax(-1)"),
     "infinity": (torch.full((2, 2), torch.inf), ["a", "b"], "have infinity in", "softmax(-1)"),
     "no keys": (random_weights(2, 3), ["a", "b"], "are 2 × 3: 2 tokens read 3", "give keys"),
+    "no keys, and no tokens": (random_weights(2, 3), None, "are 2 × 3", "give keys"),
     "a batch": (WEIGHTS[:, None].expand(2, 5, 3, 4, 4), WORDS, "of a batch of 5", "item=1"),
     "layers that shrink": ([WEIGHTS[0], WEIGHTS[0, :, :2, :2]], WORDS,
                            "of layer 1 are 2 × 2, and those of layer 0 4 × 4", "the same tokens"),

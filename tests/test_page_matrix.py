@@ -280,7 +280,7 @@ def test_what_is_below_the_filter_is_blank(page: Page) -> None:
     for said, pixel in places(page):
         _, _, weight, _ = cell_of(said)
         if weight is not None and float(weight) < least - 1e-4:
-            assert pixel == [255, 255, 255]
+            assert max(pixel) - min(pixel) <= 8  # paper, or a line on it: no colour of a number
 
 
 def test_all_heads_are_there_and_a_click_opens_one(page: Page) -> None:

@@ -13,6 +13,9 @@ const scaleOf = (head) => attention.scales[heads[head].scale];
 const rowScaleOf = (head) => attention.rowScales[heads[head].scale]; // of cells.row(query)
 const thumbnailScaleOf = (head) => attention.smallScales[heads[head].scale];
 
+/** How to read a head: what holds for all of them, and what for this one alone. */
+const noteOf = (head) => [attention.note, heads[head].note].filter(Boolean).join(" · ");
+
 /** Whether white space stands before a token, and whether a tokenizer added it. */
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;
@@ -87,11 +90,14 @@ function wholeOf(table, scores) {
   };
 }
 
+const isWithin = (number, count) => Number.isInteger(number) && number >= 0 && number < count;
+
 /** Cells of a head that stand for blocks of tokens; and rows of it, token by token. */
 function blocksOf(table, tall, wide, kept, tables) {
   const find = (query) => {
-    const found = kept.findIndex((each) => rowsOf(each).includes(query));
-    return found < 0 ? null : [tables[found], (query - kept[found].first) / kept[found].step];
+    const steps = kept.map(({ first, step }) => (query - first) / step);
+    const found = kept.findIndex(({ count }, place) => isWithin(steps[place], count));
+    return found < 0 ? null : [tables[found], steps[found]];
   };
   return {
     ...cellsIn(table),

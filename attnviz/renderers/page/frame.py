@@ -11,7 +11,7 @@ from attnviz.views.view import View
 # notebook around them, are strangers to each other.
 SANDBOX = "allow-scripts allow-downloads"
 ALLOWED = "clipboard-write; fullscreen"
-HEIGHT, HEIGHT_OF_WORDS = 760, 480  # pixels: with heads to look around in, and without
+HEIGHT, HEIGHT_OF_WORDS = 760, 600  # pixels: with heads to look around in, and without
 
 
 def framed(view: View) -> str:

@@ -123,7 +123,8 @@ def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | No
         _refuse_other_count("tokens", reads, queries)
         return Sides(reads, read) if tokenizer else Sides(*numbered_alike(reads, read))
     every = _read_ones(tokens_of(tokens, count, tokenizer, item), count, found)
-    if queries > count or (queries < count and len(every) == queries):
+    others = queries < count and (tokens is None or len(every) == queries)
+    if queries > count or others:
         raise _no_keys(queries, count)
     _refuse_other_count("tokens", every, count)
     return Sides(every if queries == count else part_of(every, slice(-queries, None)), every)
