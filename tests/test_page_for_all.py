@@ -135,6 +135,7 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 ) -> None:
     with opened(chromium, path, "#theme=dark&view=lines", color_scheme="dark") as seen:
         page = seen.page
+        until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert shown(page, *VIEWS, "controls", "utilities") == list(VIEWS)
