@@ -8,7 +8,7 @@ const SIZE_OF_AMOUNTS = 0.85; // of that of words
 async function linesPicture() {
   if (!lineView.seen) await loadLines();
   return withLinesLaid(() =>
-    framedPicture(drawnRows(), sizeOfPicture(), [...drawnNotes(), settingsShape()]));
+    framedPicture(drawnRows(), sizeOfPicture(), drawnNotes()));
 }
 
 /** Something that is drawn of the lines, which are laid out for it where nobody sees them. */
