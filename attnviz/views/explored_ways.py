@@ -30,12 +30,8 @@ def explored_of_comparison(
             *_differences(comparison, heads, sides),
         )
     ]
-    base = f"difference: above 0 = reads more than '{name_of(comparison, comparison.base)}'"
-    differ = any(each.signed for *_, each in maps)
-    notes = (AXES_NOTE, note, base if differ else "")
-    return arranged(
-        maps, ("way", "head"), query=comparison.query, note=" · ".join(filter(None, notes))
-    )
+    notes = " · ".join(filter(None, (AXES_NOTE, note)))
+    return arranged(maps, ("way", "head"), query=comparison.query, note=notes)
 
 
 def _column(comparison: Comparison, head: int | None) -> str:
@@ -83,6 +79,7 @@ def _differences(
                     read=_side("key (is read)", keys, sides),
                     weights=Later(_shape(each), partial(_difference, comparison, place, head)),
                     signed=True,
+                    note=f"above 0 = reads more than '{name_of(comparison, comparison.base)}'",
                     measure=DIFFERENCE,
                 ),
             )

@@ -60,6 +60,7 @@ SCRIPTS = (
     "shortcuts.js",
     "picture.js",
     "picture_words.js",
+    "csv.js",
     "copying.js",
     "main.js",
 )

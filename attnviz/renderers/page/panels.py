@@ -155,7 +155,7 @@ def _section(section: Section) -> Markup:
         together([shapes, formula]),
         *_stages(section),
         *(tag("div", arrows(each), class_="plane") for each in section.planes),
-        tag("pre", *sums, tabindex=0, aria_label="sums", role="region") if sums else NONE,
+        tag("pre", *sums) if sums else NONE,
         *(tag("p", each) for each in section.remarks),
         class_="step",
     )

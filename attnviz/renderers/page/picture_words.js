@@ -73,7 +73,7 @@ function colorBarShape() {
 function saidBesideBar() {
   const bent = SAID_OF_BENDS[scaleNow(matrix.head).bend];
   const hidden = matrix.hides ? "hatched = hidden by the mask" : "";
-  return [bent, hidden, leastNote(), leftOutNote(), attention.note].filter(Boolean);
+  return [bent, hidden, leastNote(), leftOutNote(), noteOf(matrix.head)].filter(Boolean);
 }
 
 function gradientOf(scale) {
