@@ -7,8 +7,7 @@ const SIZE_OF_AMOUNTS = 0.85; // of that of words
 /** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
 async function linesPicture() {
   if (!lineView.seen) await loadLines();
-  return withLinesLaid(() =>
-    framedPicture(drawnRows(), sizeOfPicture(), drawnNotes()));
+  return withLinesLaid(() => framedPicture(drawnRows(), sizeOfPicture(), drawnNotes()));
 }
 
 /** Something that is drawn of the lines, which are laid out for it where nobody sees them. */
@@ -41,9 +40,8 @@ function sizeOfPicture() {
 /** What is drawn, and what widths mean. */
 function drawnNotes() {
   const { says, law } = lineView;
-  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
-  return [says, law].map(({ textContent }) =>
-    drawn("text", smallPrint(), cutText(textContent, PICTURE_ROOM.wide, font)));
+  const room = roomOfPicture(sizeOfPicture());
+  return [says, law].flatMap(({ textContent }) => smallLines([textContent], room));
 }
 
 function drawnHeadings(above) {
