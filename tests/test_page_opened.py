@@ -101,7 +101,7 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
         assert not page.is_checked("#special")
         assert page.is_checked("input[name=log][value=true]")
-        odd = "#view=x&head=L9H9&query=77&key=-1&least=Infinity&log=1&theme=<b>&together=L5H5&a=b&%E0"
+        odd = "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
         page.evaluate("odd => { location.hash = odd }", odd)
         until(page, lambda: page.input_value("#query") == "")
         assert page.input_value("#layer") == page.input_value("#head") == "0"
