@@ -5,8 +5,14 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from itertools import takewhile
+from pathlib import Path
+from types import FrameType
+
+NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
 
 
 class AttnvizError(Exception):
@@ -31,9 +37,31 @@ class AttnvizError(Exception):
         self.about = about
         self.file = file
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: which of one's own lines it was, what is wrong, what to try."""
+        lines = takewhile(lambda each: not _is_of(each[0], __name__), self._lines())
+        own = [_told(*each) for each in lines if not _is_of(each[0], *NOTEBOOKS)]
+        return [*own, f"{type(self).__name__}: {self}", self.hint]
+
+    def _lines(self) -> Iterator[tuple[FrameType, int]]:
+        return traceback.walk_tb(self.__traceback__)
+
     def told(self, problem: str) -> AttnvizError:
         """The same error in other words."""
         return AttnvizError(problem, self.hint, about=self.about, file=self.file)
+
+
+def _is_of(frame: FrameType, *packages: str) -> bool:
+    """Whether a line is in one of some packages, whatever their modules are."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in {each.partition(".")[0] for each in packages}
+
+
+def _told(frame: FrameType, number: int) -> str:
+    """`line 3: inspect(story, source="it")`; of a cell, which is no file, without its name."""
+    [line] = traceback.StackSummary.extract([(frame, number)])
+    where = f"{line.filename}, " if Path(line.filename).exists() else ""
+    return f"{where}line {number}: {line.line}"
 
 
 class Note(UserWarning):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import linecache
 import re
 import sys
 import traceback
@@ -76,3 +77,18 @@ def test_a_traceback_ends_with_what_to_try() -> None:
     lines = "".join(traceback.format_exception(error.value)).splitlines()
     assert lines[-2].endswith("AttnvizError: there are no weights: the model handed none back")
     assert lines[-1] == error.value.hint
+
+
+def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
+    cell = "import attnviz\ndef mine():\n    attnviz.trace('I', variant='casual')\nmine()\n"
+    linecache.cache["<cell>"] = (len(cell), None, cell.splitlines(keepends=True), "<cell>")
+    with pytest.raises(attnviz.AttnvizError) as error:
+        exec(compile(cell, "<cell>", "exec"), {"__name__": "__main__"})
+
+    shown = error.value._render_traceback_()
+    assert [each for each in shown if each.startswith("line")] == [
+        "line 4: mine()",
+        "line 3: attnviz.trace('I', variant='casual')",
+    ]
+    assert shown[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
+    assert not any("attnviz/" in each for each in shown)  # nothing of the way through it

@@ -91,7 +91,29 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert frame["sandbox"] == "allow-scripts allow-downloads"
     assert frame["title"] == f"attnviz: {results[name].view().headline}"
     assert (frame["srcdoc"] or "").encode() == results[name].view().render(".html")
-    assert found.others == ["div"]  # and nothing beside it: no script, no style
+    assert found.others == ["div", "p", "br"]  # words below it; no script, no style
+
+
+def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(tmp_path: Path) -> None:
+    notebook, size = tmp_path / "notebook.html", {"width": 900, "height": 1000}
+    told = steps(trace("I am learning", variant="causal"))._repr_html_()
+    notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
+
+    with browser() as started, opened(started, notebook, viewport=size) as seen:
+        seen.page.frames[1].locator("nav.steps a").nth(3).click()
+        seen.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
+        box = seen.page.locator("div").first.bounding_box()
+        assert box
+        right, foot = box["x"] + box["width"] - 5, box["y"] + box["height"] - 5
+        seen.page.mouse.move(right, foot)
+        seen.page.mouse.down()
+        seen.page.mouse.move(right, foot + 100)
+        seen.page.mouse.up()
+        frame = seen.page.locator("iframe").bounding_box()
+
+        assert frame
+        assert frame["height"] == 860
+        assert seen.page.frames[1].url == "about:srcdoc"
 
 
 WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
@@ -132,6 +154,7 @@ def test_a_result_is_a_figure_that_shows_itself(name: str, results: dict[str, Sh
     light, dark = (results[name].heatmap(theme=theme) for theme in ("light", "dark"))
 
     assert shown(dark) == "_repr_png_"
+    assert vars(dark)["description"] == results[name].view().picture.description
     assert light.get_facecolor() != dark.get_facecolor()
     assert not hasattr(dark, "number")  # pyplot knows nothing of it
 

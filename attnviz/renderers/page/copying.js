@@ -41,7 +41,7 @@ function actionButton(text, label, act) {
 
 /** A frame in a notebook has no address that anybody could open. */
 function linkToCopy() {
-  if (!/^(https?|file):$/.test(location.protocol)) return [];
+  if (!HAS_ADDRESS) return [];
   const copy = actionButton("Copy", "copy: link to what is seen", copyLink);
   return [element("p", {}, element("span", {}, "Link to what is seen"), copy)];
 }

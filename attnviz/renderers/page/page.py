@@ -28,6 +28,7 @@ SCRIPTS = (
     "data.js",
     "unpacking.js",
     "state.js",
+    "places.js",
     "printing.js",
     "numbers.js",
     "colors.js",

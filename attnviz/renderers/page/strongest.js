@@ -76,7 +76,7 @@ function linesOf({ query, key }, tables, rows, columns) {
 function saidOfLines({ lines, seen, zero, below, strong, least }) {
   const called = scaleOf(state.head).label === "weight" ? "weight" : "number";
   const weights = `${grouped(seen - zero)} ${called}${seen - zero === 1 ? "" : "s"}`;
-  const more = zero > 0 ? `; ${grouped(zero)} more are 0` : "";
+  const more = zero > 0 ? `; ${grouped(zero)} more ${zero === 1 ? "is" : "are"} 0` : "";
   if (seen === 0) return "nothing is read, so there are no lines.";
   if (seen === zero) return `all ${called}s are 0, so there are no lines.`;
   if (lines.length < strong) {
@@ -87,7 +87,8 @@ function saidOfLines({ lines, seen, zero, below, strong, least }) {
     const bound = numberText(state.least, { digits: 3 });
     return `${grouped(lines.length)} of ${weights} have lines: those of ${bound} and more.`;
   }
-  return `all ${weights} have lines${more}.`;
+  const all = lines.length === 1 ? "the only weight has a line" : `all ${weights} have lines`;
+  return `${all}${more}.`;
 }
 
 const grouped = (number) => number.toLocaleString("en");

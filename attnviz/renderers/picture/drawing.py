@@ -35,13 +35,15 @@ ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 class Picture(Figure):
     """A Figure that shows itself in a notebook, where nobody has imported pyplot."""
 
-    def _repr_png_(self) -> bytes:
+    description = ""  # for those who do not see it
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         file = io.BytesIO()
         self.savefig(file, format="png")
-        return file.getvalue()
+        return file.getvalue(), {"alt": self.description}
 
 
-def draw_layout(layout: Layout, look: Look) -> Figure:
+def draw_layout(layout: Layout, look: Look) -> Picture:
     colors = theme(look.theme)
     figure = Picture(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)

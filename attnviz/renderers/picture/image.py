@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.drawing import Picture, draw_layout
 from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
@@ -89,10 +89,12 @@ def figure(view: View, **looks: Any) -> Figure:
     look = Look(**looks)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
-        return _drawn(view, look, captions)
+        drawn = _drawn(view, look, captions)
+    drawn.description = view.picture.description
+    return drawn
 
 
-def _drawn(view: View, look: Look, captions: Captions) -> Figure:
+def _drawn(view: View, look: Look, captions: Captions) -> Picture:
     """In letters that can be drawn."""
     groups = groups_with_glyphs(view.picture.groups)
     return draw(groups, look, captions_with_glyphs(captions))
@@ -131,7 +133,7 @@ def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes
     return file.getvalue()
 
 
-def draw(groups: Sequence[Group], look: Look, captions: Captions) -> Figure:
+def draw(groups: Sequence[Group], look: Look, captions: Captions) -> Picture:
     """A figure with a panel for each grid, and a colour bar for each scale."""
     return draw_layout(page(pooled(groups, look), look, captions), look)
 
