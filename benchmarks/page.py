@@ -180,15 +180,15 @@ def line(tokens: int, runs: int, folder: Path, peers: Path | None) -> list[str]:
     seen = opened(path)
     size = path.stat().st_size / 1e6
     lines = [
-        f"{tokens:6} attnviz  {told(size, bounds.megabytes)}{told(written, bounds.written)}"
+        f"{tokens:6} attnviz   {told(size, bounds.megabytes)}{told(written, bounds.written)}"
         f"{told(None if seen is None else seen.seconds, bounds.opened)}"
         f"{told(None if seen is None else seen.frames, FRAMES, least=True)}"
     ]
     for name in PEERS:
         found = peer(name, folder / "weights.npy", tokens, peers)
-        row = "not installed" if found is None else f"{found[0]:8.2f}{'':10}{found[1]:8.2f}"
+        row = " not installed" if found is None else f"{found[0]:8.2f}{'':10}{found[1]:8.2f}"
         ratio = "" if found is None else f"   {found[0] / size:.0f} times as large"
-        lines.append(f"{tokens:6} {name:9}{row}{ratio}")
+        lines.append(f"{tokens:6} {name:10}{row}{ratio}")
     return lines
 
 
@@ -219,7 +219,7 @@ def main() -> None:
         folder = Path(made)
         print(f"{LAYERS} layers × {HEADS} heads of random causal weights\n")
         names = ("MB", "bound", "", "written", "bound", "", "opened", "bound", "", "frames")
-        print(f"{'tokens page':16}" + "".join(f"{name:>{8 if name else 2}}" for name in names))
+        print(f"{'tokens page':17}" + "".join(f"{name:>{8 if name else 2}}" for name in names))
         for tokens in BOUNDS:
             print(*line(tokens, given.runs, folder, given.peers), sep="\n", flush=True)
         print(f"\n{'long texts':16}{'MB':>8}{'bound':>8}{'seconds':>10}{'without':>8}", end="")

@@ -18,3 +18,9 @@ attnviz example show simplified -o steps.gif --dpi 60 -q
 attnviz run "The old dogs slept because they were tired." --model toy -o toy.png --dpi 110 -q
 attnviz inspect "$T" -o overview.png --size 16:9 --dpi 110 -q
 attnviz learn agreement -o agreement.gif -q
+if command -v chromium > /dev/null; then  # which draws the page as people see it
+  attnviz inspect "$T" --from it --to animal -o page.html -q
+  chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,920 --virtual-time-budget=4000 \
+    --screenshot=page.png page.html 2> /dev/null
+  rm page.html
+fi

@@ -44,6 +44,7 @@ def opened(started: Browser, path: Path, address: str = "", **context: object) -
     """A page from a file; it may say nothing on the console, and ask for nothing but itself."""
     within = started.new_context(**context)  # type: ignore[arg-type]
     seen = Opened(within.new_page())
+    seen.page.set_default_timeout(10_000)  # milliseconds
     seen.page.on("console", lambda message: seen.said.append(message.text))
     seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
     seen.page.on("request", lambda request: seen.requests.append(request.url))

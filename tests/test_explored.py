@@ -97,6 +97,16 @@ def test_where_weights_are_not_a_softmax_there_are_no_scores() -> None:
     assert by_mistake.heads[1].scores is None
 
 
+def test_ways_are_compared_by_their_softmax_and_so_are_their_scores() -> None:
+    """Whatever dropout makes of the weights then."""
+    found = explored(
+        compare("I am learning this", by="mask", values=["none", "causal"], dropout=0.5)
+    )
+
+    for each in found.heads[:2]:
+        assert np.allclose(softmax_of(each), all_of(each.weights)[0], atol=1e-6)
+
+
 def test_nothing_is_made_before_it_is_asked_for_and_nothing_is_kept() -> None:
     traced = trace("I am learning this")
     [each] = explored(traced).heads
@@ -138,12 +148,13 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
 @pytest.mark.parametrize(
     ("looking", "query", "key", "opened"),
     [
-        ({"query": "it"}, 10, None, None),
+        ({"query": "it"}, 10, None, "mean of 72 heads"),
+        ({"query": "it", "layer": 3, "head": 2}, 10, None, "L3H2"),
         ({"source": "it", "to": "animal"}, 10, 2, "L5H11"),
         ({"layer": 4, "head": 7}, None, None, "L4H7"),
         ({"layer": 3}, None, None, "L3H0"),
         ({"head": 5}, None, None, "L0H5"),
-        ({"query": "it", "hide_special": True}, 9, None, None),
+        ({"query": "it", "hide_special": True}, 9, None, "mean of 72 heads"),
         ({"merge": "mean"}, None, None, "mean of 72 heads"),
         ({"merge": "rollout"}, None, None, "rollout through 6 layers"),
     ],
@@ -153,14 +164,16 @@ def test_what_is_asked_for_comes_first(
     looking: dict[str, Any],
     query: int | None,
     key: int | None,
-    opened: str | None,
+    opened: str,
 ) -> None:
     found = looked_at(minilm, **looking)
 
     in_their_places(found)
     assert (found.query, found.key) == (query, key)
-    assert opened in (None, first(found))
-    assert len(found.heads) == {"layer": 12, "merge": 73}.get(next(iter(looking)), 72)
+    assert first(found) == opened
+    several = opened.startswith(("mean", "rollout"))
+    assert len(found.heads) == (12 if "layer" in looking else 72) + several
+    assert [bool(each.note) for each in found.heads] == [several, *[False] * (len(found.heads) - 1)]
     marked = {found.heads[flag.map].name for flag in found.flags}
     assert marked <= {each.name for each in looked_at(minilm).heads}
 
@@ -209,7 +222,10 @@ def test_ways_are_rows_and_so_is_what_tells_each_from_the_first() -> None:
     assert np.allclose(difference[0], other[0] - one[0], atol=1e-7)
     assert not difference[1].any()
     assert (found.heads[5].measure, found.heads[5].signed) == ("difference", True)
-    assert "difference: above 0 = reads more than 'none'" in found.note
+    assert [each.note for each in found.heads[3:]] == [
+        "",
+        *["above 0 = reads more than 'none'"] * 2,
+    ]
     assert np.allclose(softmax_of(found.heads[3]), other[0], atol=1e-6)
 
 

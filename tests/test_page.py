@@ -282,3 +282,13 @@ def test_cells_have_the_shade_of_their_number() -> None:
     found = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table(grid))[1:]
 
     assert found == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
+
+
+def test_the_small_print_says_what_is_said_nowhere_else() -> None:
+    view = views()["run"]
+    assert view.screen.caption.startswith("row = query (reads) · column = key (is read)")
+
+    told = re.findall(r'<p class="caption">(.*?)</p>', page("run"))
+
+    assert told == ["each row sums to 1"]
+    assert "row = query (reads)" in page("learned")

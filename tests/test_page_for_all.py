@@ -97,13 +97,15 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         assert page.locator("#table tbody tr").count() == len(WORDS)
         page.fill("#query", "3")
         page.keyboard.press("Enter")
-        until(page, lambda: page.locator("#table tbody td").count() == 3 * len(WORDS))
+        until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
+        said = page.text_content("#table caption")
+        assert said == "What \u2068here\u2069 (3) reads in L1H0 (2 more are hidden by the mask)"
         layer = trace.layers[1]
         weights, scores = layer.attended.weights[0], layer.attended.scores[0] * layer.scale
         told = page.locator("#table tbody tr").all_inner_texts()
         for key, row in enumerate(told):
-            weight = f"{weights[2, key]:.4f}"[1:] if key <= 2 else "hidden"
-            score = f"{scores[2, key]:.4f}".replace("-", "−") if key <= 2 else ""
+            weight = f"{weights[2, key]:.4f}"[1:]
+            score = f"{scores[2, key]:.4f}".replace("-", "−")
             assert row.split("\t") == [str(key + 1), WORDS[key], weight, score]
 
 
@@ -131,8 +133,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
     chromium: Browser, path: Path
 ) -> None:
-    with opened(chromium, path, "#theme=dark&query=2", color_scheme="dark") as seen:
+    with opened(chromium, path, "#theme=dark&view=lines", color_scheme="dark") as seen:
         page = seen.page
+        until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert shown(page, *VIEWS, "controls", "utilities") == list(VIEWS)

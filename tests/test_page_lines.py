@@ -15,6 +15,7 @@ import attnviz as library
 from attnviz.cells import EVERYTHING, Whole
 from attnviz.renderers.colors import THEMES
 from attnviz.views.explored import explored_of_trace
+from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
 from tests.browser import browser, opened
 
@@ -250,6 +251,7 @@ N = float("nan")
 BY_HAND: dict[str, list[list[float]]] = {
     "tied": [[0.4, 0.4, 0.2, 0], [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4],
     "zero": [[0, 0, 0, 0], [0.004, 0.996, 0, 0], [0.3, 0.3, 0.3, 0.1], [0.301, 0.299, 0.4, 0]],
+    "signed": [[0.4, -0.4, 0.2, 0], [0.1, 0, -0.1, 0], [0, 0, 0, 0], [0.3, -0.1, -0.1, -0.1]],
     "hidden": [[N, N, N, N], [N, 1, N, N], [0.5, 0.5, N, N], [1, N, N, N]],
 }
 SAID = {
@@ -258,9 +260,14 @@ SAID = {
     ("tied", "query", 2): "c (3) reads a (1) most: .70, then b (2), itself and d (4) .10 each",
     ("tied", "query", 3): "d (4) reads all 4 tokens that it sees alike: .25 each",
     ("tied", "key", 3): "d (4) is read most by b (2): .40, then by itself .25 and by c (3) .10",
-    ("zero", "query", 0): "a (1) reads nothing: its weights are 0",
+    ("zero", "query", 0): "a (1) reads nothing: all weights are 0",
     ("zero", "query", 1): "b (2) reads itself most: 1.0, then a (1) 4.0e−03",
     ("zero", "query", 3): "d (4) reads c (3) most: .400, then a (1) .301 and b (2) .299",
+    ("signed", "query", 0): "what a (1) reads, by gain: most itself .40, then c (3) .20; "
+    "least b (2) −.40",
+    ("signed", "query", 3): "what d (4) reads, by gain: most a (1) .30, then b (2), c (3) and "
+    "itself −.10 each",
+    ("signed", "query", 2): "c (3) reads nothing: all numbers are 0",
     ("hidden", "query", 0): "a (1) reads nothing, for every key is hidden",
     ("hidden", "query", 1): "b (2) sees itself alone: 1.0",
     ("hidden", "query", 2): "c (3) reads all 2 tokens that it sees alike: .50 each",
@@ -271,8 +278,7 @@ SAID = {
 def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace("a b c d", tokenizer="words")
     side = explored_of_trace(trace).heads[0].reads
-    maps = [("", name, HeadMap(name=name, reads=side, read=side, weights=_table(rows)))
-            for name, rows in BY_HAND.items()]  # fmt: skip
+    maps = [("", name, _map(name, side, rows)) for name, rows in BY_HAND.items()]
     path = tmp_path / "x.html"
     path.write_bytes(replace(trace.view(), explored=lambda: arranged(maps)).render(".html"))
     with opened(chromium, path) as seen:
@@ -281,9 +287,12 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
             assert _said(seen.page) == f"{name}: {said}"
 
 
-def _table(rows: list[list[float]]) -> Whole:
+def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
     values = np.array(rows)
-    return Whole(np.nan_to_num(values), np.isnan(values))
+    cells = Whole(np.nan_to_num(values), np.isnan(values))
+    signed = name == "signed"
+    measure = "gain" if signed else "weight"
+    return HeadMap(name=name, reads=side, read=side, weights=cells, signed=signed, measure=measure)
 
 
 def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: Path) -> None:

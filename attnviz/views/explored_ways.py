@@ -8,7 +8,6 @@ from functools import partial
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.cells import Cells, Later
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.explored import scores_of
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
 from attnviz.views.measures import name_of, titled, tokens_of
@@ -30,12 +29,8 @@ def explored_of_comparison(
             *_differences(comparison, heads, sides),
         )
     ]
-    base = f"difference: above 0 = reads more than '{name_of(comparison, comparison.base)}'"
-    differ = any(each.signed for *_, each in maps)
-    notes = (AXES_NOTE, note, base if differ else "")
-    return arranged(
-        maps, ("way", "head"), query=comparison.query, note=" · ".join(filter(None, notes))
-    )
+    notes = " · ".join(filter(None, (AXES_NOTE, note)))
+    return arranged(maps, ("way", "head"), query=comparison.query, note=notes)
 
 
 def _column(comparison: Comparison, head: int | None) -> str:
@@ -83,6 +78,7 @@ def _differences(
                     read=_side("key (is read)", keys, sides),
                     weights=Later(_shape(each), partial(_difference, comparison, place, head)),
                     signed=True,
+                    note=f"above 0 = reads more than '{name_of(comparison, comparison.base)}'",
                     measure=DIFFERENCE,
                 ),
             )
@@ -109,10 +105,13 @@ def _side(title: str, tokens: Tokens, sides: dict[int, Axis]) -> Axis:
 
 
 def _scores(alternative: Alternative, head: int | None) -> Cells | None:
-    """What weights are the softmax of: of a mean they are of none, nor those of a mistake."""
-    layer, trace = alternative.layer, alternative.trace
+    """What weights are the softmax of: of a mean they are of none, nor those of a mistake.
+
+    Whatever becomes of them then, ways are compared by what the softmax makes.
+    """
+    layer = alternative.layer
     if head is None and len(alternative.weights) == 1:
         head = 0
-    if head is None or layer is None or trace is None or alternative.mistake:
+    if head is None or layer is None or layer.weights_alone or alternative.mistake:
         return None
-    return scores_of(trace, layer, head)
+    return Later(_shape(alternative), partial(layer.weights.cells, "masked scores", head))

@@ -127,9 +127,8 @@ function drawColorsAgain() {
   for (const { names, draw } of listeners) if (names.includes("theme")) draw(state);
 }
 
-/** A dark page is printed light. */
+/** A dark page is printed light: printing.js says when. */
 function paintForPaper() {
-  if (!isDark() && !forcedColors.matches) return;
   onPaper.printing = true;
   drawColorsAgain();
   document.querySelectorAll("canvas").forEach(copyForPaper);
@@ -147,7 +146,6 @@ function copyForPaper(canvas) {
 }
 
 function paintForScreen() {
-  if (!onPaper.printing) return;
   onPaper.printing = false;
   document.querySelectorAll(".for-paper").forEach((copy) => {
     copy.nextSibling.hidden = false;
@@ -156,7 +154,5 @@ function paintForScreen() {
   drawColorsAgain();
 }
 
-addEventListener("beforeprint", paintForPaper);
-addEventListener("afterprint", paintForScreen);
 systemDark.addEventListener("change", drawColorsAgain);
 forcedColors.addEventListener("change", drawColorsAgain);

@@ -4,7 +4,7 @@
 const TAKEN = [
   { name: "Matrix", kinds: kindsOfPicture(() => matrixPicture()) },
   { name: "Lines", kinds: kindsOfPicture(linesAsPicture) },
-  { name: "Numbers", kinds: { CSV: () => csvOf(state.head) } },
+  { name: "Numbers", kinds: { CSV: () => csvOf(state.head, state.query) } },
 ];
 
 function kindsOfPicture(draw) {
@@ -61,6 +61,8 @@ function addCommandButton() {
 }
 
 async function copied(name, kind, make) {
+  const missing = kind === "CSV" && (await missingNumbers(state.head, state.query));
+  if (missing) return say(missing);
   const made = make();
   const took = kind === "PNG" ? await tookPicture(made) : await tookText(await (await made).text());
   if (took) return say(`${name} of ${heads[state.head].name}: copied as ${kind}.`);
@@ -68,6 +70,8 @@ async function copied(name, kind, make) {
 }
 
 async function saved(name, kind, make, before = "") {
+  const missing = kind === "CSV" && (await missingNumbers(state.head, state.query));
+  if (missing) return say(missing);
   const file = `${fileName(name)}.${kind.toLowerCase()}`;
   saveFile(file, await make());
   say(`${before}saved as ${file}.`);
@@ -139,45 +143,4 @@ async function pngOf(picture) {
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(address);
   return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
-}
-
-/* Numbers. */
-
-const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
-
-/** A line for each cell of a head, exactly as the page has its numbers. */
-async function csvOf(head) {
-  const cells = await cellsOf(head);
-  const { label } = scaleOf(head);
-  const header = ["head", "query number", "query", "key number", "key", label, "score", "visible"];
-  const lines = [header, ...linesOfCells(head, cells)].map((line) => line.map(quoted).join(","));
-  return new Blob([`${lines.join("\n")}\n`], { type: FILES.CSV });
-}
-
-function* linesOfCells(head, cells) {
-  const [reads, read] = [
-    { ...readers(head), size: cells.tall },
-    { ...readTokens(head), size: cells.wide },
-  ];
-  for (let row = 0; row < cells.rows; row++) {
-    for (let column = 0; column < cells.columns; column++) {
-      const names = [...namesOfPlace(reads, row), ...namesOfPlace(read, column)];
-      yield [heads[head].name, ...names, ...numbersOfCell(cells, row, column)];
-    }
-  }
-}
-
-const namesOfPlace = (side, place) => [numberName(side, place), blockName(side, place)];
-
-function numbersOfCell(cells, row, column) {
-  const [weight, score] = [cells.weight(row, column), cells.score(row, column)];
-  return [exactNumber(weight), exactNumber(score), !cells.hides(row, column)];
-}
-
-const exactNumber = (number) => (Number.isNaN(number) ? "" : number);
-
-function quoted(value) {
-  if (typeof value !== "string") return String(value);
-  const safe = FORMULA.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

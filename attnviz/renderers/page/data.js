@@ -13,6 +13,9 @@ const scaleOf = (head) => attention.scales[heads[head].scale];
 const rowScaleOf = (head) => attention.rowScales[heads[head].scale]; // of cells.row(query)
 const thumbnailScaleOf = (head) => attention.smallScales[heads[head].scale];
 
+/** How to read a head: what holds for all of them, and what for this one alone. */
+const noteOf = (head) => [attention.note, heads[head].note].filter(Boolean).join(" · ");
+
 /** Whether white space stands before a token, and whether a tokenizer added it. */
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;

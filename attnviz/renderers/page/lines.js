@@ -1,9 +1,11 @@
 // Lines: the words twice, and a line from each that reads to each that is read.
 
 const lineView = {
+  loaded: null, // the cells of all heads that are to be drawn
   tables: [], // the cells of each head that is drawn
   sides: null, // the tokens that read, and those that are read
   places: { query: [], key: [] }, // which of them are shown
+  borders: { query: undefined, key: undefined }, // before which places there is a rule
   words: { query: [], key: [] },
   shown: { query: [], key: [] }, // those that are in the page,
   stops: { query: 0, key: 0 }, // and the one to which Tab leads
@@ -38,6 +40,7 @@ function startLines(section) {
   for (const end of ["query", "key"]) makeColumnChoosable(end);
   new ResizeObserver(fitLines).observe(section);
   addEventListener("resize", fitLines);
+  loadLines();
 }
 
 function lineElements() {
@@ -66,18 +69,22 @@ const areWanted = () => lineView.seen || lineView.pictured;
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  if (!areWanted()) return;
   const drawn = headsTogether();
   const cells = await Promise.all(drawn.map(cellsOf));
   if (!same(drawn, headsTogether())) return;
-  takeCells(drawn, cells);
+  lineView.loaded = { drawn, cells };
+  if (areWanted()) showLines();
+}
+
+function showLines() {
+  takeCells(lineView.loaded);
   showLegend(lineView.legend);
   nameColumns();
   buildWords();
   findLines();
 }
 
-function takeCells(drawn, cells) {
+function takeCells({ drawn, cells }) {
   const sides = sidesOf(drawn[0], cells[0]);
   lineView.tables = drawn.map((head, slot) => ({ head, cells: cells[slot] }));
   lineView.sides = sides;
@@ -85,6 +92,9 @@ function takeCells(drawn, cells) {
     query: shownPlaces(sides.query, cells[0].rows),
     key: shownPlaces(sides.key, cells[0].columns),
   };
+  for (const end of ["query", "key"]) {
+    lineView.borders[end] = firstBehind(sides[end], lineView.places[end]);
+  }
   lineView.stale = false;
 }
 
@@ -204,13 +214,16 @@ function followedStrokes(followed) {
 function saidOfFollowed({ query, key }) {
   const { sides } = lineView;
   const names = [];
-  if (query !== null) names.push(`what ${calledPlace(sides.query, query)} reads`);
+  if (query !== null) names.push(saidOfRowOf(sides.query, query));
   if (key !== null) names.push(`who reads ${calledPlace(sides.key, key)}`);
   return names.join(", and ");
 }
 
+function saidOfRowOf(side, place) {
+  return `what ${calledPlace(side, place)} ${verbsOf(side, place).reads}`;
+}
+
 function saidOfBorder() {
-  const { query, key } = lineView.sides;
-  const bordered = [query, key].some(({ border }) => border !== null && border !== undefined);
+  const bordered = Object.values(lineView.borders).some((place) => place !== undefined);
   return bordered ? " Below the dashed rule: what the model wrote itself." : "";
 }

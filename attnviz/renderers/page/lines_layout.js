@@ -6,7 +6,7 @@ const SMALLEST_FRAME = 320; // pixels, however low a window is
 const LARGEST_FRAME = 780;
 const AROUND_LINES = 300; // pixels of a window that are not for lines
 const NARROW = 480; // pixels: in less, there is no room for everything
-const AMOUNT_WIDTH = 56; // of a number beside a word
+const AMOUNT = { wide: 56, narrow: 47 }; // pixels of a number beside a word
 const SHARE_OF_AMOUNTS = 0.16; // of the width, for the numbers of several heads on a side
 const STRIP_CELL = 7; // of the marks beside a word, one for each head
 const BESIDE_LINES = 6;
@@ -31,7 +31,7 @@ function linesLayout({ wide, tables, sides, places, whole }) {
     open: Math.min(all, room),
     high: Math.max(pitch, size + 3),
     heads: drawn,
-    columns: columnsAcross(wide, drawn, longestWords(sides, places, size)),
+    columns: columnsAcross(wide, drawn, longestWords(sides, places, size, wide < NARROW)),
     index: { query: indexOf(places.query), key: indexOf(places.key) },
     ends: { query: rowsOfEnd(counts.query), key: rowsOfEnd(counts.key) },
     nth: everyNth(pitch, LEAST_ROW - 3),
@@ -57,25 +57,30 @@ function heightOf({ ends, index }, end, place) {
 function columnsAcross(wide, drawn, longest) {
   const narrow = wide < NARROW;
   const several = drawn.length > 1;
-  const fitting = Math.floor((wide * SHARE_OF_AMOUNTS) / AMOUNT_WIDTH);
+  const amount = narrow ? AMOUNT.narrow : AMOUNT.wide;
+  const fitting = Math.floor((wide * SHARE_OF_AMOUNTS) / amount);
   const amounts = several ? (fitting >= drawn.length ? drawn.length : Number(!narrow)) : 1;
-  const strip = several ? drawn.length * (narrow ? STRIP_CELL - 3 : STRIP_CELL) + BESIDE_LINES : 0;
-  const numbers = amounts * AMOUNT_WIDTH;
+  const cell = narrow ? STRIP_CELL - 3 : STRIP_CELL;
+  const strip = several ? drawn.length * cell + BESIDE_LINES : 0;
+  const numbers = amounts * amount;
   const room = (wide * (1 - LEAST_BETWEEN)) / 2 - numbers - strip - BESIDE_LINES;
   const names = { query: Math.min(longest.query, room), key: Math.min(longest.key, room) };
   const from = numbers + names.query + strip + BESIDE_LINES;
   const to = wide - numbers - names.key - strip - BESIDE_LINES;
-  return { amounts, strip, cell: narrow ? STRIP_CELL - 3 : STRIP_CELL, names, from, to };
+  return { amounts, amount, narrow, strip, cell, names, from, to };
 }
 
-function longestWords(sides, places, size) {
+function longestWords(sides, places, size, narrow) {
   const font = `${size}px system-ui, sans-serif`;
+  const widthAt = (end, place) => wordWidth(sides[end], place, font, narrow);
   const longest = (end) =>
-    places[end].reduce((most, place) => Math.max(most, wordWidth(sides[end], place, font)), 0);
+    places[end].reduce((most, place) => Math.max(most, widthAt(end, place)), 0);
   return { query: longest("query") + 4, key: longest("key") + 4 };
 }
 
-function wordWidth(side, place, font) {
-  const [name, number] = [blockName(side, place), numberName(side, place)];
+/** With its number before it, which is left out where there is little room. */
+function wordWidth(side, place, font, narrow) {
+  const name = blockName(side, place);
+  const number = narrow && name ? "" : numberName(side, place);
   return widthOf(name, font) + (name && number ? NUMBER_GAP : 0) + widthOf(number, font);
 }

@@ -85,7 +85,7 @@ function stripCell(end, place, slot, opacity) {
     y: heightOf(lineView.layout, end, place) - high / 2,
     wide: columns.cell - 1.5,
     high,
-    color: lineColor(slot),
+    color: colorOfHead(slot),
     opacity,
   };
 }

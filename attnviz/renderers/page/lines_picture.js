@@ -2,35 +2,46 @@
 
 const LINES_TOP = 26; // pixels, for what stands above the columns
 const SWATCH = 11;
+const SIZE_OF_AMOUNTS = 0.85; // of that of words
 
 /** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
 async function linesPicture() {
-  if (lineView.seen) return drawnPicture();
-  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
-  await loadLines();
-  const picture = drawnPicture();
-  Object.assign(lineView, { pictured: false, stale: true });
-  return picture;
+  if (!lineView.seen) await loadLines();
+  return withLinesLaid(() => framedPicture(drawnRows(), sizeOfPicture(), drawnNotes()));
 }
 
-function drawnPicture() {
+/** Something that is drawn of the lines, which are laid out for it where nobody sees them. */
+function withLinesLaid(draw) {
+  if (lineView.seen) return draw();
+  Object.assign(lineView, { pictured: true, wide: PICTURE_ROOM.wide });
+  showLines();
+  const drawing = draw();
+  Object.assign(lineView, { pictured: false, stale: true });
+  return drawing;
+}
+
+function drawnRows() {
   const { layout, found, followed } = lineView;
-  const names = layout.heads.length > 1 ? layout.heads : [];
-  const above = names.length ? 2 * LINES_TOP : LINES_TOP;
+  const above = heightAbove();
   const rows = drawn("g", { transform: `translate(0 ${above})`, "font-size": layout.size });
   const lines = drawnLines((followed ?? found).lines, layout);
   rows.append(...lines, ...drawnStrips(), ...drawnWords());
-  const body = [...drawnNames(names), ...drawnHeadings(above), rows];
-  const size = { wide: layout.wide, high: layout.whole + above };
-  return framedPicture(body, size, [...drawnNotes(), settingsShape()]);
+  return [...drawnNames(namesOfColors()), ...drawnHeadings(above), rows];
+}
+
+const namesOfColors = () => (lineView.layout.heads.length > 1 ? lineView.layout.heads : []);
+const heightAbove = () => LINES_TOP * (namesOfColors().length > 0 ? 2 : 1);
+
+function sizeOfPicture() {
+  const { wide, whole } = lineView.layout;
+  return { wide, high: whole + heightAbove() };
 }
 
 /** What is drawn, and what widths mean. */
 function drawnNotes() {
   const { says, law } = lineView;
-  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
-  return [says, law].map(({ textContent }) =>
-    drawn("text", smallPrint(), cutText(textContent, PICTURE_ROOM.wide, font)));
+  const room = roomOfPicture(sizeOfPicture());
+  return [says, law].flatMap(({ textContent }) => smallLines([textContent], room));
 }
 
 function drawnHeadings(above) {
@@ -98,7 +109,8 @@ function drawnWord(end, place) {
   const { layout, sides, of } = lineView;
   const { columns, size } = layout;
   const font = `${size}px system-ui, sans-serif`;
-  const [name, number] = [blockName(sides[end], place), numberName(sides[end], place)];
+  const name = blockName(sides[end], place);
+  const number = columns.narrow && name ? "" : numberName(sides[end], place);
   const beside = name && number ? widthOf(number, font) + NUMBER_GAP : 0;
   const text = cutText(name || number, columns.names[end] - beside, font);
   const start = end === "query" ? edgeOf(end) - widthOf(text, font) : edgeOf(end) + beside;
@@ -122,9 +134,9 @@ function drawnAmounts(end, place) {
   const { of, tables, layout } = lineView;
   const followed = of?.[OTHER_END[end]] ?? null;
   if (followed === null) return [];
-  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * AMOUNT_WIDTH;
+  const outer = end === "query" ? 0 : layout.wide - layout.columns.amounts * layout.columns.amount;
   return tables.slice(0, layout.columns.amounts).flatMap((table, slot) => {
-    const x = outer + (slot + 1) * AMOUNT_WIDTH - 6;
+    const x = outer + (slot + 1) * layout.columns.amount - 4;
     const { text, color } = amountTexts(table, slot, end, followed)(place);
     return drawnAmount(text, color, { x, y: lineOf(end, place) });
   });
@@ -132,21 +144,35 @@ function drawnAmounts(end, place) {
 
 /** A number, with a line below it in the colour of its head where there are several. */
 function drawnAmount(text, color, { x, y }) {
-  const number = drawn("text", { x, y, fill: inks().ink, "text-anchor": "end" }, text);
+  const size = lineView.layout.size * SIZE_OF_AMOUNTS;
+  const look = { fill: inks().ink, "font-size": size, "text-anchor": "end" };
+  const number = drawn("text", { x, y, ...look }, text);
   if (!color) return [number];
-  const wide = widthOf(text, `${lineView.layout.size}px system-ui, sans-serif`);
+  const wide = widthOf(text, `${size}px system-ui, sans-serif`);
   return [drawn("rect", { x: x - wide, y: y + 3, width: wide, height: 2, fill: color }), number];
 }
 
 /* On paper there is no scrolling: all rows are printed. */
 
-function printLines(printing) {
-  lineView.printed?.remove();
-  lineView.printed = null;
-  if (!printing || lineView.stale || !lineView.seen) return;
-  lineView.printed = element("div", { class: "lines-printed" }, drawnPicture());
-  lineView.section.append(lineView.printed);
+function linesOnPaper() {
+  const { wide, high } = sizeOfPicture();
+  const look = { "font-family": PICTURE_FONT, "font-size": NAME_SIZE, fill: inks().ink };
+  const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` };
+  return drawn("svg", { ...size, ...look, class: "on-paper lines-printed" }, ...drawnRows());
 }
 
-addEventListener("beforeprint", () => printLines(true));
-addEventListener("afterprint", () => printLines(false));
+function printLines() {
+  if (lineView.loaded === null || !same(lineView.loaded.drawn, headsTogether())) return;
+  lineView.stale = false;
+  const { frame } = lineView;
+  frame.after(withLinesLaid(linesOnPaper));
+}
+
+function forgetPrintedLines() {
+  lineView.section.querySelector(".lines-printed")?.remove();
+}
+
+if (heads.length > 0) {
+  addEventListener("beforeprint", printLines);
+  addEventListener("afterprint", forgetPrintedLines);
+}

@@ -24,13 +24,14 @@ function buildWords() {
 /** Widths of columns; then each word in its row. */
 function placeWords() {
   const { layout, columns, words } = lineView;
-  const { amounts, names, strip } = layout.columns;
+  const { amounts, amount, narrow, names } = layout.columns;
   for (const end of ["query", "key"]) {
     const { style } = columns[end];
-    style.width = `${amounts * AMOUNT_WIDTH + names[end]}px`;
+    style.width = `${amounts * amount + names[end]}px`;
+    style.setProperty("--amount", `${amount}px`);
+    columns[end].classList.toggle("narrow-words", narrow);
     style.fontSize = `${layout.size}px`;
     style.setProperty("--row", `${layout.high}px`);
-    style.setProperty("--strip", `${strip}px`);
     for (const word of words[end]) word.stands = false;
     showWords(end);
   }
@@ -77,7 +78,7 @@ function wordButton({ end, place, index }) {
   button.title = name;
   button.tabIndex = index === lineView.stops[end] ? 0 : -1;
   button.classList.toggle("special", isFaint(side, place));
-  button.classList.toggle("bordered", side.border !== null && place * side.size === side.border);
+  button.classList.toggle("bordered", place === lineView.borders[end]);
   button.setAttribute("aria-pressed", String(isPressed(end, place)));
   return button;
 }

@@ -2,6 +2,7 @@
 
 function start() {
   control("utilities").hidden = false;
+  startScrolling();
   startPlaces();
   if (heads.length === 0) return startWithoutHeads();
   if (!("DecompressionStream" in window)) return tellOldBrowser();

@@ -17,7 +17,7 @@ def made(view: View) -> Markup:
     if view.provenance is None:
         return NONE
     command = printable(view.provenance.command or "")
-    typed = tag("pre", tag("code", command), tabindex=0, role="region", aria_label="command")
+    typed = tag("pre", tag("code", command))
     on_paper = tag("p", "Made by ", tag("code", command), class_="on-paper")
     facts = [part for each in _facts(view) for part in each]
     more = tag("details", tag("summary", "How this was made"), typed if command else NONE,

@@ -180,7 +180,7 @@ function showMatrixWords() {
   const { head, cells, rows, columns, reads, read } = matrix;
   const { label } = scaleOf(head);
   matrix.name.textContent = heads[head].name;
-  matrix.about.textContent = attention.note;
+  matrix.about.textContent = noteOf(head);
   const down = `${rows.length} rows: ${reads.title || reads.counts}`;
   const across = `${columns.length} columns: ${read.title || read.counts}`;
   matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}, ${down}, ${across}`);

@@ -2,7 +2,7 @@
 
 const OTHER_END = { query: "key", key: "query" };
 const NAMED_MOST = 3; // tokens, in a sentence on what is read most
-const ALIKE = 1e-6; // of the largest: numbers that differ less are the same, but for rounding
+const ALIKE = 1e-6; // numbers that differ by a smaller part of them are the same, but for rounding
 
 /** The tokens at both ends of a head: those that read, and those that are read. */
 function sidesOf(head, cells) {
@@ -27,6 +27,11 @@ function shownPlaces(side, count) {
   const places = Array.from({ length: count }, (_, place) => place);
   const shown = places.filter((place) => state.special || !isFaint(side, place));
   return shown.length > 0 ? shown : places;
+}
+
+/** The first place that is shown behind a border, where there is one. */
+function firstBehind({ border, size }, places) {
+  return border === null ? undefined : places.find((place) => place * size >= border);
 }
 
 /** What a token reads, or who reads it: token by token where the page has that, else in blocks. */
@@ -57,12 +62,13 @@ function withErrors(reading) {
 function rankedGroups({ amounts, errorOf }, places) {
   const seen = places.filter((place) => !Number.isNaN(amounts[place]));
   const order = seen.sort((one, other) => amounts[other] - amounts[one]);
-  const noise = ALIKE * Math.abs(amounts[order[0]] ?? 0);
   const groups = [];
+  const areAlike = (one, other) =>
+    amounts[one] - amounts[other] <=
+    ALIKE * Math.abs(amounts[one]) + errorOf(one) + errorOf(other);
   for (const place of order) {
     const first = groups.at(-1)?.[0];
-    const alike = () => amounts[first] - amounts[place] <= noise + errorOf(first) + errorOf(place);
-    if (first !== undefined && alike()) groups.at(-1).push(place);
+    if (first !== undefined && areAlike(first, place)) groups.at(-1).push(place);
     else groups.push([place]);
   }
   return groups;
@@ -74,32 +80,41 @@ function saidOfMost(reading) {
   const places = shownPlaces(others, amounts.length);
   const groups = rankedGroups(reading, places);
   const seen = groups.flat().length;
-  const about = { ...reading, name: calledPlace(sides[end], place) };
+  const about = { ...reading, verbs: verbsOf(sides[end], place) };
+  about.name = calledPlace(sides[end], place);
   about.leftOut = amounts.length > places.length && amounts.some((each) => !Number.isNaN(each));
   const said = seen === 0 ? saidOfNone(about) : saidOfSome(about, groups, seen);
   return `${heads.length > 1 ? `${heads[head].name}: ` : ""}${said}`;
 }
 
-function saidOfNone({ name, end, leftOut }) {
+/** What one token does, and what several do. */
+function verbsOf(side, place) {
+  return side.size > 1 && blockName(side, place) === ""
+    ? { reads: "read", sees: "see", is: "are", it: "they", them: "them", self: "themselves" }
+    : { reads: "reads", sees: "sees", is: "is", it: "it", them: "it", self: "itself" };
+}
+
+function saidOfNone({ name, end, leftOut, verbs: { reads, is } }) {
   if (end === "query") {
-    if (leftOut) return `${name} reads special tokens alone, which are left out`;
-    return `${name} reads nothing, for every key is hidden`;
+    if (leftOut) return `${name} ${reads} special tokens alone, which are left out`;
+    return `${name} ${reads} nothing, for every key is hidden`;
   }
-  if (leftOut) return `${name} is read by special tokens alone, which are left out`;
-  return `nobody reads ${name}, which is hidden from all`;
+  if (leftOut) return `${name} ${is} read by special tokens alone, which are left out`;
+  return `nobody reads ${name}, which ${is} hidden from all`;
 }
 
 function saidOfSome(about, groups, seen) {
   const largest = about.amounts[groups[0][0]];
-  if (scaleOf(about.head).kind === "diverging") return saidOfSigned(about, groups);
-  if (largest === 0) return saidOfZeros(about);
+  const signed = scaleOf(about.head).kind === "diverging";
+  if (largest === 0 && (groups.length === 1 || !signed)) return saidOfZeros(about);
   if (groups.length === 1) return saidOfOneGroup(about, groups[0], seen);
-  const { name, end } = about;
+  if (signed) return saidOfSigned(about, groups);
+  const { name, end, verbs } = about;
   const [first, ...then] = countedGroups(about, groups);
   const start =
     end === "query"
-      ? `${name} reads ${first.names} most${saidMeasure(about)}: ${first.number}`
-      : `${name} is read most${saidMeasure(about)} by ${first.names}: ${first.number}`;
+      ? `${name} ${verbs.reads} ${first.names} most${saidMeasure(about)}: ${first.number}`
+      : `${name} ${verbs.is} read most${saidMeasure(about)} by ${first.names}: ${first.number}`;
   return `${start}${saidThen(then, end === "query" ? "" : "by ")}${saidLeftOut(about)}`;
 }
 
@@ -114,35 +129,42 @@ function saidThen(then, by) {
   return parts.length ? `, then ${parts.join(" and ")}` : "";
 }
 
-function saidOfZeros({ name, end, leftOut }) {
-  const shown = leftOut ? " of what is shown" : "";
-  if (end === "query") return `${name} reads nothing${shown}: its weights are 0`;
-  return `${name} is read by nobody${shown && " that is shown"}: its weights are 0`;
+function saidOfZeros(about) {
+  const { head, name, end, leftOut, verbs } = about;
+  const all = scaleOf(head).label === "weight" ? ": all weights are 0" : ": all numbers are 0";
+  const why = leftOut ? saidLeftOut(about) : all;
+  const what = leftOut ? "nothing of what is shown" : "nothing";
+  if (end === "query") return `${name} ${verbs.reads} ${what}${why}`;
+  return `nobody${leftOut ? " that is shown" : ""} reads ${name}${why}`;
 }
 
 /** One that sees, or is seen by, one alone; or all of them alike. */
 function saidOfOneGroup(about, group, seen) {
-  const { name, end } = about;
+  const { name, end, verbs } = about;
   const number = numberOfGroup(about, group);
   const measure = saidMeasure(about);
   const left = saidLeftOut(about);
   if (seen === 1) {
     const other = calledOther(about, group[0]);
-    const which = end === "query" ? `sees ${other} alone` : `is seen by ${other} alone`;
-    return `${name} ${which}${measure}: ${number}${left}`;
+    const which = end === "query" ? `${verbs.sees} ${other}` : `${verbs.is} seen by ${other}`;
+    return `${name} ${which} alone${measure}: ${number}${left}`;
   }
-  const many = `all ${seen} tokens that`;
-  if (end === "query") return `${name} reads ${many} it sees alike${measure}: ${number}${left}`;
-  return `${many} see ${name} read it alike${measure}: ${number}${left}`;
+  const all = `all ${seen} ${about.others.size > 1 ? "blocks" : "tokens"} that`;
+  if (end === "query") {
+    const seeing = `${all} ${verbs.it} ${verbs.sees}`;
+    return `${name} ${verbs.reads} ${seeing} alike${measure}: ${number}${left}`;
+  }
+  return `${all} see ${name} read ${verbs.them} alike${measure}: ${number}${left}`;
 }
 
 /** Of numbers with a sign: the largest, and the smallest. */
 function saidOfSigned(about, groups) {
   const { name, end, head } = about;
-  const whose = end === "query" ? `what ${name} reads` : `who reads ${name}`;
+  const whose = end === "query" ? `what ${name} ${about.verbs.reads}` : `who reads ${name}`;
   const [first, ...then] = countedGroups(about, groups);
-  const least = groups.length > 1 ? countedGroups(about, [groups.at(-1)])[0] : null;
-  const last = least ? `; least ${least.names} ${least.number}` : "";
+  const all = then.length + 1 === groups.length;
+  const [least] = countedGroups(about, [groups.at(-1)]);
+  const last = all ? "" : `; least ${least.names} ${least.number}`;
   const most = `most ${first.names} ${first.number}${saidThen(then, "")}`;
   return `${whose}, by ${scaleOf(head).label}: ${most}${last}${saidLeftOut(about)}`;
 }
@@ -172,7 +194,9 @@ function digitsApart({ head, amounts }, groups) {
 }
 
 function namesOfGroup(about, group) {
-  if (group.length > NAMED_MOST) return `${group.length} tokens`;
+  if (group.length > NAMED_MOST) {
+    return `${group.length} ${about.others.size > 1 ? "blocks" : "tokens"}`;
+  }
   return listedNames(group.map((place) => calledOther(about, place)));
 }
 
@@ -185,8 +209,9 @@ function numberOfGroup({ head, amounts }, group, digits = 2) {
   return `${first === last ? "" : "about "}${first} each`;
 }
 
-function calledOther({ head, place, others }, other) {
-  return readsItself(head) && other === place ? "itself" : calledPlace(others, other);
+function calledOther({ head, place, others, verbs }, other) {
+  if (!readsItself(head) || other !== place) return calledPlace(others, other);
+  return verbs.self;
 }
 
 function listedNames(names) {

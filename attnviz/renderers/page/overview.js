@@ -89,8 +89,8 @@ async function loadOverview() {
 
 /** Another size: maps, and what can be clicked, have another place. */
 function layOverview() {
-  const wide = overview.line.clientWidth;
-  if (overview.maps === null || wide === 0) return;
+  const wide = overview.maps === null ? 0 : overview.line.clientWidth;
+  if (wide === 0) return;
   overview.layout = overviewLayout(wide);
   const { size } = overview.layout;
   sizeCanvas(overview.map, size);

@@ -86,7 +86,7 @@ def sums_of(weights: Patch, scores: Patch, most: int) -> tuple[Rows | None, floa
     A score is the logarithm of its weight, and this: one number a row in place of one for each
     cell. There are none where weights are not the softmax of the scores.
     """
-    seen = np.where(weights.hidden, 0, weights.values)
+    seen = _floats(np.where(weights.hidden, 0, weights.values))
     peaks = seen.argmax(axis=1)[:, None]
     highest, score = (np.take_along_axis(each, peaks, 1) for each in (seen, scores.values))
     read = highest[:, 0] > 0

@@ -61,6 +61,7 @@ SCRIPTS = (
     "shortcuts.js",
     "picture.js",
     "picture_words.js",
+    "csv.js",
     "copying.js",
     "main.js",
 )
@@ -109,10 +110,16 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
         "panels": panels(view),
         "made": made(view),
         "provenance": _in_a_page(provenance_of(view) or "null"),
-        "data": _in_a_page(exact_json({"attention": about, "look": _look(look)})),
+        "data": _in_a_page(exact_json(_data(view, look, about))),
         "style": style,
         "script": script,
     }
+
+
+def _data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script needs; `about` is what was done, which is true of each head alone, too."""
+    done = view.headline if view.titled else view.title
+    return {"attention": about, "look": _look(look), "about": done}
 
 
 def _closing(view: View) -> Markup:

@@ -21,6 +21,7 @@ from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import APART, JOINED, Drawable, Section, table_of
 from attnviz.views.view import Group, View
 
+BETWEEN = " · "  # parts of the small print
 MANY_STEPS = 4  # from so many on there is a list of them to choose from
 SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
 
@@ -37,10 +38,13 @@ def panels(view: View) -> Markup:
 
 
 def _how_to_read(view: View, shown: Sequence[Drawable]) -> Markup:
-    """The small print, but for the settings, which stand at the top."""
-    said = view.screen.caption.removesuffix(view.settings).rstrip(" ·")
-    parts = [part for part in (said, SAME_HIDDEN if hides(shown) else "") if part]
-    return tag("p", " · ".join(parts), class_="caption") if parts else NONE
+    """The small print, but for what stands at the top, or beside what can be explored."""
+    elsewhere = view.heads.note.split(BETWEEN) if view.heads else []
+    said = view.screen.caption.removesuffix(view.settings).rstrip(BETWEEN)
+    said = said.removesuffix(view.screen.caveat)
+    parts = [part for part in said.split(BETWEEN) if part and part not in elsewhere]
+    parts += [SAME_HIDDEN] if hides(shown) else []
+    return tag("p", BETWEEN.join(parts), class_="caption") if parts else NONE
 
 
 def _charts(view: View) -> Iterator[Group]:
@@ -151,7 +155,7 @@ def _section(section: Section) -> Markup:
         together([shapes, formula]),
         *_stages(section),
         *(tag("div", arrows(each), class_="plane") for each in section.planes),
-        tag("pre", *sums, tabindex=0, aria_label="sums", role="region") if sums else NONE,
+        tag("pre", *sums) if sums else NONE,
         *(tag("p", each) for each in section.remarks),
         class_="step",
     )

@@ -6,13 +6,18 @@ const PICTURE_EDGE = 24;
 const NARROWEST_PICTURE = 480;
 const TITLE_SIZE = 19;
 const SMALL_SIZE = 12;
+const SMALL_LINE = 20; // from one line of small print to the next
+const TITLE_FONT = `650 ${TITLE_SIZE}px system-ui, sans-serif`;
+const SMALL_FONT = `${SMALL_SIZE}px system-ui, sans-serif`;
 const PICTURE_FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 
 /** What is shown of the matrix now: which tokens, which weights, in which colours. */
 async function matrixPicture() {
   await cellsOf(state.head);
   const layout = layoutOfPicture();
-  return framedPicture(mapShapes(layout), layout.size, [colorBarShape(), settingsShape()]);
+  const room = roomOfPicture(layout.size);
+  const below = [colorBarShape(), ...smallLines(saidBesideBar(), room)];
+  return framedPicture(mapShapes(layout), layout.size, below);
 }
 
 function layoutOfPicture() {
@@ -38,10 +43,12 @@ function matrixOnPaper() {
 /** A drawing with the title of the page above it and, below, lines of small print. */
 function framedPicture(body, size, below) {
   const { paper, ink } = inks();
-  const titles = titleLines(Math.max(size.wide, NARROWEST_PICTURE));
+  const room = roomOfPicture(size);
+  const titles = linesOfWords(pictureHeading(), room, TITLE_FONT);
+  const lines = [...below, ...smallLines(settingsOfPage(), room)];
   const top = PICTURE_EDGE + titles.length * TITLE_SIZE * 1.3 + 10;
-  const wide = Math.ceil(Math.max(size.wide, NARROWEST_PICTURE) + 2 * PICTURE_EDGE);
-  const high = Math.ceil(top + size.high + below.length * 24 + PICTURE_EDGE);
+  const wide = Math.ceil(room + 2 * PICTURE_EDGE);
+  const high = Math.ceil(top + size.high + lines.length * SMALL_LINE + PICTURE_EDGE);
   const picture = drawn("svg", {
     xmlns: "http://www.w3.org/2000/svg",
     width: wide,
@@ -53,11 +60,12 @@ function framedPicture(body, size, below) {
     role: "img",
   });
   picture.append(
-    drawn("title", {}, `${heads[state.head].name}: ${document.title}`),
+    drawn("title", {}, pictureHeading()),
     drawn("rect", { width: wide, height: high, fill: paper }),
     ...titles.map((text, line) => titleShape(text, line)),
     drawn("g", { transform: `translate(${PICTURE_EDGE} ${top})` }, ...body),
-    ...below.map((line, place) => moved(line, PICTURE_EDGE, top + size.high + 20 + place * 24)),
+    ...lines.map((line, place) =>
+      moved(line, PICTURE_EDGE, top + size.high + 20 + place * SMALL_LINE)),
   );
   return picture;
 }
@@ -67,11 +75,15 @@ function moved(shape, x, y) {
   return shape;
 }
 
-/** The name of the head and the title of the page, in as many lines as they need. */
-function titleLines(room) {
-  const font = `650 ${TITLE_SIZE}px system-ui, sans-serif`;
+const roomOfPicture = ({ wide }) => Math.max(wide, NARROWEST_PICTURE);
+
+/** The head, and what was done; the title of a page may speak of all heads. */
+const pictureHeading = () => `${heads[state.head].name} · ${data.about}`;
+
+/** Words in as many lines as they need. */
+function linesOfWords(text, room, font) {
   const lines = [""];
-  for (const word of `${heads[state.head].name} · ${document.title}`.split(" ")) {
+  for (const word of text.split(" ")) {
     const longer = `${lines.at(-1)} ${word}`.trim();
     if (widthOf(longer, font) <= room) lines[lines.length - 1] = longer;
     else lines.push(word);
@@ -85,11 +97,16 @@ function titleShape(text, line) {
   return drawn("text", { x: PICTURE_EDGE, y, ...look }, text);
 }
 
-function settingsShape() {
-  const settings = document.getElementById("settings")?.textContent ?? "";
-  const font = `${SMALL_SIZE}px system-ui, sans-serif`;
-  return drawn("text", smallPrint(), cutText(settings, PICTURE_ROOM.wide, font));
+/** What the numbers depend on, and what of them is random. */
+function settingsOfPage() {
+  const said = ["settings", "caveat"].map((name) => document.getElementById(name)?.textContent);
+  return said.filter(Boolean);
 }
+
+/** Small print: parts in a row, in as many lines as they need. */
+const smallLines = (parts, room) =>
+  linesOfWords(parts.join(" · "), room, SMALL_FONT).map((line) =>
+    drawn("text", smallPrint(), line));
 
 const smallPrint = () => ({ "font-size": SMALL_SIZE, fill: inks().faint });
 

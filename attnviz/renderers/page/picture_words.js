@@ -56,9 +56,8 @@ const BAR = { wide: 120, high: 11 };
 function colorBarShape() {
   const scale = scaleNow(matrix.head);
   const before = `${scale.label} ${scale.bend === "log" ? "≤ " : ""}${shortNumber(scale.low)}`;
-  const high = `${scale.beyond ? "≥ " : ""}${shortNumber(scale.high)}`;
-  const after = [high, ...saidBesideBar(scale)];
-  const start = widthOf(before, `${SMALL_SIZE}px system-ui, sans-serif`) + 8;
+  const after = `${scale.beyond ? "≥ " : ""}${shortNumber(scale.high)}`;
+  const start = widthOf(before, SMALL_FONT) + 8;
   const place = { x: start, y: -BAR.high + 1, width: BAR.wide, height: BAR.high };
   return drawn(
     "g",
@@ -66,15 +65,15 @@ function colorBarShape() {
     drawn("defs", {}, gradientOf(scale)),
     drawn("text", {}, before),
     drawn("rect", { ...place, fill: "url(#scale)", stroke: inks().faint, "stroke-width": 0.5 }),
-    drawn("text", { x: start + BAR.wide + 8 }, after.join(" · ")),
+    drawn("text", { x: start + BAR.wide + 8 }, after),
   );
 }
 
-/** What else has to be known to read it. */
-function saidBesideBar(scale) {
-  const bent = SAID_OF_BENDS[scale.bend];
+/** What else has to be known to read the matrix. */
+function saidBesideBar() {
+  const bent = SAID_OF_BENDS[scaleNow(matrix.head).bend];
   const hidden = matrix.hides ? "hatched = hidden by the mask" : "";
-  return [bent, hidden, leastNote(), leftOutNote(), attention.note].filter(Boolean);
+  return [bent, hidden, leastNote(), leftOutNote(), noteOf(matrix.head)].filter(Boolean);
 }
 
 function gradientOf(scale) {

@@ -6,9 +6,10 @@ const onPaperAlone = []; // drawings that stand in place of what a screen shows
 function layForPaper() {
   document.getElementById("explorer").classList.add("printing");
   onPaper.printing = true;
-  layOverview();
+  if (overview.line) layOverview();
   loadLines();
   if (matrix.cells) printMatrix();
+  paintForPaper();
 }
 
 function printMatrix() {
@@ -20,6 +21,7 @@ function printMatrix() {
 function layForScreen() {
   document.getElementById("explorer").classList.remove("printing");
   for (const drawing of onPaperAlone.splice(0)) drawing.remove();
+  paintForScreen();
 }
 
 if (heads.length > 0) {

@@ -27,6 +27,7 @@ function startSentence(section) {
   new ResizeObserver(forgetTops).observe(texts);
   whenChanged(["head", "special", "theme", "log", "least", "query", "key"], drawSentence);
   whenChanged(["hover"], colorSentence);
+  for (const name of ["beforeprint", "afterprint"]) addEventListener(name, colorSentence);
   drawSentence();
 }
 

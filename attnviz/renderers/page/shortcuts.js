@@ -103,3 +103,18 @@ function openLinkedHead(event, name) {
   control("explorer").scrollIntoView();
   say(`${name} is shown.`);
 }
+
+/* What can be scrolled can be scrolled with keys; what need not be is no stop on the way. */
+
+function startScrolling() {
+  const frames = [...document.querySelectorAll(".frame, pre")];
+  const watch = new ResizeObserver((seen) => seen.forEach(({ target }) => letScroll(target)));
+  for (const frame of frames) watch.observe(frame);
+}
+
+function letScroll(frame) {
+  const scrolls =
+    frame.scrollWidth > frame.clientWidth + 1 || frame.scrollHeight > frame.clientHeight + 1;
+  if (scrolls) return Object.assign(frame, { tabIndex: 0, role: "group", ariaLabel: "scrolls" });
+  for (const name of ["tabindex", "role", "aria-label"]) frame.removeAttribute(name);
+}

@@ -41,7 +41,7 @@ function* strokesOf(found, layout, strokes) {
     yield {
       from: heightOf(layout, "query", query) + beside,
       to: heightOf(layout, "key", key) + beside,
-      color: lineColor(slot, weight),
+      color: lineColor(slot, weight, drawn),
       width: strokes.width(weight),
       opacity: strokes.opacity(weight),
       dashed: weight < 0,
@@ -49,9 +49,12 @@ function* strokesOf(found, layout, strokes) {
   }
 }
 
-const lineColor = (slot) => (forcedColors.matches && !onPaper.printing && slot === 0
-  ? inks().ink
-  : colorOfHead(slot));
+/** The colour of a head; of one alone whose numbers have signs, that of the sign. */
+function lineColor(slot, weight, drawn) {
+  const { kind } = scaleOf(drawn[0]);
+  if (drawn.length > 1 || kind !== "diverging") return colorOfHead(slot);
+  return cssColor(themeColors().diverging.at(weight < 0 ? 0 : -1));
+}
 
 /** How the law that widths and strengths follow is said. */
 function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
@@ -64,6 +67,9 @@ function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
   const negative = scale.low < 0 ? "; dashed below 0" : "";
   const some = amounts > 0 && amounts < drawn.length;
   const numbers = some ? `, numbers those of ${heads[drawn[0]].name}` : "";
-  const colors = drawn.length > 1 ? `; colours are heads${numbers}` : "";
-  return `Width grows with the ${scale.label}, ${law}, up to ${full}${negative}${colors}.`;
+  const { cells } = lineView.tables[0];
+  const blocks = pooledNote(cells).replace("one cell", "; one line");
+  const colors = drawn.length > 1 ? `; a colour for each${numbers}` : "";
+  const what = scale.low < 0 ? `size of the ${scale.label}` : scale.label;
+  return `Width grows with the ${what}, ${law}, up to ${full}${negative}${colors}${blocks}.`;
 }

@@ -74,10 +74,11 @@ function linesOf({ query, key }, tables, rows, columns) {
 
 /** How many lines are drawn of how many, and what those that are not have in common. */
 function saidOfLines({ lines, seen, zero, below, strong, least }) {
-  const weights = `${grouped(seen - zero)} ${seen - zero === 1 ? "weight" : "weights"}`;
+  const called = scaleOf(state.head).label === "weight" ? "weight" : "number";
+  const weights = `${grouped(seen - zero)} ${called}${seen - zero === 1 ? "" : "s"}`;
   const more = zero > 0 ? `; ${grouped(zero)} more ${zero === 1 ? "is" : "are"} 0` : "";
   if (seen === 0) return "nothing is read, so there are no lines.";
-  if (seen === zero) return "all weights are 0, so there are no lines.";
+  if (seen === zero) return `all ${called}s are 0, so there are no lines.`;
   if (lines.length < strong) {
     const down = numberText(least, { digits: 3 });
     return `the ${grouped(lines.length)} largest of ${weights} have lines, down to ${down}.`;

@@ -4,8 +4,7 @@ const MOST_IN_A_TABLE = 400; // cells of a head that are all written; of a large
 
 function startTable(section) {
   const details = element("details", {}, element("summary", {}, "Numbers as a table"));
-  const holder = element("div", { class: "frame", tabindex: 0, role: "region" });
-  holder.setAttribute("aria-label", "numbers");
+  const holder = element("div", { class: "frame" });
   details.append(holder);
   section.append(details);
   const show = async () => details.open && showTable(holder, state.head, state.query);
@@ -22,8 +21,7 @@ async function showTable(holder, head, query) {
   holder.replaceChildren(small ? tableOfHead(head, cells) : element("p", {}, HOW_TO_SEE_A_ROW));
 }
 
-const HOW_TO_SEE_A_ROW =
-  "Follow a token, and what it reads stands here. Copy has all numbers of the head, as CSV.";
+const HOW_TO_SEE_A_ROW = "Follow a token, and what it reads stands here.";
 
 /** The tokens of a side that are shown: all, or those of the text alone. */
 const shownOf = (side) =>
@@ -37,8 +35,11 @@ function tableOfRow(head, cells, query) {
   if (numbers === null) return element("p", {}, `${title}: ${notOnThisPage(query)}`);
   const scores = cells.hasScores ? ["score"] : [];
   const columns = ["number", read.counts, scaleOf(head).label, ...scores];
-  const rows = shownOf(read).map((key) => rowOfTable(head, cells, query, key, numbers[key]));
-  return tableOf(title, columns, rows);
+  const seen = shownOf(read).filter((key) => !Number.isNaN(numbers[key]));
+  const rows = seen.map((key) => rowOfTable(head, cells, query, key, numbers[key]));
+  const hidden = numbers.filter(Number.isNaN).length;
+  const note = hidden ? ` (${hidden.toLocaleString("en")} more are hidden by the mask)` : "";
+  return tableOf(title + note, columns, rows);
 }
 
 function rowOfTable(head, cells, query, key, weight) {

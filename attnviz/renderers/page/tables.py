@@ -31,13 +31,13 @@ def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> 
         size = f"{high:,} × {wide:,} numbers are too many to be read here: {HOW_TO_GET_THEM}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
     caption = tag("caption", name) if name else NONE
-    inner = tag("table", caption, _head(grid), _body(grid, beside))
-    return _frame(inner, name or grid.title)
+    inner = [caption, _head(grid), _body(grid, beside)]
+    return _frame(tag("table", *inner, aria_label=None if name else grid.title or None))
 
 
-def _frame(inner: Markup, label: str) -> Markup:
-    """What is wider than the page can be scrolled, with keys, too."""
-    return tag("div", inner, class_="frame", tabindex=0, role="region", aria_label=label or "table")
+def _frame(inner: Markup) -> Markup:
+    """What is wider or higher than there is room for can be scrolled."""
+    return tag("div", inner, class_="frame")
 
 
 def _head(grid: Grid) -> Markup:
@@ -87,8 +87,9 @@ def ranking(ranked: Ranked) -> Markup:
     rows = [_ranked_row(ranked, row, write) for row in range(shown)]
     more = len(grid.rows) - shown
     said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
-    whole = tag("table", tag("tbody", *rows), class_="ranking")
-    return together([_frame(whole, grid.title), said])
+    label = grid.title or None
+    whole = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
+    return together([_frame(whole), said])
 
 
 def _ranked_row(ranked: Ranked, row: int, write: Write) -> Markup:

@@ -10,6 +10,7 @@ function textOf(side, end) {
   const places = shownPlaces(side, side.labels.length);
   const numbered = places.length <= MOST_NUMBERED;
   const text = { holder, side, end, places, numbered, tokens: new Map(), framed: -1 };
+  text.border = firstBehind({ ...side, size: 1 }, places);
   holder.classList.toggle("numbered", numbered);
   for (const place of places) holder.append(...tokenParts(text, place));
   makeChoosable(text);
@@ -25,10 +26,11 @@ function tokenParts(text, place) {
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
+  button.setAttribute("aria-label", calledPlace({ ...side, size: 1 }, place));
   button.dataset.place = place;
   text.tokens.set(place, { button, number, look: PLAIN_LOOK });
   const ends = side.labels[place].endsWith("↵") ? [document.createElement("br")] : [];
-  const begins = side.border === place ? [element("span", { class: "border" })] : [];
+  const begins = text.border === place ? [element("span", { class: "border" })] : [];
   return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
 }
 

@@ -27,13 +27,16 @@ function toggleHead(head) {
   return change({ together });
 }
 
-/** Those in the row of the chosen head, and all that are drawn already. */
+/** Those in the row of the chosen head, or else in its column, and all that are drawn already. */
 function headsToChoose() {
-  const [row] = heads[state.head].place;
   const drawn = headsTogether();
-  const offered = [...heads.keys()].filter(
-    (head) => drawn.includes(head) || (heads[head].place[0] === row && canStandTogether(head)),
-  );
+  const inLine = (side) => {
+    const at = heads[state.head].place[side];
+    return [...heads.keys()].filter(
+      (head) => heads[head].place[side] === at && canStandTogether(head));
+  };
+  const near = inLine(0).length > 0 ? inLine(0) : inLine(1);
+  const offered = [...new Set([...drawn, ...near])].sort((one, other) => one - other);
   return offered.length > 1 ? offered : [];
 }
 

@@ -24,6 +24,7 @@ class HeadMap:
     scores: Cells | None = None  # as the softmax receives them, whose result the weights are
     share: bool = True  # whether a row is divided up
     signed: bool = False  # whether its numbers are more or less than others
+    note: str = ""  # how to read it, beside what holds for all
     measure: str = "weight"  # what its numbers are called: those that have one name have one scale
 
     def scale(self, cells: Cells) -> Scale:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.merged import mean_of
 from attnviz.analysis.inspection.regrouped import Regrouped
 from attnviz.cells import Cells
 from attnviz.views.explored import scores_of
@@ -35,7 +37,6 @@ def explored_of_inspection(inspection: Inspection) -> Explored:
     names = [each.name for each in maps]
     wanted = _wanted(inspection, flags)
     sides: dict[int, Axis] = {}
-    notes = (AXES_NOTE, *captions_of(inspection.looking))
     heads = [(*_place(each, inspection), _head(each, inspection, sides)) for each in maps]
     goes_on = (GOES_ON,) if any(side.border for side in sides.values()) else ()
     return arranged(
@@ -44,17 +45,20 @@ def explored_of_inspection(inspection: Inspection) -> Explored:
         key=wanted.key,
         first=names.index(wanted.head),
         log=inspection.looking.log,
-        note=" · ".join((*notes, *goes_on)),
+        note=" · ".join((AXES_NOTE, *goes_on)),
         flags=_placed(flags, inspection, names),
     )
 
 
 def _maps(inspection: Inspection) -> Sequence[Map]:
     """With one head is every other that was traced; with several as one, each of them."""
-    if inspection.looking.merge is not None:
-        return [*inspection.maps, *(each for one in inspection.maps for each in one.of)]
-    if inspection.looking.head is None:
-        return inspection.maps
+    looking, maps = inspection.looking, inspection.maps
+    if looking.merge is not None:
+        return [*maps, *(each for one in maps for each in one.of)]
+    if looking.query is not None and len(maps) > 1:  # which is what is said of it
+        return [mean_of(maps), *maps]
+    if looking.head is None:
+        return maps
     return replace(inspection, looking=replace(inspection.looking, head=None)).maps
 
 
@@ -66,7 +70,7 @@ def _wanted(inspection: Inspection, flags: Sequence[Flag]) -> Wanted:
         return Wanted(link.first[0].map.name, link.asked.row, link.column)
     if looking.query is not None:
         asked = asked_of(inspection, looking.query)
-        return Wanted(asked.by_peak[0].map.name, asked.row)
+        return Wanted(asked.mean.map.name, asked.row)
     asked_for = looking.layer, looking.head, looking.merge
     if flags and asked_for == (None, None, None):
         return Wanted(inspection.patterns.names[flags[0].map])
@@ -86,7 +90,7 @@ def _placed(
 def _place(found: Map, inspection: Inspection) -> tuple[str, str]:
     """The names of its row and of its column."""
     if found.layer is None or found.head is None:
-        return inspection.looking.merge or "", "all"
+        return inspection.looking.merge or "mean", "all"
     return f"L{found.layer.layer}", f"H{found.head}"
 
 
@@ -101,8 +105,17 @@ def _head(found: Map, inspection: Inspection, sides: dict[int, Axis]) -> HeadMap
         weights=found.cells,
         scores=_scores(found, inspection),
         share=found.share,
+        note=" · ".join(captions_of(_looked_at(found, inspection))),
         measure=called(inspection.looking),
     )
+
+
+def _looked_at(found: Map, inspection: Inspection) -> Looking:
+    """How: what several heads together are is said of no single one."""
+    looking = inspection.looking
+    if found.of:
+        return replace(looking, merge=looking.merge or "mean")
+    return replace(looking, merge=None)
 
 
 def _scores(found: Map, inspection: Inspection) -> Cells | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,8 +46,13 @@ def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
     layers: dict[str, list[Read]] = {}
     for each in sorted(sentences.heads, key=lambda one: _number(one.first)):
         layers.setdefault(f"L{_number(each.first)[0]}", []).append(each)
+    note = f"above 0 = {above}"
     maps = [
-        (f"{layer} · {row}", f"H{_number(each.first)[1]}", head)
+        (
+            f"{layer} · {row}",
+            f"H{_number(each.first)[1]}",
+            replace(head, note=note) if head.signed else head,
+        )
         for layer, read in layers.items()
         for each in read
         for row, head in _three(sentences, each, sides)
@@ -57,7 +62,7 @@ def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
         maps,
         query=sentences.query,
         first=[each.name for *_, each in maps].index(most),
-        note=f"{AXES_NOTE} · difference: above 0 = {above}",
+        note=AXES_NOTE,
     )
 
 

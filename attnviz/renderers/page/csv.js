@@ -1,0 +1,59 @@
+// CSV: the numbers of a head as lines for a spreadsheet, exactly as the page has them.
+
+const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
+const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row
+
+/** A line for each cell of a head; of one with too many of them, for each that a token reads. */
+async function csvOf(head, query) {
+  const cells = await cellsOf(head);
+  const header = ["head", "query number", "query", "key number", "key", scaleOf(head).label];
+  const text = [quotedLine([...header, "score", "visible"])];
+  const whole = cells.rows * cells.columns < LINES_OF_A_SHEET;
+  if (whole) for (let row = 0; row < cells.rows; row++) text.push(linesOfRow(head, cells, row));
+  else text.push(linesOfToken(head, cells, query));
+  return new Blob(text, { type: FILES.CSV });
+}
+
+/** Why there are none to take, if there are none. */
+async function missingNumbers(head, query) {
+  const cells = await cellsOf(head);
+  if (cells.rows * cells.columns < LINES_OF_A_SHEET) return "";
+  const count = (cells.rows * cells.columns).toLocaleString("en");
+  if (query === null) return `${count} numbers are too many for a table: follow a token first.`;
+  return cells.row(query) === null ? `The row of this token is not in the page.` : "";
+}
+
+function linesOfRow(head, cells, row) {
+  const [reads, read] = [
+    { ...readers(head), size: cells.tall },
+    { ...readTokens(head), size: cells.wide },
+  ];
+  const start = [heads[head].name, ...namesOfPlace(reads, row)];
+  const lines = Array.from({ length: cells.columns }, (_, column) => {
+    const numbers = [cells.weight(row, column), cells.score(row, column)].map(exactNumber);
+    return [...start, ...namesOfPlace(read, column), ...numbers, !cells.hides(row, column)];
+  });
+  return lines.map(quotedLine).join("");
+}
+
+/** The same of one token, number by number, also where cells stand for several of them. */
+function linesOfToken(head, cells, query) {
+  const [reads, read] = [{ ...readers(head), size: 1 }, { ...readTokens(head), size: 1 }];
+  const start = [heads[head].name, ...namesOfPlace(reads, query)];
+  const lines = Array.from(read.labels, (_, key) => {
+    const { weight, score, hidden } = cells.at(query, key);
+    const numbers = [weight, score ?? NaN].map(exactNumber);
+    return [...start, ...namesOfPlace(read, key), ...numbers, !hidden];
+  });
+  return lines.map(quotedLine).join("");
+}
+
+const namesOfPlace = (side, place) => [numberName(side, place), blockName(side, place)];
+const exactNumber = (number) => (Number.isNaN(number) ? "" : number);
+const quotedLine = (values) => `${values.map(quoted).join(",")}\n`;
+
+function quoted(value) {
+  if (typeof value !== "string") return String(value);
+  const safe = FORMULA.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
