@@ -161,7 +161,9 @@ function makeColumnChoosable(end) {
   });
   column.addEventListener("focusin", ({ target }) => {
     moveStop(end, Number(target.dataset.index));
-    if (target.matches(":focus-visible")) pointAtWord(end, Number(target.dataset.index));
+    if (!target.matches(":focus-visible")) return;
+    sayAloud(true);
+    pointAtWord(end, Number(target.dataset.index));
   });
   column.addEventListener("focusout", () => change({ hover: null }));
   column.addEventListener("keydown", (event) => wordKey(end, event));

@@ -23,6 +23,7 @@ from attnviz.views.view import Group, View
 
 BETWEEN = " · "  # parts of the small print
 MANY_STEPS = 4  # from so many on there is a list of them to choose from
+BESIDE_MAPS = "each map: rows read, columns are read"  # as overview.js says it
 SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
 
 
@@ -39,7 +40,7 @@ def panels(view: View) -> Markup:
 
 def _how_to_read(view: View, shown: Sequence[Drawable]) -> Markup:
     """The small print, but for what stands at the top, or beside what can be explored."""
-    elsewhere = view.heads.note.split(BETWEEN) if view.heads else []
+    elsewhere = [*view.heads.note.split(BETWEEN), BESIDE_MAPS] if view.heads else []
     said = view.screen.caption.removesuffix(view.settings).rstrip(BETWEEN)
     said = said.removesuffix(view.screen.caveat)
     parts = [part for part in said.split(BETWEEN) if part and part not in elsewhere]

@@ -6,7 +6,8 @@ const LINES_AROUND = 90; // pixels
 /** A sentence, token by token, with the spaces that it has. */
 function textOf(side, end) {
   const holder = element("div", { class: "text", role: "group", dir: "auto" });
-  holder.setAttribute("aria-label", end === "key" ? "what is read" : "who reads");
+  const label = { query: "who reads", key: "what is read" }[end] ?? "the sentence";
+  holder.setAttribute("aria-label", label);
   const places = shownPlaces(side, side.labels.length);
   const numbered = places.length <= MOST_NUMBERED;
   const text = { holder, side, end, places, numbered, tokens: new Map(), framed: -1 };
@@ -26,6 +27,7 @@ function tokenParts(text, place) {
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
+  button.classList.toggle("joined", place !== places[0] && !isSpaced(side, place));
   button.setAttribute("aria-label", calledPlace({ ...side, size: 1 }, place));
   button.dataset.place = place;
   text.tokens.set(place, { button, number, look: PLAIN_LOOK });
@@ -38,11 +40,13 @@ function makeChoosable(text) {
   const { holder } = text;
   const placeAt = (event) => event.target.closest?.(".token")?.dataset.place;
   holder.addEventListener("pointerover", (event) => {
+    sayAloud(false);
     if (event.pointerType !== "touch" && placeAt(event)) pointAt(text, Number(placeAt(event)));
   });
   holder.addEventListener("pointerleave", () => change({ hover: null }));
   holder.addEventListener("focusin", (event) => {
     moveTabStop(text, Number(placeAt(event)));
+    sayAloud(event.target.matches(":focus-visible"));
     if (event.target.matches(":focus-visible")) pointAt(text, Number(placeAt(event)));
   });
   holder.addEventListener("focusout", () => change({ hover: null }));

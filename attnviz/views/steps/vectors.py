@@ -21,7 +21,12 @@ from attnviz.views.whose import are_given, of_a_table, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
+<<<<<<< HEAD
 VECTORS = {"queries": "query", "keys": "key", "values": "value"}  # and what one of them is
+=======
+VECTORS = ("queries", "keys", "values")
+ONE_OF = {"queries": "query", "keys": "key", "values": "value"}
+>>>>>>> page-lead
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
 MAKES = {
@@ -270,7 +275,11 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
+<<<<<<< HEAD
     rows = token_axis(VECTORS[name], here.trace.tokens if queries else here.keys)
+=======
+    rows = token_axis(ONE_OF[name], here.trace.tokens if queries else here.keys)
+>>>>>>> page-lead
     side = "head_value" if name == "values" else "width"
     return here.heads(name, vectors, rows, side=side, followed=queries)
 
