@@ -21,12 +21,8 @@ from attnviz.views.whose import are_given, of_a_table, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
-<<<<<<< HEAD
-VECTORS = {"queries": "query", "keys": "key", "values": "value"}  # and what one of them is
-=======
 VECTORS = ("queries", "keys", "values")
 ONE_OF = {"queries": "query", "keys": "key", "values": "value"}
->>>>>>> page-lead
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
 MAKES = {
@@ -157,7 +153,7 @@ def projections(here: Scene) -> Iterator[Section]:
         return
     origin = _origin(here, made_by)
     if here.trace.trained is not None:
-        origin = f"{origin} {trained.unknown_origin(here.layer, [*VECTORS])}".rstrip()
+        origin = f"{origin} {trained.unknown_origin(here.layer, VECTORS)}".rstrip()
     makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
     about = f"What a vector is multiplied with to become {makes}. " if makes else ""
     if "w_score" in made_by:
@@ -196,7 +192,7 @@ def matrices_of(here: Scene) -> dict[str, Tensor]:
 def _no_matrices(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     if here.trace.trained is not None:
-        return trained.unknown_origin(here.layer, [*VECTORS])
+        return trained.unknown_origin(here.layer, VECTORS)
     compared = variant.compared and not {"queries", "keys", "scores"} & given
     done = (*(["compared"] if compared else []), *([] if "values" in given else ["mixed"]))
     if variant.projected or not done:
@@ -275,11 +271,7 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
-<<<<<<< HEAD
-    rows = token_axis(VECTORS[name], here.trace.tokens if queries else here.keys)
-=======
     rows = token_axis(ONE_OF[name], here.trace.tokens if queries else here.keys)
->>>>>>> page-lead
     side = "head_value" if name == "values" else "width"
     return here.heads(name, vectors, rows, side=side, followed=queries)
 
