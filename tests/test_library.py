@@ -9,7 +9,9 @@ import linecache
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,14 @@ def test_a_traceback_ends_with_what_to_try() -> None:
     lines = "".join(traceback.format_exception(error.value)).splitlines()
     assert lines[-2].endswith("AttnvizError: there are no weights: the model handed none back")
     assert lines[-1] == error.value.hint
+
+
+@pytest.mark.parametrize("make", [attnviz.trace, attnviz.inspect, attnviz.steps])
+def test_a_list_of_words_is_no_text_and_that_is_said(make: Callable[[Any], object]) -> None:
+    with pytest.raises(attnviz.AttnvizError, match="of type list, and should be one text") as error:
+        make(["I", "am"])
+
+    assert "from_weights(weights, tokens)" in error.value.hint
 
 
 def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
