@@ -128,7 +128,7 @@ def source_of_text(
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
     """What a text would be traced from: a model, matrices of one's own, or a seed."""
-    _refuse_other_than_text(text)
+    refuse_other_than_text(text)
     if is_trained(settings.model):
         refuse_decided(settings)
         return Source(text, settings, Matrices())
@@ -141,7 +141,7 @@ def source_of_text(
     return Source(text, settings, model.matrices, vectors, model=model)
 
 
-def _refuse_other_than_text(text: object) -> None:
+def refuse_other_than_text(text: object) -> None:
     if text is not None and not isinstance(text, str):
         raise AttnvizError(
             f"the text is of type {type(text).__name__}, and should be one text",
