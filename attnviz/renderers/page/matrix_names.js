@@ -67,7 +67,7 @@ function drawRowName(brush, layout, side, place, y, { color = null } = {}) {
   const { ink, faint } = inks();
   const room = layout.left - BESIDE_MAP - 2;
   const number = numberName(side, place);
-  const beside = number ? widthOf(number) + NUMBER_GAP : 0;
+  const beside = number && blockName(side, place) ? widthOf(number) + NUMBER_GAP : 0;
   const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30));
   Object.assign(brush, { textAlign: "right", textBaseline: "middle", font: NAME_FONT });
   brush.fillStyle = color ?? (isFaint(side, place) ? faint : ink);

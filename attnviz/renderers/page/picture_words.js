@@ -11,7 +11,7 @@ function rowNameShapes(layout) {
 function rowNameShape({ left, top, cell }, side, place, row) {
   const number = numberName(side, place);
   const room = left - BESIDE_MAP - 2;
-  const beside = number ? widthOf(number) + NUMBER_GAP : 0;
+  const beside = number && blockName(side, place) ? widthOf(number) + NUMBER_GAP : 0;
   const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30));
   const y = top + (row + 0.5) * cell.high + NAME_SIZE * 0.35;
   const fill = isFaint(side, place) ? inks().faint : inks().ink;
