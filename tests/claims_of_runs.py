@@ -24,7 +24,7 @@ from attnviz.traces.origin import FromModel, decided
 from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
 from attnviz.traces.source import source_of
 from attnviz.traces.trace import Layer
-from attnviz.views.grids.axes import SUMS
+from attnviz.views.grids.axes import GOES_ON, SUMS
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section, opened
@@ -736,6 +736,14 @@ def rows_sum_to_one(said: Said, match: re.Match[str]) -> bool:
     if said.grid is None:
         return True  # a caption, of which below
     return bool((abs(said.grid.values.sum(axis=1, dtype=float) - 1) < HALF).all())
+
+
+@claims(GOES_ON)
+def goes_on(said: Said, match: re.Match[str]) -> bool:
+    """The line stands before what was written, on each side that the tokens stand on."""
+    prompt, grid = said.trace.prompt, said.grid
+    sides = () if grid is None else (grid.rows, grid.columns)
+    return prompt is not None and all(each.border in (None, prompt) for each in sides)
 
 
 @claims(r"scores = query times key")

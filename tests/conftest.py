@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Before torch is imported: a second thread for matrices of three rows would only wait for a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,6 +41,10 @@ install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402
 from attnviz.renderers.picture import fonts  # noqa: E402
+from tests.browser import browser  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -159,6 +164,13 @@ def small_transformer(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
         return found if found.is_dir() else save(EVERY[name], found)
 
     return saved
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of pages, which takes as long to start as to open four of them."""
+    with browser() as started:
+        yield started
 
 
 @pytest.fixture

@@ -93,9 +93,10 @@ def test_a_device_that_cannot_be_had_is_refused_with_what_can(
 ) -> None:
     _machine_with(monkeypatch, "mps", "cuda")
 
-    with pytest.raises(AttnvizError, match=f"^{problem}$") as refused:
+    with pytest.raises(AttnvizError) as refused:
         devices.choose(name, dtype)
 
+    assert str(refused.value) == problem
     assert refused.value.hint.startswith(hint)
 
 

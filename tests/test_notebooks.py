@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,8 +19,11 @@ from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.again import Worked
-from tests.browser import browser, opened
+from tests.browser import opened
 from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 LIBRARY = ROOT / "docs" / "library.md"
 NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
@@ -94,12 +97,14 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert found.others == ["div", "p", "br"]  # words below it; no script, no style
 
 
-def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(tmp_path: Path) -> None:
+def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
+    chromium: Browser, tmp_path: Path
+) -> None:
     notebook, size = tmp_path / "notebook.html", {"width": 900, "height": 1000}
     told = steps(trace("I am learning", variant="causal"))._repr_html_()
     notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
 
-    with browser() as started, opened(started, notebook, viewport=size) as seen:
+    with opened(chromium, notebook, viewport=size) as seen:
         seen.page.frames[1].locator("nav.steps a").nth(3).click()
         seen.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
         box = seen.page.locator("div").first.bounding_box()
@@ -121,13 +126,13 @@ WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach
 })"""
 
 
-def test_two_cells_of_a_notebook_never_meet(tmp_path: Path) -> None:
+def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -> None:
     cells = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
     notebook = tmp_path / "notebook.html"
     told = "".join(each._repr_html_() for each in cells)
     notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
 
-    with browser() as started, opened(started, notebook) as seen:
+    with opened(chromium, notebook) as seen:
         one, other = seen.page.frames[1:]
         for frame in (one, other):
             frame.locator("#matrix canvas").first.wait_for()

@@ -122,9 +122,10 @@ def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_s
     assert (np.abs(np.where(seen, found - values, 0)) <= half_a_step).all()
 
 
-@given(patches(some.floats(0, 1, width=32)), some.sampled_from(BITS))
+@given(patches(some.floats(0, 1, width=32, allow_subnormal=False)), some.sampled_from(BITS))
 @settings(max_examples=100, deadline=None)
 def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Patch, bits: int) -> None:
+    """Below 1.2e-38, where float32 itself has fewer digits, only as nearly as is stated."""
     found = np.nan_to_num(read(packed(patch, bits)), nan=0)
     seen = np.where(patch.hidden, 0, patch.values)
 

@@ -17,7 +17,7 @@ from attnviz.renderers.colors import THEMES
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
-from tests.browser import browser, opened
+from tests.browser import opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 WORDS = ["[CLS]", "animals", "עולם", "<b>here</b>", "你好", "animals"]
 SPECIAL = (True, *([False] * (len(WORDS) - 1)))
 Table = np.ndarray[Any, np.dtype[Any]]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

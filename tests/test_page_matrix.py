@@ -23,7 +23,7 @@ from attnviz.views.inspection.numbers import told
 from attnviz.views.view import Page as Shown
 from attnviz.views.view import View
 from attnviz.wording.numbers import fixed_text, share_text
-from tests.browser import browser, opened
+from tests.browser import opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -82,12 +82,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_bytes(b"".join(html(view, Look())))
     return path
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

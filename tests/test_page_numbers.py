@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPTS
 from attnviz.traces.showing import Showable
 from attnviz.views.grids.explored import HeadMap
-from tests.browser import browser, opened
+from tests.browser import opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -48,17 +48,11 @@ EVERY_CELL = """
 """
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
-def read_by(started: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
+def read_by(chromium: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
     """What a script finds on a page whose own has been taken out, which would read first."""
     path = folder / "page.html"
     path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
-    with opened(started, path) as seen:
+    with opened(chromium, path) as seen:
         return seen.page.evaluate(f"async () => {{ {READING} {script} }}")
 
 
@@ -115,13 +109,13 @@ CASES: dict[str, Callable[[], Showable]] = {
 def test_a_browser_reads_what_was_traced(
     case: str,
     bits: int,
-    started: Browser,
+    chromium: Browser,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(packing, "FEW", {} if bits == 8 else {bits: 10**6})
     result = CASES[case]()
-    page = read_by(started, render(result.view(), ".html"), tmp_path)
+    page = read_by(chromium, render(result.view(), ".html"), tmp_path)
 
     heads = heads_of(result)
     assert [each["name"] for each in page["found"]] == [each.name for each in heads]
@@ -133,13 +127,13 @@ def test_a_browser_reads_what_was_traced(
 
 
 def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
-    started: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "FEW", {})
     monkeypatch.setattr(page_heads, "ROOM", 1_000)
     result = trace("I am learning this today " * 12, causal=True)
     [head] = heads_of(result)
-    page = read_by(started, render(result.view(query="7"), ".html"), tmp_path)
+    page = read_by(chromium, render(result.view(query="7"), ".html"), tmp_path)
 
     [found] = page["found"]
     the_same(found, head)
@@ -161,7 +155,7 @@ def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
-    started: Browser, tmp_path: Path
+    chromium: Browser, tmp_path: Path
 ) -> None:
     page = render(trace("I am learning", heads=4).view(), ".html")
     script = """
@@ -174,7 +168,7 @@ def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
       const texts = [before, later].map(({ weights }) => String(weights));
       return [before === again, before === later, ...texts, empty];
     """
-    same, other, before, later, empty = read_by(started, page, tmp_path, script)
+    same, other, before, later, empty = read_by(chromium, page, tmp_path, script)
 
     assert same
     assert not other

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -13,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from tests.browser import browser, opened
+from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from attnviz.renderers import render
 from attnviz.renderers.data import FORMULA
 from attnviz.views.view import View
 from attnviz.wording.printable import printable
-from tests.browser import browser, opened
+from tests.browser import opened
 from tests.conftest import ROOT, Attnviz
 from tests.test_gate import CODES, poisoned, views
 
@@ -84,12 +83,6 @@ FORBIDDEN = re.compile(
 TWICE = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
-
-
 @cache
 def hostile() -> View:
     """A run whose tokens, title and command are all hostile."""
@@ -136,10 +129,10 @@ def assert_all_is_text(page: Page) -> None:
 
 
 def test_hostile_tokens_titles_and_commands_are_shown_as_text(
-    started: Browser, attacks: Path
+    chromium: Browser, attacks: Path
 ) -> None:
     view = hostile()
-    with opened(started, attacks) as seen:
+    with opened(chromium, attacks) as seen:
         page = seen.page
         looked_around(page)
 
@@ -155,19 +148,21 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
         assert labels[0] == ATTACKS[0]
 
 
-def test_every_field_of_every_kind_of_view_can_be_hostile(started: Browser, tmp_path: Path) -> None:
+def test_every_field_of_every_kind_of_view_can_be_hostile(
+    chromium: Browser, tmp_path: Path
+) -> None:
     path = tmp_path / "x.html"
     every = views()
     for view in (*every[1:3], *every[5:7], every[8]):  # others have no panels but those of these
         path.write_bytes(render(poisoned(view), ".html"))
-        with opened(started, path) as seen:
+        with opened(chromium, path) as seen:
             looked_around(seen.page)
             assert_all_is_text(seen.page)
             assert "<&>" in (seen.page.locator("h1").text_content() or "")
 
 
 def test_names_of_files_and_what_is_typed_are_shown_as_text(
-    started: Browser, attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser, attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     name = "<img src=x onerror=hit()>'\"&amp;"
@@ -179,22 +174,22 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
     )  # fmt: skip
 
     assert (ended.status, ended.err) == (0, f"wrote {name}.html\n")
-    with opened(started, tmp_path / f"{name}.html") as seen:
+    with opened(chromium, tmp_path / f"{name}.html") as seen:
         looked_around(seen.page)
         assert_all_is_text(seen.page)
         assert seen.page.title() == "</title><script>hit()</script>"
         assert "<img src=x onerror=hit()>" in (seen.page.locator("footer").text_content() or "")
 
 
-def test_what_an_address_says_is_never_more_than_a_choice(started: Browser, attacks: Path) -> None:
-    with opened(started, attacks) as seen:
+def test_what_an_address_says_is_never_more_than_a_choice(chromium: Browser, attacks: Path) -> None:
+    with opened(chromium, attacks) as seen:
         for address in ADDRESSES:
             seen.page.evaluate("(address) => { location.hash = address; }", address)
             seen.page.evaluate(TWICE)
             assert seen.page.evaluate("() => ({}).polluted") is None
         assert_all_is_text(seen.page)
     for address in ADDRESSES[:2]:
-        with opened(started, attacks, f"#{address}") as seen:
+        with opened(chromium, attacks, f"#{address}") as seen:
             seen.page.evaluate(TWICE)
             assert seen.page.locator("#matrix").is_visible()
 
@@ -233,10 +228,10 @@ INJECTED = """() => {
 
 
 def test_what_is_injected_is_refused_by_the_policy_of_the_page(
-    started: Browser, attacks: Path
+    chromium: Browser, attacks: Path
 ) -> None:
     """As if something in it were read as markup after all."""
-    page = started.new_page()
+    page = chromium.new_page()
     asked: list[str] = []
     refused: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -268,8 +263,8 @@ def test_no_script_reads_text_as_anything_else(script: Path) -> None:
     assert FORBIDDEN.findall(script.read_text(encoding="utf-8")) == []
 
 
-def test_what_is_saved_from_a_page_is_text_too(started: Browser, attacks: Path) -> None:
-    with opened(started, attacks) as seen:
+def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, attacks: Path) -> None:
+    with opened(chromium, attacks) as seen:
         page = seen.page
         looked_around(page)
         for kind in ("Matrix as SVG", "Lines as SVG"):
