@@ -20,6 +20,7 @@ import attnviz as library
 from attnviz.cells import unmasked
 from attnviz.renderers.colors import PALETTES, THEMES
 from attnviz.renderers.page.page import SCRIPTS, STYLES
+from attnviz.renderers.page.panels import panels
 from attnviz.renderers.page.tables import MOST_CELLS, table
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.views.grids.axes import dimension_axis, plain_axis
@@ -273,6 +274,14 @@ def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
     long = table(grid(MOST_CELLS // 2 + 1))
     assert "<td" not in long
     assert "4,097 × 2 numbers are too many to be read here: -o numbers.json writes" in long
+
+
+def test_of_many_long_tables_one_sentence_tells() -> None:
+    trace = library.trace(" ".join(map(str, range(900))), tokenizer="words", dim=10, layers=2)
+    text = panels(trace.view())
+    assert text.count("too-many") == 1
+    assert "<td" not in text
+    assert "context vectors L0 (900 × 10), outputs L0 (900 × 10), context vectors L1" in text
 
 
 def test_cells_have_the_shade_of_their_number() -> None:
