@@ -161,6 +161,11 @@ def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
     assert ends.spaced == (True, False, True)
 
 
+@pytest.mark.parametrize("words", [["[CLS]", "tired", "[SEP]"], ["<s>", " tired", "</s>"]])
+def test_whole_words_tell_which_a_tokenizer_added_as_well(words: list[str]) -> None:
+    assert tokens_of(words, 3, None, None).special == {0, 2}
+
+
 @settings(max_examples=40)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(words: list[str]) -> None:
@@ -219,6 +224,10 @@ ODD: dict[str, tuple[Any, Any, str, str]] = {
     "no token at all": (torch.ones(1, 0, 0), None, "there are none", "at least one"),
     "two kinds": ({"encoder_attentions": OF_HF, "cross_attentions": OF_HF}, WORDS,
                   "hold encoder_attentions and cross_attentions", "or keys"),
+    "a dict of layers": ({"layer 0": WEIGHTS[0]}, WORDS, "are a dict", "[*weights.values()]"),
+    "what torch hands back": ((torch.ones(1, 4, 8), WEIGHTS[0]), WORDS,
+                              "of layer 1 are 4 × 4", "give the second"),
+    "what torch hands back without": (None, WORDS, "handed none back", "need_weights=True"),
 }  # fmt: skip
 
 
@@ -239,6 +248,10 @@ def test_other_mistakes_are_refused_in_two_lines() -> None:
     assert "item is 3, and the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
     assert "tokenizer is of type str" in refused(WEIGHTS, [1, 2, 3, 4], tokenizer="gpt2")[0]
     assert "given as keys" in refused(WEIGHTS, WORDS, keys=["a"])[0]
+    assert "leave item out" in refused(batch, WORDS, item=3)[1]
+    exchanged = refused(random_weights(2, 4), WORDS, keys=["a", "b"])
+    assert "2 × 4: 2 tokens read 4" in exchanged[0]
+    assert "the other way round" in exchanged[0]
 
 
 def test_layers_that_have_no_weights_are_left_out_and_said() -> None:
@@ -246,6 +259,25 @@ def test_layers_that_have_no_weights_are_left_out_and_said() -> None:
         made = from_weights((None, WEIGHTS[0], WEIGHTS[1]), WORDS)
 
     assert [layer.name for layer in made.layers] == ["L1", "L2"]
+
+
+def test_a_layer_of_one_head_that_has_no_weights_is_said_too() -> None:
+    with pytest.warns(Note, match="layer 0 has no weights: left out"):
+        made = from_weights((None, WEIGHTS[0, 0]), WORDS)
+
+    assert [layer.name for layer in made.layers] == ["L1"]
+
+
+@pytest.mark.parametrize("averaged", [True, False])
+def test_of_torchs_own_attention_one_item_is_taken(averaged: bool) -> None:
+    read = torch.randn(3, 4, 8)
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    _, weights = attention(read, read, read, average_attn_weights=averaged)
+
+    made = from_weights(weights, WORDS, item=2)
+
+    assert torch.equal(made.weights[0].squeeze(0), weights[1].detach())
+    assert made.items == 3
 
 
 def told_of(weights: Tensor) -> tuple[str, ...]:
@@ -391,6 +423,7 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
 
     first, last = found.heads[0], found.heads[-1]
     assert found.view().title == "one sentence, in mine and other"
+    assert "weights of mine and weights of other · 2 layers" in found.view().settings
     assert re.search(r"with \.\d+ in mine, and with \.\d+ in other", found.view().closing[0])
     assert first.largest.before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}

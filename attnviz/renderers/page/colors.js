@@ -94,13 +94,14 @@ const pixelOf = ([red, green, blue]) =>
 
 const cssColor = (color) => `rgb(${color.join(" ")})`;
 
-/** Black or white, whichever is easier to read on a colour. */
+/** Black or white, whichever is easier to read on a colour: by WCAG's ratio at least 4.5 to 1. */
 function inkOn(color) {
   const [red, green, blue] = color.map((part) => {
     const share = part / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2 ? "#000" : "#fff";
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return (luminance + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }
 
 /** Cells that a mask hides: grey with lines across, of so many pixels for one of the page. */

@@ -40,6 +40,8 @@ function say(text) {
 function startHeadChooser() {
   if (heads.length < 2) {
     control("explorer").classList.add("one-head");
+    control("choose-view").after(control("more"));
+    document.querySelector("[value=overview]").closest("label").remove();
     return control("choose-head").remove();
   }
   startPlaceChooser("layer", 0);

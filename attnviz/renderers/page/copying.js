@@ -131,16 +131,14 @@ async function svgOf(picture) {
 
 const PIXELS_OF_ONE = 2;
 
-/** The same drawing in pixels, twice as many as it is large. */
+/** The same drawing in pixels, twice as many as it is large; some notebooks allow no `blob:`. */
 async function pngOf(picture) {
   const drawing = await picture;
   const [wide, high] = ["width", "height"].map((side) => Number(drawing.getAttribute(side)));
-  const address = URL.createObjectURL(await svgOf(drawing));
   const image = new Image();
-  image.src = address;
+  image.src = `data:${FILES.SVG},${encodeURIComponent(await (await svgOf(drawing)).text())}`;
   await image.decode();
   const canvas = element("canvas", { width: wide * PIXELS_OF_ONE, height: high * PIXELS_OF_ONE });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(address);
   return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
 }

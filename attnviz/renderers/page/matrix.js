@@ -181,8 +181,9 @@ function showMatrixWords() {
   const { label } = scaleOf(head);
   matrix.name.textContent = heads[head].name;
   matrix.about.textContent = noteOf(head);
-  const down = `${rows.length} rows: ${reads.title || reads.counts}`;
-  const across = `${columns.length} columns: ${read.title || read.counts}`;
+  const self = readsItself(head); // then it is one side, with one title
+  const down = `${rows.length} rows: ${self ? "query (reads)" : reads.title || reads.counts}`;
+  const across = `${columns.length} columns: ${self ? "key (is read)" : read.title || read.counts}`;
   matrix.frame.setAttribute("aria-label", `${label} of ${heads[head].name}, ${down}, ${across}`);
   const notes = [pooledNote(cells), leastNote(), leftOutNote()].filter(Boolean);
   showColorBar(matrix.bar, scaleNow(head), { hides: matrix.hides, notes });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from html import escape
@@ -77,8 +78,10 @@ STYLES = (
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    "img-src data:; base-uri 'none'; form-action 'none'"
 )
+LONG_TITLE = 80  # letters
+WHOLE = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")  # `it (12)`, `2.9–3.7`
 BLOCKS = "$blocks"  # where the heads stand in the page
 
 
@@ -102,6 +105,7 @@ def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
         "theme": f' class="{asked}"' if asked else "",
         "explorer": "" if about else " hidden",
         "title": escape(view.headline or view.title),
+        "headline": _heading(view.headline or view.title),
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
@@ -126,6 +130,13 @@ def _closing(view: View) -> Markup:
     """What there is to say in the end, but for what the title says."""
     said = view.headline.rstrip(".")
     return together(tag("p", each) for each in view.closing if each.rstrip(".") != said)
+
+
+def _heading(title: str) -> Markup:
+    """A long one in smaller letters; a token stays with its number, and a range is not parted."""
+    parts = [tag("span", each, class_="whole") if place % 2 else each
+             for place, each in enumerate(WHOLE.split(title))]  # fmt: skip
+    return tag("h1", *parts, class_="long" if len(title) > LONG_TITLE else None)
 
 
 def _paragraph(text: str, place: str) -> Markup:

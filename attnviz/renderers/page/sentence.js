@@ -17,9 +17,10 @@ function startSentence(section) {
   const texts = element("div", { class: "texts" });
   Object.assign(sentenceView, { says, holder: texts, bar: newColorBar() });
   sentenceView.buttons = askingButtons();
-  const asking = { class: "asking", role: "group", "aria-label": "the colours say" };
+  const asking = { class: "asking", role: "group", "aria-label": "what the colours say" };
   const { buttons, bar } = sentenceView;
-  section.append(element("div", asking, buttons.query, buttons.key, bar), says, texts);
+  const words = element("span", {}, "What a token");
+  section.append(element("div", asking, words, buttons.query, buttons.key, bar), says, texts);
   texts.addEventListener("scroll", () => {
     sentenceView.scrollTop = texts.scrollTop;
     colorTexts();
@@ -101,6 +102,11 @@ function followedEnd() {
   return null;
 }
 
+/** Whether what is said is read out: by keys one asks for it, a pointer moves all the time. */
+function sayAloud(isAsked) {
+  sentenceView.says.setAttribute("aria-live", isAsked ? "polite" : "off");
+}
+
 /** Only what changes is touched: this runs with every move of a pointer. */
 function colorSentence() {
   const { cells, head } = sentenceView;
@@ -149,11 +155,11 @@ const PLAIN_LOOK = { paper: "", ink: "", number: "" };
 /** How each token looks: in the colour of what is read of it, or of the block that it is in. */
 function tokenLook({ head, amounts, others }, scale) {
   const color = colorsOn(scale);
-  const { share } = heads[head];
+  const write = cellWriter(largestOf(amounts), heads[head].share); // as narrow as in a matrix
   return (token) => {
     const amount = amounts[Math.floor(token / others.size)];
     if (Number.isNaN(amount)) return { paper: "hidden", ink: "", number: "·" };
-    const number = numberText(amount, { share });
+    const number = write(amount);
     if (Math.abs(amount) < state.least) return { paper: "", ink: "", number };
     const paper = color(amount);
     return { paper: cssColor(paper), ink: inkOn(paper), number };

@@ -13,7 +13,7 @@ const state = {
   theme: data.look.theme, // "" is the system's
 };
 
-const VIEWS = ["matrix", "lines", "overview", "sentence"];
+const VIEWS = ["matrix", "lines", ...(heads.length > 1 ? ["overview"] : []), "sentence"];
 const startingState = { ...state };
 const listeners = [];
 let changedNames = new Set();

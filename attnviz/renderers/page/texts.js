@@ -6,13 +6,15 @@ const LINES_AROUND = 90; // pixels
 /** A sentence, token by token, with the spaces that it has. */
 function textOf(side, end) {
   const holder = element("div", { class: "text", role: "group", dir: "auto" });
-  holder.setAttribute("aria-label", end === "key" ? "what is read" : "who reads");
+  const label = { query: "who reads", key: "what is read" }[end] ?? "the sentence";
+  holder.setAttribute("aria-label", label);
   const places = shownPlaces(side, side.labels.length);
   const numbered = places.length <= MOST_NUMBERED;
   const text = { holder, side, end, places, numbered, tokens: new Map(), framed: -1 };
   text.border = firstBehind({ ...side, size: 1 }, places);
   holder.classList.toggle("numbered", numbered);
   for (const place of places) holder.append(...tokenParts(text, place));
+  joinWords(text);
   makeChoosable(text);
   return text;
 }
@@ -34,15 +36,26 @@ function tokenParts(text, place) {
   return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
 }
 
+/** Parts of a word stand close to each other. */
+function joinWords({ side, places, tokens }) {
+  for (const [before, place] of places.slice(1).entries()) {
+    if (isSpaced(side, place)) continue;
+    tokens.get(place).button.classList.add("joined");
+    tokens.get(places[before]).button.classList.add("joining");
+  }
+}
+
 function makeChoosable(text) {
   const { holder } = text;
   const placeAt = (event) => event.target.closest?.(".token")?.dataset.place;
   holder.addEventListener("pointerover", (event) => {
+    sayAloud(false);
     if (event.pointerType !== "touch" && placeAt(event)) pointAt(text, Number(placeAt(event)));
   });
   holder.addEventListener("pointerleave", () => change({ hover: null }));
   holder.addEventListener("focusin", (event) => {
     moveTabStop(text, Number(placeAt(event)));
+    sayAloud(event.target.matches(":focus-visible"));
     if (event.target.matches(":focus-visible")) pointAt(text, Number(placeAt(event)));
   });
   holder.addEventListener("focusout", () => change({ hover: null }));

@@ -119,6 +119,7 @@ def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | No
     if keys is not None:
         reads = _read_ones(tokens_of(tokens, queries, tokenizer, item), queries, found)
         read = tokens_of(keys, count, tokenizer, item)
+        _refuse_exchanged(reads, read, queries, count)
         _refuse_other_count("keys", read, count)
         _refuse_other_count("tokens", reads, queries)
         return Sides(reads, read) if tokenizer else Sides(*numbered_alike(reads, read))
@@ -159,6 +160,16 @@ def _refuse_other_count(what: str, tokens: Tokens, count: int) -> None:
             if len(tokens) < count
             else "give those that the weights are for, and no others",
             about=what,
+        )
+
+
+def _refuse_exchanged(reads: Tokens, read: Tokens, queries: int, count: int) -> None:
+    if len(reads) == count != queries == len(read):
+        raise AttnvizError(
+            f"the weights are {shape_text((queries, count))}: {len(read)} tokens read "
+            f"{len(reads)}, and those that are given stand the other way round",
+            "give those that read as tokens and those that are read as keys; or turn the weights",
+            about="keys",
         )
 
 

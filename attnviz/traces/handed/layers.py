@@ -26,7 +26,10 @@ from attnviz.wording.words import counted, listed, shape_text
 Heads = Float[Tensor, "head query key"]
 
 KINDS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+OF_A_MODEL = (*KINDS, "logits", "last_hidden_state", "sequences")  # one of which it hands back
 OR_KEYS = "; or keys, the tokens that cross-attention reads"
+OF_ATTENTION = "; of what nn.MultiheadAttention hands back give the second, which are its weights"
+WITH_WEIGHTS = "; nn.MultiheadAttention makes them with need_weights=True"
 EAGER = (
     'load the model with attn_implementation="eager" and call it with output_attentions=True: '
     "the faster kinds of attention make no weights"
@@ -48,7 +51,8 @@ def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
     form = _of_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
-        raise AttnvizError("there are no weights: the model handed none back", EAGER)
+        hint = EAGER if weights is not None else f"{EAGER}{WITH_WEIGHTS}"
+        raise AttnvizError("there are no weights: the model handed none back", hint)
     depth, leaf = _leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER)
@@ -69,6 +73,11 @@ def _of_outputs(weights: Any, *, across: bool) -> Any:
     """What is in the outputs of a model; anything else as it is."""
     if not isinstance(weights, Mapping):
         return weights
+    if not any(name in weights for name in OF_A_MODEL):
+        raise AttnvizError(
+            "the weights are a dict, and none of what it holds is called 'attentions'",
+            "give the weights in it, layer by layer: [*weights.values()]",
+        )
     named = [name for name in KINDS if weights.get(name) is not None and len(weights[name])]
     if across and "cross_attentions" in named:
         return weights["cross_attentions"]
@@ -92,12 +101,12 @@ def _leaf(form: Any) -> tuple[int, Any]:
 def _of_array(found: Tensor, item: int | None = None) -> dict[int, Tensor]:
     """An array of all: [query, key], of heads, of layers, and of a batch in each layer.
 
-    Where an item is asked for, four sides are those of one layer, and its batch is the first.
+    Where an item is asked for, the first of three or four sides is the batch of one layer.
     """
     if found.ndim not in (2, 3, 4, 5):
         raise _no_form(f"{counted(found.ndim, 'dimension')}, {shape_text(found.shape)}")
-    if found.ndim == 4 and item is not None:
-        return {0: found}
+    if found.ndim in (3, 4) and item is not None:
+        return {0: found if found.ndim == 4 else found[:, None]}
     while found.ndim < 4:
         found = found[None]
     return dict(enumerate(found if found.ndim == 5 else found[:, None]))
@@ -106,11 +115,13 @@ def _of_array(found: Tensor, item: int | None = None) -> dict[int, Tensor]:
 def _of_layers(form: Sequence[Any]) -> dict[int, Tensor]:
     """A tensor for each layer, with a batch or without; of two dimensions for each head."""
     tensors = [None if each is None else tensor_of(each) for each in form]
-    sizes = {each.ndim for each in tensors if each is not None}
-    if sizes == {2}:
-        _refuse_other_sizes(dict(enumerate(tensors)), "head")
-        return _of_array(torch.stack([each for each in tensors if each is not None]))
-    return _numbered(tensors)
+    found = [each for each in tensors if each is not None]
+    if {each.ndim for each in found} != {2}:
+        return _numbered(tensors)
+    if len(found) < len(tensors):  # of heads none is left out: these are layers of one
+        return _numbered([None if each is None else each[None] for each in tensors])
+    _refuse_other_sizes(dict(enumerate(found)), "head")
+    return _of_array(torch.stack(found))
 
 
 def _numbered(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
@@ -157,16 +168,16 @@ def _of_steps(
     return Handed(layers=found, chosen=which, prompt=None if whole else prompt, stored_as=stored_as)
 
 
-def _refuse_other_sizes(found: Mapping[int, Tensor | None], what: str) -> None:
+def _refuse_other_sizes(found: Mapping[int, Tensor], what: str) -> None:
     """Of a text that gets shorter from layer to layer there is no one table."""
-    sizes = {number: tuple(each.shape[-2:]) for number, each in found.items() if each is not None}
+    sizes = {number: tuple(each.shape[-2:]) for number, each in found.items()}
     (first, size), *rest = sizes.items()
     odd = next((number for number, each in rest if each != size), None)
     if odd is not None:
         raise AttnvizError(
             f"the weights of {what} {odd} are {shape_text(sizes[odd])}, and those of {what} "
             f"{first} {shape_text(size)}",
-            f"give {what}s that read the same tokens",
+            f"give {what}s that read the same tokens{OF_ATTENTION if len(sizes) == 2 else ''}",
         )
 
 

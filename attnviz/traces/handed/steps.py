@@ -39,7 +39,8 @@ def chosen(item: int | None, items: int, hint: str = "") -> Chosen:
         )
     if item is not None and not 1 <= item <= items:
         raise AttnvizError(
-            f"item is {item}, and the batch has {items}", f"give item=1 to item={items}",
+            f"item is {item}, and the batch has {items}",
+            f"give item=1 to item={items}" if items > 1 else "leave item out",
             about="item",
         )  # fmt: skip
     return Chosen(item or 1, items)

@@ -48,7 +48,10 @@ def tokens_of(given: Any, count: int, tokenizer: Any, item: int | None) -> Token
     if written is not None:
         return _of_pieces(words, written)
     shown = named(words)
-    return _with_spaces(words, shown) if any(word[:1].isspace() for word in words) else shown
+    if any(word[:1].isspace() for word in words):
+        shown = _with_spaces(words, shown)
+    added = (place for place, word in enumerate(words) if word in SPECIAL)
+    return replace(shown, special=frozenset(added))
 
 
 def numbered_alike(*every: Tokens) -> list[Tokens]:

@@ -140,7 +140,8 @@ def _how_many(found: Patterns) -> tuple[str, ...]:
     count = len(found.of_kind(most))
     if heads == 1 or count == 1:
         return ()
-    which = f"all {heads} heads" if count == heads else f"{count} of the {heads} heads"
+    every = "both heads" if heads == 2 else f"all {heads} heads"
+    which = every if count == heads else f"{count} of the {heads} heads"
     if most is BROADLY:
         return (f"in {which} nothing stands out: they read broadly",)
     return (f"in {which} {most.read} stand{'s' * most.one} out most",)

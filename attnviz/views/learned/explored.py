@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
@@ -29,9 +30,10 @@ def explored_of_learned(here: Shown, places: Sequence[int]) -> Explored:
 
 def _head(here: Shown, head: tuple[int, int], place: int) -> HeadMap:
     grid = here.of_head(head, place)
+    itself = replace(grid.columns, title=grid.rows.title) == grid.rows
     return HeadMap(
         name=f"{name_of_head(*head)} · {here.step(place)}",
         reads=grid.rows,
-        read=grid.columns,
+        read=grid.rows if itself else grid.columns,
         weights=grid.cells,
     )

@@ -22,6 +22,7 @@ from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 
 VECTORS = ("queries", "keys", "values")
+ONE_OF = {"queries": "query", "keys": "key", "values": "value"}
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
 MAKES = {
@@ -270,7 +271,7 @@ def _split(here: Scene, counts: Sequence[int]) -> Stages:
 
 def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
     queries = name == "queries"
-    rows = token_axis(name.rstrip("s"), here.trace.tokens if queries else here.keys)
+    rows = token_axis(ONE_OF[name], here.trace.tokens if queries else here.keys)
     side = "head_value" if name == "values" else "width"
     return here.heads(name, vectors, rows, side=side, followed=queries)
 
