@@ -42,7 +42,8 @@ function weightAndScore({ head, cells, reads, read }, row, column) {
   const { share } = heads[head];
   const { label } = scaleOf(head);
   if (reads.size > 1 || read.size > 1) {
-    return `${label} ${knownText(cells.weight(row, column), cells.errorOf(row, column), { share })}`;
+    const error = cells.errorOf(row, column);
+    return `${label} ${knownText(cells.weight(row, column), error, { share })}`;
   }
   const found = cells.at(row, column);
   const parts = [`${label} ${knownText(found.weight, found.error, { share })}`];

@@ -24,7 +24,8 @@ async function unpackedTable(name) {
 const masks = new Map();
 
 function maskOf(number) {
-  const mask = masks.get(number) ?? inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const bits = () => inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const mask = masks.get(number) ?? bits();
   masks.set(number, mask);
   return mask;
 }
