@@ -130,6 +130,12 @@ function filterSteps() {
   return [0, ...steps];
 }
 
+/** The bound of the filter, in as many digits as it has: numbers beside it are compared with it. */
+function leastText() {
+  const text = typeset(String(Number(state.least.toPrecision(3))));
+  return heads[state.head].share ? text.replace(/^0(?=\.)/, "") : text;
+}
+
 function startFilter() {
   const [slider, says] = [control("least"), control("least-says")];
   slider.addEventListener("input", () => change({ least: filterSteps()[Number(slider.value)] }));
@@ -137,7 +143,7 @@ function startFilter() {
     const steps = filterSteps();
     slider.max = steps.length - 1;
     slider.value = steps.findLastIndex((step) => step <= state.least);
-    says.textContent = state.least ? numberText(state.least) : "0";
+    says.textContent = leastText();
     slider.setAttribute("aria-valuetext", state.least ? says.textContent : "nothing is hidden");
   });
 }

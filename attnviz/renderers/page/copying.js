@@ -130,8 +130,9 @@ async function svgOf(picture) {
 }
 
 const PIXELS_OF_ONE = 2;
+const LONGEST_SIDE = 2 ** 14; // of a side: of more no picture is made in some browsers
 
-/** The same drawing in pixels, twice as many as it is large. */
+/** The same drawing in pixels, twice as many as it is large, as far as there can be so many. */
 async function pngOf(picture) {
   const drawing = await picture;
   const [wide, high] = ["width", "height"].map((side) => Number(drawing.getAttribute(side)));
@@ -139,7 +140,9 @@ async function pngOf(picture) {
   const image = new Image();
   image.src = address;
   await image.decode();
-  const canvas = element("canvas", { width: wide * PIXELS_OF_ONE, height: high * PIXELS_OF_ONE });
+  const density = Math.min(PIXELS_OF_ONE, LONGEST_SIDE / Math.max(wide, high));
+  const [width, height] = [wide, high].map((side) => Math.floor(side * density));
+  const canvas = element("canvas", { width, height });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(address);
   return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
