@@ -177,6 +177,11 @@ def tokens(said: Said, match: re.Match[str]) -> bool:
     return (len(said.trace.tokens), said.trace.tokenizer) == (int(match[1]), match[2])
 
 
+@claims(r"behind the line: what the model wrote itself")
+def line(said: Said, match: re.Match[str]) -> bool:
+    return said.trace.prompt is not None and said.trace.prompt < len(said.trace.tokens)
+
+
 @claims(r" · reads (\d+) more tokens?")
 def more_tokens(said: Said, match: re.Match[str]) -> bool:
     return said.trace.memory is not None and len(said.trace.memory) == int(match[1])

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import config, install_import_hook
 from matplotlib import font_manager
+from typer.utils import get_params_from_function
 
 # Before anything imports them: every call in these modules is checked against its shapes.
 SHAPED = (
@@ -98,6 +100,14 @@ def plain_surroundings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in UNSET:
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def options_that_are_read_once() -> Iterator[None]:
+    """Whenever a command is called, typer reads its function anew: here thousands of times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_params_from_function", cache(get_params_from_function))
         yield
 
 

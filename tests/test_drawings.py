@@ -28,7 +28,15 @@ from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
 from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, learned, task
-from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlap, overlapping
+from tests.test_slides import (
+    SIZES,
+    SLIDE_WIDTH,
+    boxes,
+    corners,
+    layout_of,
+    overlapping,
+    overlaps_any,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
@@ -169,10 +177,11 @@ def test_words_stand_in_their_blocks_or_beside_them(name: str, size: str) -> Non
     """A word over a colour keeps to it; no other word stands on one."""
     layout = laid_out(name, size)
     filled = [each for each in layout.blocks if each.tint is not None]
+    outlines = [*map(outline, filled)]
     for word in layout.words:
         box = corners(word)
         if word.over is None:
-            assert not any(overlap(box, outline(each)) for each in filled), word.text
+            assert not overlaps_any(box, outlines), word.text
         else:
             middle = box.mean(axis=0)
             (around,) = (each for each in filled if inside(each, middle))

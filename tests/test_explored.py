@@ -15,6 +15,9 @@ from attnviz.cells import EVERYTHING, Cells, Whole
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.views.grids.explored import Explored, HeadMap
+from attnviz.views.grids.overview import Flag
+from attnviz.views.inspection.explored import most_telling
+from attnviz.views.inspection.heads import flags_of
 from tests.learned_by_hand import learned
 from tests.small_transformers import Saved
 
@@ -143,6 +146,21 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
     in_their_places(found)
     for number in range(len(found.heads)):
         assert about["tables"][f"weights-{number}"]["slack"] < 1e-5
+
+
+def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells_more(
+    minilm: Inspection,
+) -> None:
+    flags = flags_of(minilm)
+    shorts = [each.short for each in flags]
+    assert shorts == ["previous", "next", "first", "broad"]
+    opened = [shorts.index(_flag(minilm, flags[start:][::-1]).short) for start in range(4)]
+    assert opened == [0, 1, 2, 3]
+
+
+def _flag(inspection: Inspection, flags: tuple[Flag, ...]) -> Flag:
+    best = most_telling(inspection, flags)
+    return next(each for each in flags if each.map == best)
 
 
 @pytest.mark.parametrize(

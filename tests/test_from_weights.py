@@ -423,6 +423,7 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
 
     first, last = found.heads[0], found.heads[-1]
     assert found.view().title == "one sentence, in mine and other"
+    assert "weights of mine and weights of other · 2 layers" in found.view().settings
     assert re.search(r"with \.\d+ in mine, and with \.\d+ in other", found.view().closing[0])
     assert first.largest.before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}

@@ -14,6 +14,7 @@ from types import FunctionType
 import pytest
 
 import attnviz
+from attnviz.traces.source import refuse_other_than_text
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -77,6 +78,13 @@ def test_a_traceback_ends_with_what_to_try() -> None:
     lines = "".join(traceback.format_exception(error.value)).splitlines()
     assert lines[-2].endswith("AttnvizError: there are no weights: the model handed none back")
     assert lines[-1] == error.value.hint
+
+
+def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
+    with pytest.raises(attnviz.AttnvizError, match="of type list, and should be one text") as error:
+        refuse_other_than_text(["I", "am"])  # which tests would stop before: they check types
+
+    assert "from_weights(weights, tokens)" in error.value.hint
 
 
 def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:

@@ -97,12 +97,23 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert found.others == ["div", "p", "br"]  # words below it; no script, no style
 
 
+# As strict as notebooks are: frames inherit it.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+
+
+def cells_of(path: Path, *shown: Showable) -> Path:
+    """A page with what some cells show."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    told = "".join(each._repr_html_() for each in shown)
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{policy}{told}", "utf-8")
+    return path
+
+
 def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    notebook, size = tmp_path / "notebook.html", {"width": 900, "height": 1000}
-    told = steps(trace("I am learning", variant="causal"))._repr_html_()
-    notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
+    size = {"width": 900, "height": 1000}
+    notebook = cells_of(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
 
     with opened(chromium, notebook, viewport=size) as seen:
         seen.page.frames[1].locator("nav.steps a").nth(3).click()
@@ -128,9 +139,7 @@ WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach
 
 def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -> None:
     cells = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
-    notebook = tmp_path / "notebook.html"
-    told = "".join(each._repr_html_() for each in cells)
-    notebook.write_text(f"<!doctype html><meta charset='utf-8'>{told}", "utf-8")
+    notebook = cells_of(tmp_path / "notebook.html", *cells)
 
     with opened(chromium, notebook) as seen:
         one, other = seen.page.frames[1:]
@@ -144,6 +153,10 @@ def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -
         assert read
         assert any(abs(float(read[1]) - each) < 1e-4 for each in cells[0].weights.flatten())
         assert other.locator("#matrix").inner_text() == before
+        one.locator("#copying summary").click()
+        with seen.page.expect_download() as saved:
+            one.get_by_label("save: Matrix as PNG").click()
+        assert saved.value.path().read_bytes().startswith(b"\x89PNG")
         assert one.evaluate(WITHOUT_ORIGIN) == ["SecurityError", "SecurityError"]
 
 

@@ -17,7 +17,7 @@ from attnviz.renderers import Look, pages
 from attnviz.renderers.picture.placed import Layout, scaled_down
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
-from tests.test_slides import SIZES, corners, layout_of, overlap, overlapping
+from tests.test_slides import SIZES, corners, layout_of, overlapping, overlaps_any
 
 TEXT = "I am learning this"
 NINE = "The animal did not cross the street because it"
@@ -88,7 +88,7 @@ def refuse_what_cannot_be_read(layout: Layout) -> None:
     ]
     for word in layout.words:
         box = corners(word)
-        assert not any(overlap(box, each) for each in boxes), word.text
+        assert not overlaps_any(box, boxes), word.text
         assert box.min() >= 0, word.text
         assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
 

@@ -14,13 +14,14 @@ from hypothesis import example, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from attnviz import trace
+from attnviz import steps, trace
 from attnviz.attention.choices import ACTIVATIONS, NORMS
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.renderers.wrapping import aligned
 from attnviz.traces.matrices import matrices
 from attnviz.traces.settings import BASED, POSITIONS, TURNED, Settings
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.choosing import chosen, refuse_unknown_step
 from attnviz.views.steps.scene import StepSettings
@@ -115,6 +116,15 @@ def test_one_scale_of_colour_shows_that_scaling_makes_scores_smaller(query: int 
     assert len({grid.scale for grid in grids}) == 1
     assert {grid.scale for grid in moments if grid.scale.label == "score"} == {grids[0].scale}
     assert grids[0].scale.high >= float(np.abs(grids[0].values).max())
+
+
+def test_sides_of_tables_are_called_what_one_of_them_is() -> None:
+    walked = steps(trace("I am"))
+    [found] = [each for each in walked.sections if each.name == "queries"]
+
+    titles = {each.rows.title for each in found.tables if isinstance(each, Grid)}
+    assert titles == {"query", "key", "value"}
+    assert "tokens: 2 × 1 (token)." in walked.view().screen.description  # and no empty name
 
 
 def test_what_a_mask_hides_is_minus_infinity_in_its_step() -> None:

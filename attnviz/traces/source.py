@@ -128,6 +128,7 @@ def source_of_text(
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
     """What a text would be traced from: a model, matrices of one's own, or a seed."""
+    refuse_other_than_text(text)
     if is_trained(settings.model):
         refuse_decided(settings)
         return Source(text, settings, Matrices())
@@ -138,6 +139,16 @@ def source_of_text(
     model.refuse_others(chosen(settings))
     _refuse_given(model, given, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
+
+
+def refuse_other_than_text(text: object) -> None:
+    if text is not None and not isinstance(text, str):
+        raise AttnvizError(
+            f"the text is of type {type(text).__name__}, and should be one text",
+            'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
+            "from_weights(weights, tokens)",
+            about="text",
+        )
 
 
 def _refuse_given(

@@ -16,11 +16,30 @@ from attnviz.views.trained_line import trained_parts
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import counted
 
+BETWEEN = " · "
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     """The parts that say something, but for those that are not wanted."""
+    return BETWEEN.join(_parts(trace, without).values())
+
+
+def settings_of_both(first: Trace, second: Trace) -> str:
+    """Of two that are paired token by token: once what both are, and both where they differ."""
+    one, other = (_parts(each, ["tokens"]) for each in (first, second))
+    names = dict.fromkeys((*one, *other))
+    return BETWEEN.join(_of_both(one.get(name, ""), other.get(name, "")) for name in names)
+
+
+def _of_both(one: str, other: str) -> str:
+    if one and other:
+        return one if one == other else f"{one} and {other}"
+    return f"{one} in the first" if one else f"{other} in the second"
+
+
+def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
+    """By what each part is about."""
     parts = {
         "tokens": _tokens(trace),
         "model": _model(trace.model),
@@ -30,7 +49,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
         "item": _item(trace),
         "dtype": _dtype(trace),
     }
-    return " · ".join(part for name, part in parts.items() if part and name not in without)
+    return {name: part for name, part in parts.items() if part and name not in without}
 
 
 def _dtype(trace: Trace) -> str:

@@ -92,17 +92,22 @@ function stepHead(by) {
 
 /* Which view is large. */
 
+const narrowPage = matchMedia("(max-width: 56.24em)");
+
 /** Of a wide page matrix and lines take turns; of a narrow one all four do. */
 function startViewChooser() {
   onRadios("view", (value) => change({ view: value }));
-  const narrow = matchMedia("(max-width: 56.24em)");
   const show = () => {
     control("explorer").dataset.view = state.view;
-    checkRadio("view", narrow.matches ? state.view : largeView());
+    checkRadio("view", narrowPage.matches ? state.view : largeView());
   };
-  narrow.addEventListener("change", show);
+  narrowPage.addEventListener("change", show);
   shownIn(["view"], show);
 }
+
+/** Where all heads are alone in sight, one that is opened takes their place. */
+const viewOfOpened = () =>
+  narrowPage.matches && state.view === "overview" ? { view: "matrix" } : {};
 
 const largeView = () => (state.view === "lines" ? "lines" : "matrix");
 

@@ -3,12 +3,14 @@
 const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
 const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row
 
-/** A line for each cell of a head; of one with too many of them, for each that a token reads. */
+/** A line for each cell of a head; of one with too many of them, or whose cells are blocks, for
+ *  each token that the followed one reads, if the page has its row. */
 async function csvOf(head, query) {
   const cells = await cellsOf(head);
   const header = ["head", "query number", "query", "key number", "key", scaleOf(head).label];
   const text = [quotedLine([...header, "score", "visible"])];
-  const whole = cells.rows * cells.columns < LINES_OF_A_SHEET;
+  const finer = cells.tall * cells.wide > 1 && query !== null && cells.row(query) !== null;
+  const whole = cells.rows * cells.columns < LINES_OF_A_SHEET && !finer;
   if (whole) for (let row = 0; row < cells.rows; row++) text.push(linesOfRow(head, cells, row));
   else text.push(linesOfToken(head, cells, query));
   return new Blob(text, { type: FILES.CSV });
@@ -20,7 +22,7 @@ async function missingNumbers(head, query) {
   if (cells.rows * cells.columns < LINES_OF_A_SHEET) return "";
   const count = (cells.rows * cells.columns).toLocaleString("en");
   if (query === null) return `${count} numbers are too many for a table: follow a token first.`;
-  return cells.row(query) === null ? `The row of this token is not in the page.` : "";
+  return cells.row(query) === null ? capital(missingRow(readers(head), query)) : "";
 }
 
 function linesOfRow(head, cells, row) {

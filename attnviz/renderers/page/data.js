@@ -20,20 +20,6 @@ const noteOf = (head) => [attention.note, heads[head].note].filter(Boolean).join
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;
 
-/** Of long texts a page has some rows token by token: which; null is all of them. */
-function keptRows(head) {
-  if (!heads[head].kept) return null;
-  const rows = heads[head].kept.flatMap((kept) => rowsOf(kept));
-  return [...new Set(rows)].sort((one, other) => one - other);
-}
-
-/** What there is to say of a token whose row a page has not got. */
-const missingRow = (query) =>
-  `of this token the page has blocks alone: --query ${query + 1} writes one that has its row`;
-
-const rowsOf = ({ first, step, count }) =>
-  Array.from({ length: count }, (_, number) => first + number * step);
-
 /** Heads that are unpacked; those that were not looked at for longest are forgotten. */
 const unpackedHeads = new Map();
 const MOST_CELLS = 2 ** 24;
@@ -71,7 +57,7 @@ async function unpackHead(head) {
   const kept = tables.filter((_, place) => names[place].startsWith("kept"));
   const { tall = 1, wide = 1 } = heads[head];
   return heads[head].kept
-    ? blocksOf(named.weights, tall, wide, heads[head].kept, kept)
+    ? blocksOf(named.weights, tall, wide, heads[head].kept, kept, readers(head).labels.length)
     : wholeOf(named.weights, named.scores ?? null);
 }
 
@@ -81,6 +67,7 @@ function wholeOf(table, scores) {
     ...cellsIn(table),
     tall: 1,
     wide: 1,
+    token: (row) => row,
     hasScores: scores !== null || table.sums !== null,
     score: (row, column) => scoreIn(table, scores, row, column).score ?? NaN,
     at: (query, key) => numbersAt(table, scores, query, key),
@@ -92,8 +79,18 @@ function wholeOf(table, scores) {
 
 const isWithin = (number, count) => Number.isInteger(number) && number >= 0 && number < count;
 
+/** Of the tokens of a block the first whose row is there; the first of all where none is. */
+function tokenOfBlock(start, end, kept) {
+  const nextOf = ({ first, step, count }) => {
+    const number = Math.max(0, Math.ceil((start - first) / step));
+    return number < count ? first + number * step : end;
+  };
+  const token = Math.min(...kept.map(nextOf));
+  return token < end ? token : start;
+}
+
 /** Cells of a head that stand for blocks of tokens; and rows of it, token by token. */
-function blocksOf(table, tall, wide, kept, tables) {
+function blocksOf(table, tall, wide, kept, tables, high) {
   const find = (query) => {
     const steps = kept.map(({ first, step }) => (query - first) / step);
     const found = kept.findIndex(({ count }, place) => isWithin(steps[place], count));
@@ -103,6 +100,7 @@ function blocksOf(table, tall, wide, kept, tables) {
     ...cellsIn(table),
     tall,
     wide,
+    token: (row) => tokenOfBlock(row * tall, Math.min((row + 1) * tall, high), kept),
     hasScores: tables.some(({ sums }) => sums !== null),
     score: () => NaN,
     at: (query, key) => {
@@ -129,6 +127,7 @@ function cellsIn(table) {
     weights: numbers,
     weight: (row, column) => numbers[row * columns + column],
     hides: (row, column) => table.hides(row * columns + column),
+    errorOf: (row, column) => errorIn(table, row, row * columns + column),
     largest: largestOf(numbers),
   };
 }
@@ -147,11 +146,15 @@ function numbersAt(table, scores, row, column) {
   return {
     weight: table.numbers[place],
     hidden: Boolean(table.hides(place)),
-    error: table.most ? Math.min(halfAStep(table, row, place), table.error) : 0,
+    error: errorIn(table, row, place),
     blocks: false,
     ...scoreIn(table, scores, row, column),
   };
 }
+
+/** How far a number may be from the one that it stands for. */
+const errorIn = (table, row, place) =>
+  table.most ? Math.min(halfAStep(table, row, place), table.error) : 0;
 
 /** To where the next code begins; and what a number of 32 bits is rounded by. */
 function halfAStep(table, row, place) {

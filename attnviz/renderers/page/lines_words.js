@@ -177,7 +177,10 @@ function indexAt(end, height) {
   return index >= 0 && index < lineView.words[end].length ? index : null;
 }
 
-const tokenOfWord = (end, index) => lineView.words[end][index].place * lineView.sides[end].size;
+function tokenOfWord(end, index) {
+  const { place } = lineView.words[end][index];
+  return end === "query" ? lineView.tables[0].cells.token(place) : place * lineView.sides[end].size;
+}
 
 function pointAtWord(end, index) {
   const at = index === null ? null : { query: null, key: null, [end]: tokenOfWord(end, index) };

@@ -66,13 +66,13 @@ function visiblePlaces(count, from, length, pitch) {
 function drawRowName(brush, layout, side, place, y, { color = null } = {}) {
   const { ink, faint } = inks();
   const room = layout.left - BESIDE_MAP - 2;
-  const number = numberName(side, place);
-  const beside = number && blockName(side, place) ? widthOf(number) + NUMBER_GAP : 0;
-  const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30));
+  const [word, number] = [blockName(side, place), numberName(side, place)];
+  const beside = word && number ? widthOf(number) + NUMBER_GAP : 0;
+  const name = cutText(word || number, Math.max(room - beside, 30));
   Object.assign(brush, { textAlign: "right", textBaseline: "middle", font: NAME_FONT });
   brush.fillStyle = color ?? (isFaint(side, place) ? faint : ink);
   brush.fillText(name, layout.left - BESIDE_MAP, y);
-  if (name === number) return;
+  if (!word) return;
   const before = layout.left - BESIDE_MAP - widthOf(name) - NUMBER_GAP;
   brush.font = NAME_FONT;
   if (before - widthOf(number) >= -1) {

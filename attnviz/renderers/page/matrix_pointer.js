@@ -28,8 +28,8 @@ function placeAt(x, y) {
   };
 }
 
-/** The first of the tokens that a drawn row, or column, stands for. */
-const tokenOfRow = (row) => (row < 0 ? null : blockOf(matrix.reads, matrix.rows[row]).first);
+/** A token of those that a drawn row stands for, or the first of those of a column. */
+const tokenOfRow = (row) => (row < 0 ? null : matrix.cells.token(matrix.rows[row]));
 const tokenOfColumn = (column) =>
   column < 0 ? null : blockOf(matrix.read, matrix.columns[column]).first;
 

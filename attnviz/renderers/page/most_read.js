@@ -45,16 +45,18 @@ function readingOf(head, cells, end, token) {
   }
   const place = Math.floor(token / sides[end].size);
   const amounts = amountsOf(cells, end, place);
-  return withErrors({ head, end, cells, sides, place, amounts, scale: scaleNow(head) });
+  const missing = end === "query" && sides.query.size > 1 && state.query === token;
+  const lacks = missing ? missingRow(readers(head), token) : "";
+  return withErrors({ head, end, cells, sides, place, amounts, lacks, scale: scaleNow(head) });
 }
 
 /** The same with how far each amount may be from what it stands for. */
 function withErrors(reading) {
   const { cells, end, place, sides } = reading;
   const others = sides[OTHER_END[end]];
-  const ofToken = (other) =>
-    (end === "query" ? cells.at(place, other) : cells.at(other, place)).error;
-  const errorOf = sides.query.size * sides.key.size > 1 ? () => cells.error : ofToken;
+  const inBlocks = sides.query.size * sides.key.size > 1;
+  const error = inBlocks ? cells.errorOf : (row, column) => cells.at(row, column).error;
+  const errorOf = (other) => (end === "query" ? error(place, other) : error(other, place));
   return { ...reading, others, errorOf };
 }
 
@@ -84,7 +86,8 @@ function saidOfMost(reading) {
   about.name = calledPlace(sides[end], place);
   about.leftOut = amounts.length > places.length && amounts.some((each) => !Number.isNaN(each));
   const said = seen === 0 ? saidOfNone(about) : saidOfSome(about, groups, seen);
-  return `${heads.length > 1 ? `${heads[head].name}: ` : ""}${said}`;
+  const named = `${heads.length > 1 ? `${heads[head].name}: ` : ""}${said}`;
+  return [named, reading.lacks].filter(Boolean).join("; ");
 }
 
 /** What one token does, and what several do. */
@@ -149,12 +152,13 @@ function saidOfOneGroup(about, group, seen) {
     const which = end === "query" ? `${verbs.sees} ${other}` : `${verbs.is} seen by ${other}`;
     return `${name} ${which} alone${measure}: ${number}${left}`;
   }
+  const alike = group.every((at) => about.errorOf(at) === 0) ? "alike" : "about alike";
   const all = `all ${seen} ${about.others.size > 1 ? "blocks" : "tokens"} that`;
   if (end === "query") {
     const seeing = `${all} ${verbs.it} ${verbs.sees}`;
-    return `${name} ${verbs.reads} ${seeing} alike${measure}: ${number}${left}`;
+    return `${name} ${verbs.reads} ${seeing} ${alike}${measure}: ${number}${left}`;
   }
-  return `${all} see ${name} read ${verbs.them} alike${measure}: ${number}${left}`;
+  return `${all} see ${name} read ${verbs.them} ${alike}${measure}: ${number}${left}`;
 }
 
 /** Of numbers with a sign: the largest, and the smallest. */
@@ -200,13 +204,13 @@ function namesOfGroup(about, group) {
   return listedNames(group.map((place) => calledOther(about, place)));
 }
 
-/** `.25`; of several `.25 each`, or `about .25 each` where they are not all written so. */
-function numberOfGroup({ head, amounts }, group, digits = 2) {
+/** `.25`; of several `.25 each`, or `about .25 each` where not all of them are known to be so. */
+function numberOfGroup({ head, amounts, errorOf }, group, digits = 2) {
   const { share } = heads[head];
-  const [first, last] = [group[0], group.at(-1)].map((at) =>
-    numberText(amounts[at], { share, digits }));
-  if (group.length === 1) return first;
-  return `${first === last ? "" : "about "}${first} each`;
+  const ends = [group[0], group.at(-1)];
+  const [first, last] = ends.map((at) => numberText(amounts[at], { share, digits }));
+  const known = ends.every((at) => isKnown(amounts[at], errorOf(at), digits));
+  return `${known && first === last ? "" : "about "}${first}${group.length > 1 ? " each" : ""}`;
 }
 
 function calledOther({ head, place, others, verbs }, other) {

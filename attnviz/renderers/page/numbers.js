@@ -35,10 +35,21 @@ function shareText(value, digits = 2) {
 function numberText(value, { digits = 2, share = true } = {}) {
   if (Number.isNaN(value)) return "hidden";
   if (!Number.isFinite(value)) return value < 0 ? `${MINUS}∞` : "∞";
-  if (value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits) return powerText(value, digits - 1);
+  if (isTiny(value, digits)) return powerText(value, digits - 1);
   if (Math.abs(value) >= LARGE_NUMBER) return powerText(value, digits);
   return share ? shareText(value, digits) : fixedText(value, digits);
 }
+
+const isTiny = (value, digits) => value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits;
+
+/** What the last of so many digits stands for: .0001 of .4183, 1e−05 of 4.18e−03. */
+function lastDigit(value, digits) {
+  if (isTiny(value, digits)) return 10 ** (exponentOf(value) - digits + 1);
+  if (Math.abs(value) >= LARGE_NUMBER) return 10 ** (exponentOf(value) - digits);
+  return 10 ** -digits;
+}
+
+const exponentOf = (value) => Math.floor(Math.log10(Math.abs(value)));
 
 /** How all cells of a table are written, whose numbers go so far from 0. */
 function cellWriter(reach, share) {

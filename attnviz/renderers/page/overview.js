@@ -152,7 +152,7 @@ function startOverviewPointer() {
 function openHead(head, { shiftKey, ctrlKey, metaKey }) {
   if (head === null) return;
   const another = shiftKey || ctrlKey || metaKey;
-  if (!another) change({ head });
+  if (!another) change({ head, ...viewOfOpened() });
   else if (canStandTogether(head)) toggleHead(head);
 }
 
@@ -175,13 +175,14 @@ const OVERVIEW_MOVES = {
   End: (head, all) => (all ? headAtEnd(() => true, 1) : headAtEnd(inRowOf(head), 1)),
 };
 
-const inRowOf = (head) => (other) => heads[other].place[0] === heads[head].place[0];
+const inRowOf = (head) => (other) => placeOfMap(other)[0] === placeOfMap(head)[0];
 
 /** The nearest one in a direction; or itself, where there is none. */
 function nextHead(head, down, across) {
-  const [row, column] = heads[head].place;
+  const [row, column] = placeOfMap(head);
   const away = (other) => {
-    const [below, beside] = [heads[other].place[0] - row, heads[other].place[1] - column];
+    const [otherRow, otherColumn] = placeOfMap(other);
+    const [below, beside] = [otherRow - row, otherColumn - column];
     const along = below * down + beside * across;
     return along > 0 ? along + 100 * Math.abs(down ? beside : below) : Infinity;
   };
@@ -192,7 +193,7 @@ function nextHead(head, down, across) {
 /** The first, or the last, of some heads. */
 function headAtEnd(among, end) {
   const places = [...heads.keys()].filter(among);
-  const at = (head) => heads[head].place[0] * 1e4 + heads[head].place[1];
+  const at = (head) => placeOfMap(head)[0] * 1e4 + placeOfMap(head)[1];
   return places.reduce((one, other) => ((at(other) - at(one)) * end > 0 ? other : one));
 }
 

@@ -9,21 +9,39 @@ const overviewFont = `${OVERVIEW_NAME}px system-ui, sans-serif`;
 const LETTER_FROM = 20; // pixels of a map that has room for a letter in its corner
 const FRAMES = { chosen: 2.5, together: 2.5, flagged: 2 };
 
+/** Of one head in each way there are no columns: maps stand side by side, their names above. */
+const areInLines = () => attention.columns.length === 1 && attention.rows.length > 1;
+const NAMED_MAP = 118; // pixels, in which there is room for the name of one of them
+
 /** How large maps are in a room, and where the first one stands. */
 function overviewLayout(room) {
+  if (areInLines()) return lineLayout(room);
   const [rows, columns] = [attention.rows.length, attention.columns.length];
   const beside = Math.max(0, ...attention.rows.map((name) => widthOf(name, overviewFont)));
   const left = Math.min(beside, 0.35 * room) + (beside > 0 ? 8 : 0);
   const pitch = Math.max((room - left) / columns, SMALLEST_PITCH);
   const gap = Math.min(Math.max(0.1 * pitch, 1), 8);
   const most = Math.min(LARGEST_MAP, Math.max(ROOM_OF_ROWS / rows, SMALLEST_OF_FEW));
-  const wide = crispSide(Math.min(pitch - gap, most), overview.maps[0].columns);
-  const shape = shapeOfMaps();
-  const high = shape === 1 ? wide : crispSide(wide * shape, overview.maps[0].rows);
+  const { wide, high } = sidesOfMaps(Math.min(pitch - gap, most));
   const top = attention.columns.some(Boolean) ? OVERVIEW_NAME + 8 : 2;
   const across = Math.min(pitch, wide + 2 * gap);
   const size = { wide: left + columns * across, high: top + rows * (high + gap) + 2 };
   return { left, top, across, down: high + gap, wide, high, size };
+}
+
+function lineLayout(room) {
+  const count = attention.rows.length;
+  const inLine = Math.min(Math.max(1, Math.floor(room / NAMED_MAP)), count);
+  const [pitch, top] = [room / inLine, OVERVIEW_NAME + 8];
+  const { wide, high } = sidesOfMaps(Math.min(pitch - 8, LARGEST_MAP));
+  const [across, down] = [Math.min(pitch, wide + 14), high + top];
+  const size = { wide: inLine * across, high: Math.ceil(count / inLine) * down + 2 };
+  return { left: 1, top, across, down, wide, high, size, inLine };
+}
+
+function sidesOfMaps(most) {
+  const [wide, shape] = [crispSide(most, overview.maps[0].columns), shapeOfMaps()];
+  return { wide, high: shape === 1 ? wide : crispSide(wide * shape, overview.maps[0].rows) };
 }
 
 /** Of a map of tokens that read others: how high, of what it is wide. */
@@ -39,8 +57,15 @@ function crispSide(side, cells) {
   return (whole > 0.8 * pixels ? whole : Math.floor(pixels)) / devicePixelRatio;
 }
 
+/** The row and column in which its map is seen. */
+function placeOfMap(head) {
+  const { place } = heads[head];
+  const inLine = overview.layout?.inLine;
+  return inLine ? [Math.floor(place[0] / inLine), place[0] % inLine] : place;
+}
+
 function boxOfHead(head) {
-  const [row, column] = heads[head].place;
+  const [row, column] = placeOfMap(head);
   const { left, top, across, down, wide, high } = overview.layout;
   return { x: left + column * across, y: top + row * down, wide, high };
 }
@@ -113,6 +138,7 @@ function smallBitmap({ rows, columns, values }, scale) {
 
 /** Layers on the left, heads above; every so many, where there is no room for all. */
 function drawOverviewNames(brush) {
+  if (overview.layout.inLine) return drawNamesAbove(brush);
   const { left, top, across, down, wide, high } = overview.layout;
   Object.assign(brush, { font: overviewFont, fillStyle: inks().ink, textBaseline: "middle" });
   const widest = Math.max(...attention.columns.map((name) => widthOf(name, overviewFont)));
@@ -127,6 +153,16 @@ function drawOverviewNames(brush) {
     const cut = cutText(name, left - 8, overviewFont);
     if (place % stepDown === 0) brush.fillText(cut, left - 8, top + place * down + high / 2);
   });
+}
+
+function drawNamesAbove(brush) {
+  const { across } = overview.layout;
+  Object.assign(brush, { font: overviewFont, fillStyle: inks().ink });
+  Object.assign(brush, { textBaseline: "middle", textAlign: "left" });
+  for (const head of heads.keys()) {
+    const { x, y } = boxOfHead(head);
+    brush.fillText(cutText(heads[head].name, across - 6, overviewFont), x, y - 9);
+  }
 }
 
 /** Heads of which something is told, those that are drawn together, and the chosen one. */
@@ -157,6 +193,7 @@ function drawLetter(brush, { head }, place) {
   brush.fillStyle = flagColor();
   brush.fillRect(x + wide - side, y, side, side);
   brush.fillStyle = inks().paper;
-  Object.assign(brush, { font: `700 ${side - 2}px system-ui, sans-serif`, textAlign: "center" });
-  brush.fillText(letterOf(place), x + wide - side / 2, y + side / 2);
+  brush.font = `700 ${side - 3}px system-ui, sans-serif`;
+  Object.assign(brush, { textAlign: "center", textBaseline: "middle" });
+  brush.fillText(letterOf(place), x + wide - side / 2, y + side / 2 + 0.5);
 }

@@ -78,7 +78,7 @@ STYLES = (
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    "img-src data:; base-uri 'none'; form-action 'none'"
 )
 LONG_TITLE = 80  # letters
 WHOLE = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")  # `it (12)`, `2.9–3.7`

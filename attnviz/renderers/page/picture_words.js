@@ -9,15 +9,15 @@ function rowNameShapes(layout) {
 }
 
 function rowNameShape({ left, top, cell }, side, place, row) {
-  const number = numberName(side, place);
+  const [word, number] = [blockName(side, place), numberName(side, place)];
   const room = left - BESIDE_MAP - 2;
-  const beside = number && blockName(side, place) ? widthOf(number) + NUMBER_GAP : 0;
-  const name = cutText(blockName(side, place) || number, Math.max(room - beside, 30));
+  const beside = word && number ? widthOf(number) + NUMBER_GAP : 0;
+  const name = cutText(word || number, Math.max(room - beside, 30));
   const y = top + (row + 0.5) * cell.high + NAME_SIZE * 0.35;
   const fill = isFaint(side, place) ? inks().faint : inks().ink;
   const text = drawn("text", { x: left - BESIDE_MAP, y, "text-anchor": "end", fill });
   const apart = widthOf(name) + beside <= room;
-  if (name !== number && number && apart) {
+  if (word && number && apart) {
     text.append(drawn("tspan", { fill: inks().faint }, `${number} `));
   }
   text.append(drawn("tspan", { direction: "ltr", "unicode-bidi": "isolate" }, name));

@@ -42,22 +42,35 @@ function weightAndScore({ head, cells, reads, read }, row, column) {
   const { share } = heads[head];
   const { label } = scaleOf(head);
   if (reads.size > 1 || read.size > 1) {
-    return `${label} ${knownText(cells.weight(row, column), cells.error, { share })}`;
+    return `${label} ${knownText(cells.weight(row, column), cells.errorOf(row, column), { share })}`;
   }
-  const { weight, error, score, scoreError, scoreIsBelow } = cells.at(row, column);
-  const parts = [`${label} ${knownText(weight, error, { share })}`];
-  const below = scoreIsBelow ? "below " : "";
-  const known = () => knownText(score, scoreIsBelow ? 0 : scoreError, { share: false, digits: 2 });
-  if (score !== null) parts.push(`score ${below}${known()}`);
+  const found = cells.at(row, column);
+  const parts = [`${label} ${knownText(found.weight, found.error, { share })}`];
+  if (found.score !== null) parts.push(`score ${knownScore(found)}`);
   return parts.join(", ");
 }
 
+/** A score as far as it is known; of a weight that is too small to tell, how high it may be. */
+function knownScore({ score, scoreError, scoreIsBelow }, digits = 2) {
+  const text = knownText(score, scoreIsBelow ? 0 : scoreError, { share: false, digits });
+  return scoreIsBelow ? `below ${text}` : text;
+}
+
+/** What there is to say of a token of a long text whose row a page has not got. */
+const missingRow = (side, query) =>
+  `the page has blocks of this row alone; made with --query ${tokenNumber(side, query)}, it has it`;
+
 /** In so many digits as are asked for; or, with "about", in as many as are known. */
 function knownText(number, error, { share, digits = 4 }) {
-  const known = [...Array(digits + 1).keys()].reverse().find((count) => error < 0.5 * 10 ** -count);
-  if (known === digits) return numberText(number, { digits, share });
-  return `about ${numberText(number, { digits: Math.max(known ?? 1, 1), share })}`;
+  if (number === 0 && error > 0) return "about 0";
+  const counts = Array.from({ length: digits }, (_, place) => digits - place);
+  const known = counts.find((count) => isKnown(number, error, count)) ?? 1;
+  const text = numberText(number, { digits: known, share });
+  return isKnown(number, error, digits) ? text : `about ${text}`;
 }
+
+/** Whether a number is as it is written, to the last of so many digits. */
+const isKnown = (number, error, digits) => error === 0 || error < 0.5 * lastDigit(number, digits);
 
 /** Of a whole row or column, where the pointer is on its name. */
 const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: a click follows what it reads`;

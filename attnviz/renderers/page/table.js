@@ -32,33 +32,28 @@ function tableOfRow(head, cells, query) {
   const numbers = cells.row(query);
   const [side, read] = [readers(head), readTokens(head)];
   const title = `What ${calledToken(side, query)} reads in ${heads[head].name}`;
-  if (numbers === null) return element("p", {}, `${title}: ${notOnThisPage(query)}`);
+  if (numbers === null) return element("p", {}, `${title}: ${missingRow(side, query)}`);
   const scores = cells.hasScores ? ["score"] : [];
   const columns = ["number", read.counts, scaleOf(head).label, ...scores];
   const seen = shownOf(read).filter((key) => !Number.isNaN(numbers[key]));
-  const rows = seen.map((key) => rowOfTable(head, cells, query, key, numbers[key]));
+  const rows = seen.map((key) => rowOfTable(head, cells, query, key));
   const hidden = numbers.filter(Number.isNaN).length;
   const note = hidden ? ` (${hidden.toLocaleString("en")} more are hidden by the mask)` : "";
   return tableOf(title + note, columns, rows);
 }
 
-function rowOfTable(head, cells, query, key, weight) {
-  const read = readTokens(head);
+function rowOfTable(head, cells, query, key) {
+  const [read, found] = [readTokens(head), cells.at(query, key)];
   const row = [element("td", {}, tokenNumber(read, key)), rowHeading(read.labels[key])];
-  row.push(element("td", {}, inFour(weight, heads[head].share)));
-  if (cells.hasScores) row.push(element("td", {}, scoreText(cells.at(query, key).score)));
+  row.push(element("td", {}, knownText(found.weight, found.error, heads[head])));
+  if (cells.hasScores) row.push(element("td", {}, scoreText(found)));
   return element("tr", {}, ...row);
 }
 
 const rowHeading = (text) => element("th", { scope: "row" }, text);
 const inFour = (number, share) => numberText(number, { digits: 4, share });
-const scoreText = (score) => (score === null ? "" : inFour(score, false));
+const scoreText = (found) => (found.score === null ? "" : knownScore(found, 4));
 const calledToken = (side, place) => calledPlace({ ...side, size: 1 }, place);
-
-/** Of long texts a page has some rows: those that are looked at most. */
-const notOnThisPage = (query) =>
-  `this row is not in the page, whose text is long. To have it, make the page with ` +
-  `--query ${query + 1}.`;
 
 /** Who reads whom: a row for each token that reads, a column for each that is read. */
 function tableOfHead(head, cells) {

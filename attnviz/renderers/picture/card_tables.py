@@ -11,7 +11,7 @@ from functools import lru_cache
 from attnviz.renderers.picture.charts import chart, chart_ticks
 from attnviz.renderers.picture.labels import labels_at, marks_at
 from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number, panel_of
+from attnviz.renderers.picture.numbers import GRIDS, NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
 from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import panel_titles
@@ -128,6 +128,7 @@ def body(drawn: Drawn, across: int, larger: Larger, fine: bool = False) -> Body:
     return Body(tuple(tables), across, larger, _aligned(drawn, across))
 
 
+@lru_cache(maxsize=GRIDS)  # the same one again, of which it is known what its numbers need
 def _words_alone(each: Grid | Curves) -> Grid | Curves:
     """A table whose rows have words, if they are tokens, and whose columns their numbers."""
     if isinstance(each, Curves):

@@ -107,7 +107,8 @@ def _curves_described(curves: Curves) -> str:
 
 def _grid_described(grid: Grid) -> str:
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
-    start = f"{_named(grid)}{size} ({grid.rows.title} × {grid.columns.title})."
+    sides = " × ".join(filter(None, (grid.rows.title, grid.columns.title)))
+    start = f"{_named(grid)}{size}{f' ({sides})' * bool(sides)}."
     if grid.words:
         return f"{start} {'; '.join(map(partial(_words_of_row, grid), range(len(grid.rows))))}."
     if not grid.share or not len(grid.columns):

@@ -10,6 +10,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.merged import mean_of
+from attnviz.analysis.inspection.patterns import BROADLY, KINDS
 from attnviz.analysis.inspection.regrouped import Regrouped
 from attnviz.cells import Cells
 from attnviz.views.explored import scores_of
@@ -20,6 +21,8 @@ from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heads import flags_of
 from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called
+
+SINKS = frozenset(("first", "separators"))  # where heads read that find nothing
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def _maps(inspection: Inspection) -> Sequence[Map]:
 
 
 def _wanted(inspection: Inspection, flags: Sequence[Flag]) -> Wanted:
-    """What is asked for; else the first head that does something more than any other."""
+    """What is asked for; else the head that tells most of those that are flagged."""
     looking = inspection.looking
     if looking.source is not None:
         link = link_of(inspection)
@@ -73,8 +76,19 @@ def _wanted(inspection: Inspection, flags: Sequence[Flag]) -> Wanted:
         return Wanted(asked.mean.map.name, asked.row)
     asked_for = looking.layer, looking.head, looking.merge
     if flags and asked_for == (None, None, None):
-        return Wanted(inspection.patterns.names[flags[0].map])
+        return Wanted(inspection.patterns.names[most_telling(inspection, flags)])
     return Wanted(inspection.maps[0].name)
+
+
+def most_telling(inspection: Inspection, flags: Sequence[Flag]) -> int:
+    """The head that does one thing most; a sink, or one that reads broadly, is the last to tell."""
+    kinds, found = {each.short: each for each in KINDS}, inspection.patterns
+
+    def told(flag: Flag) -> tuple[bool, bool, float]:
+        kind = kinds[flag.short]
+        return kind is BROADLY, flag.short in SINKS, -found.score(flag.map, kind)
+
+    return min(flags, key=told).map
 
 
 def _placed(

@@ -23,7 +23,7 @@ from attnviz.views.inspection.explored_sentences import (
     short_names,
 )
 from attnviz.views.inspection.heatmap import grid_of
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import settings_of_both
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text
@@ -90,7 +90,7 @@ def _settings(sentences: Sentences) -> str:
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     whole = len(counts) == 1 and len(rows) in counts
     of = "" if whole else f" of {' and '.join(map(str, counts))}"
-    return f"{len(rows)}{of} tokens paired · {settings_line(sentences.first, without=('tokens',))}"
+    return f"{len(rows)}{of} tokens paired · {settings_of_both(sentences.first, sentences.second)}"
 
 
 def _excerpt(sentences: Sentences) -> Excerpt:
