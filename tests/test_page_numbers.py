@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from attnviz import trace
+from attnviz import from_weights, trace
 from attnviz.analysis.comparison import compare
 from attnviz.cells import EVERYTHING
 from attnviz.renderers import render
@@ -20,6 +20,7 @@ from attnviz.renderers.page.page import SCRIPTS
 from attnviz.traces.showing import Showable
 from attnviz.views.grids.explored import HeadMap
 from tests.browser import opened
+from tests.pages_by_hand import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -154,6 +155,36 @@ def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     assert [cell["blocks"] for cell in found["cells"]] == [
         row not in there for row in range(len(head.reads)) for _ in range(len(head.read))
     ]
+
+
+def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_others(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "FEW", {})
+    monkeypatch.setattr(page_heads, "ROOM", 1_000)
+    path = tmp_path / "page.html"
+    words = [f"word{number}" for number in range(60)]
+    weights = np.tril(np.random.default_rng(0).exponential(size=(60, 60)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
+    with opened(chromium, path) as seen:
+        says = seen.page.locator("#sentence .says")
+        until(seen.page, lambda: "(7) reads" in says.inner_text())
+        read = int(np.argmax(weights[6]))
+        most = f"{read + 1}) most" if read != 6 else "itself most"
+        assert most in says.inner_text()
+        assert "--query" not in says.inner_text()
+        seen.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
+        seen.page.keyboard.press("Enter")
+        until(seen.page, lambda: "--query 9" in says.inner_text())
+        assert says.inner_text().startswith("tokens 7–9 read")
+        seen.page.focus(".matrix-frame")
+        seen.page.keyboard.press("Control+Home")
+        line = seen.page.locator("#matrix-line")
+        until(seen.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
+        for _ in range(2):
+            seen.page.keyboard.press("ArrowDown")
+        until(seen.page, lambda: "(7) reads" in says.inner_text())
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(

@@ -43,9 +43,9 @@ function linesOfToken(head, cells, query) {
   const [reads, read] = [{ ...readers(head), size: 1 }, { ...readTokens(head), size: 1 }];
   const start = [heads[head].name, ...namesOfPlace(reads, query)];
   const lines = Array.from(read.labels, (_, key) => {
-    const { weight, score, hidden } = cells.at(query, key);
-    const numbers = [weight, score ?? NaN].map(exactNumber);
-    return [...start, ...namesOfPlace(read, key), ...numbers, !hidden];
+    const found = cells.at(query, key);
+    const numbers = [found.weight, knownScoreOf(found)].map(exactNumber);
+    return [...start, ...namesOfPlace(read, key), ...numbers, !found.hidden];
   });
   return lines.map(quotedLine).join("");
 }

@@ -69,7 +69,7 @@ function wholeOf(table, scores) {
     wide: 1,
     token: (row) => row,
     hasScores: scores !== null || table.sums !== null,
-    score: (row, column) => scoreIn(table, scores, row, column).score ?? NaN,
+    score: (row, column) => knownScoreOf(scoreIn(table, scores, row, column)),
     at: (query, key) => numbersAt(table, scores, query, key),
     row: (query) => rowIn(table, query),
     column: (key) =>
@@ -166,6 +166,9 @@ function halfAStep(table, row, place) {
   const step = (table.reach[row] * (codeAt(table, row, place) + 0.25)) / table.most ** 2;
   return step + Math.abs(table.numbers[place]) * 2 ** -23;
 }
+
+/** NaN where there is none, and where all that is known is how high it is at most. */
+const knownScoreOf = ({ score, scoreIsBelow }) => (scoreIsBelow ? NaN : (score ?? NaN));
 
 /** A score as it is; or as its weight tells it: its logarithm, and a number for each row. */
 function scoreIn(table, scores, row, column) {
