@@ -73,7 +73,9 @@ function wholeOf(table, scores) {
     at: (query, key) => numbersAt(table, scores, query, key),
     row: (query) => rowIn(table, query),
     column: (key) =>
-      Float64Array.from({ length: table.rows }, (_, row) => table.numbers[row * table.columns + key]),
+      Float64Array.from(
+        { length: table.rows }, (_, row) => table.numbers[row * table.columns + key],
+      ),
   };
 }
 
@@ -153,8 +155,11 @@ function numbersAt(table, scores, row, column) {
 }
 
 /** How far a number may be from the one that it stands for. */
-const errorIn = (table, row, place) =>
-  table.most ? Math.min(halfAStep(table, row, place), table.error) : 0;
+function errorIn(table, row, place) {
+  if (!table.most) return 0;
+  const rounded = Math.abs(table.numbers[place]) * 2 ** -23;
+  return place === table.peaks[row] ? rounded : Math.min(halfAStep(table, row, place), table.error);
+}
 
 /** To where the next code begins; and what a number of 32 bits is rounded by. */
 function halfAStep(table, row, place) {
@@ -171,7 +176,8 @@ function scoreIn(table, scores, row, column) {
   const code = codeAt(table, row, place);
   const least = table.reach[row] * (0.5 / table.most) ** 2;
   const score = Math.log(code ? table.numbers[place] : least) + table.sums[row];
-  const scoreError = (code ? 2 * Math.log(code / (code - 0.5)) : 0) + table.slack;
+  const isPeak = place === table.peaks[row];
+  const scoreError = (code && !isPeak ? 2 * Math.log(code / (code - 0.5)) : 0) + table.slack;
   return { score, scoreError, scoreIsBelow: code === 0 };
 }
 

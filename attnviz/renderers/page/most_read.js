@@ -110,6 +110,7 @@ function saidOfSome(about, groups, seen) {
   const largest = about.amounts[groups[0][0]];
   const signed = scaleOf(about.head).kind === "diverging";
   if (largest === 0 && (groups.length === 1 || !signed)) return saidOfZeros(about);
+  if (groups.length === 1 && signed) return `${saidBySign(about)}: ${saidOfAll(about, groups[0])}`;
   if (groups.length === 1) return saidOfOneGroup(about, groups[0], seen);
   if (signed) return saidOfSigned(about, groups);
   const { name, end, verbs } = about;
@@ -134,6 +135,9 @@ function saidThen(then, by) {
 
 function saidOfZeros(about) {
   const { head, name, end, leftOut, verbs } = about;
+  if (scaleOf(head).kind === "diverging") {
+    return `${saidBySign(about)}: all${leftOut ? " that are shown" : ""} are 0`;
+  }
   const all = scaleOf(head).label === "weight" ? ": all weights are 0" : ": all numbers are 0";
   const why = leftOut ? saidLeftOut(about) : all;
   const what = leftOut ? "nothing of what is shown" : "nothing";
@@ -161,16 +165,27 @@ function saidOfOneGroup(about, group, seen) {
   return `${all} see ${name} read ${verbs.them} ${alike}${measure}: ${number}${left}`;
 }
 
+/** `all 4 tokens .25 each`, of numbers that are all the same; or the one there is. */
+function saidOfAll(about, group) {
+  const number = numberOfGroup(about, group);
+  const names = group.length > 1 ? `all ${group.length} tokens` : calledOther(about, group[0]);
+  return `${names} ${number}${saidLeftOut(about)}`;
+}
+
+/** Of numbers with a sign it is not said that somebody reads: below 0 he may read less. */
+function saidBySign({ name, end, head, verbs }) {
+  const whose = end === "query" ? `what ${name} ${verbs.reads}` : `who reads ${name}`;
+  return `${whose}, by ${scaleOf(head).label}`;
+}
+
 /** Of numbers with a sign: the largest, and the smallest. */
 function saidOfSigned(about, groups) {
-  const { name, end, head } = about;
-  const whose = end === "query" ? `what ${name} ${about.verbs.reads}` : `who reads ${name}`;
   const [first, ...then] = countedGroups(about, groups);
   const all = then.length + 1 === groups.length;
   const [least] = countedGroups(about, [groups.at(-1)]);
   const last = all ? "" : `; least ${least.names} ${least.number}`;
   const most = `most ${first.names} ${first.number}${saidThen(then, "")}`;
-  return `${whose}, by ${scaleOf(head).label}: ${most}${last}${saidLeftOut(about)}`;
+  return `${saidBySign(about)}: ${most}${last}${saidLeftOut(about)}`;
 }
 
 /** The first few tokens, by name as long as there are not too many. */

@@ -42,7 +42,8 @@ function weightAndScore({ head, cells, reads, read }, row, column) {
   const { share } = heads[head];
   const { label } = scaleOf(head);
   if (reads.size > 1 || read.size > 1) {
-    return `${label} ${knownText(cells.weight(row, column), cells.errorOf(row, column), { share })}`;
+    const error = cells.errorOf(row, column);
+    return `${label} ${knownText(cells.weight(row, column), error, { share })}`;
   }
   const found = cells.at(row, column);
   const parts = [`${label} ${knownText(found.weight, found.error, { share })}`];
@@ -63,10 +64,10 @@ const missingRow = (side, query) =>
 /** In so many digits as are asked for; or, with "about", in as many as are known. */
 function knownText(number, error, { share, digits = 4 }) {
   if (number === 0 && error > 0) return "about 0";
+  if (isKnown(number, error, digits)) return numberText(number, { digits, share });
   const counts = Array.from({ length: digits }, (_, place) => digits - place);
-  const known = counts.find((count) => isKnown(number, error, count)) ?? 1;
-  const text = numberText(number, { digits: known, share });
-  return isKnown(number, error, digits) ? text : `about ${text}`;
+  const known = counts.find((count) => error < lastDigit(number, count)) ?? 1;
+  return `about ${numberText(number, { digits: known, share })}`;
 }
 
 /** Whether a number is as it is written, to the last of so many digits. */

@@ -38,7 +38,8 @@ function tableOfRow(head, cells, query) {
   const seen = shownOf(read).filter((key) => !Number.isNaN(numbers[key]));
   const rows = seen.map((key) => rowOfTable(head, cells, query, key));
   const hidden = numbers.filter(Number.isNaN).length;
-  const note = hidden ? ` (${hidden.toLocaleString("en")} more are hidden by the mask)` : "";
+  const are = hidden === 1 ? "is" : "are";
+  const note = hidden ? ` (${hidden.toLocaleString("en")} more ${are} hidden by the mask)` : "";
   return tableOf(title + note, columns, rows);
 }
 

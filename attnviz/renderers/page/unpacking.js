@@ -17,14 +17,32 @@ async function unpackedTable(name) {
     sums: sums ? new Float32Array(bytes, 4 * about.rows, about.rows) : null,
     hides: (place) => bits !== null && !((bits[place >> 3] >> (place & 7)) & 1),
   };
-  return { ...table, numbers: numbersIn(codesIn(bytes, before, about), bits, table) };
+  const numbers = numbersIn(codesIn(bytes, before, about), bits, table);
+  return { ...table, numbers, peaks: most ? peaksIn(numbers, table) : null };
+}
+
+/** The one number of each row that is all that the row reaches, so that no code is needed to
+ *  tell it; -1 where several have its code. */
+function peaksIn(numbers, { rows, columns, reach }) {
+  const peaks = new Int32Array(rows).fill(-1);
+  for (let row = 0, place = 0; row < rows; row++) {
+    let count = 0;
+    for (const end = place + columns; place < end; place++) {
+      if (Math.abs(numbers[place]) < reach[row] || numbers[place] !== numbers[place]) continue;
+      peaks[row] = place;
+      count++;
+    }
+    if (count !== 1) peaks[row] = -1;
+  }
+  return peaks;
 }
 
 /** What is hidden is the same in many tables: a bit for each cell that is not. */
 const masks = new Map();
 
 function maskOf(number) {
-  const mask = masks.get(number) ?? inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const bits = () => inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const mask = masks.get(number) ?? bits();
   masks.set(number, mask);
   return mask;
 }

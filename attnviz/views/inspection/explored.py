@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.analysis.inspection.merged import mean_of
 from attnviz.analysis.inspection.patterns import BROADLY, KINDS
 from attnviz.analysis.inspection.regrouped import Regrouped
@@ -22,6 +22,7 @@ from attnviz.views.inspection.heads import flags_of
 from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called
 
+Places = tuple[int, tuple[tuple[int, ...], ...]]
 SINKS = frozenset(("first", "separators"))  # where heads read that find nothing
 
 
@@ -39,7 +40,7 @@ def explored_of_inspection(inspection: Inspection) -> Explored:
     maps, flags = _maps(inspection), flags_of(inspection)
     names = [each.name for each in maps]
     wanted = _wanted(inspection, flags)
-    sides: dict[int, Axis] = {}
+    sides: dict[Places, Axis] = {}
     heads = [(*_place(each, inspection), _head(each, inspection, sides)) for each in maps]
     goes_on = (GOES_ON,) if any(side.border for side in sides.values()) else ()
     return arranged(
@@ -108,20 +109,25 @@ def _place(found: Map, inspection: Inspection) -> tuple[str, str]:
     return f"L{found.layer.layer}", f"H{found.head}"
 
 
-def _head(found: Map, inspection: Inspection, sides: dict[int, Axis]) -> HeadMap:
+def _head(found: Map, inspection: Inspection, sides: dict[Places, Axis]) -> HeadMap:
     prompt = inspection.trace.prompt
     for side, title in ((found.columns, "key (is read)"), (found.rows, "query (reads)")):
-        sides.setdefault(id(side), axis_of(title, side, prompt))
+        sides.setdefault(_places(side), axis_of(title, side, prompt))
     return HeadMap(
         name=found.name,
-        reads=sides[id(found.rows)],
-        read=sides[id(found.columns)],
+        reads=sides[_places(found.rows)],
+        read=sides[_places(found.columns)],
         weights=found.cells,
         scores=_scores(found, inspection),
         share=found.share,
         note=" · ".join(captions_of(_looked_at(found, inspection))),
         measure=called(inspection.looking),
     )
+
+
+def _places(side: Side) -> Places:
+    """What a side stands for: where it is the same, a sentence reads itself."""
+    return id(side.tokens), side.groups
 
 
 def _looked_at(found: Map, inspection: Inspection) -> Looking:
