@@ -130,19 +130,24 @@ async function svgOf(picture) {
 }
 
 const PIXELS_OF_ONE = 2;
-const LONGEST_SIDE = 2 ** 14; // of a side: of more no picture is made in some browsers
+const LONGEST_SIDE = 2 ** 15 - 1; // pixels that most browsers can draw; where it is fewer, half
 
-/** The same drawing in pixels, twice as many as it is large where there can be so many; some
-    notebooks allow no `blob:`. */
+/** The same drawing in pixels, twice as many as it is large; some notebooks allow no `blob:`. */
 async function pngOf(picture) {
   const drawing = await picture;
   const [wide, high] = ["width", "height"].map((side) => Number(drawing.getAttribute(side)));
   const image = new Image();
   image.src = `data:${FILES.SVG},${encodeURIComponent(await (await svgOf(drawing)).text())}`;
   await image.decode();
-  const density = Math.min(PIXELS_OF_ONE, LONGEST_SIDE / Math.max(wide, high));
-  const [width, height] = [wide, high].map((side) => Math.floor(side * density));
-  const canvas = element("canvas", { width, height });
+  const most = Math.min(PIXELS_OF_ONE, LONGEST_SIDE / Math.max(wide, high));
+  const sizes = [most, most / 2, most / 4].map((density) => [wide * density, high * density]);
+  return (await pixelsOfImage(image, sizes[0])) ?? (await pixelsOfImage(image, sizes[1])) ??
+    pixelsOfImage(image, sizes[2]);
+}
+
+/** Nothing, where a browser has no canvas that is so large. */
+function pixelsOfImage(image, [wide, high]) {
+  const canvas = element("canvas", { width: Math.floor(wide), height: Math.floor(high) });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
 }
