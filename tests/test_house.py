@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
 FILES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers"}
+HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
 GROUND = ("version", "errors", "machine", "cells", "wording")
@@ -257,6 +257,8 @@ SOON = (  # said before torch could be there
     ("run", "--trace", "no.npz"),
     ("run", "--file", "no.txt"),
     ("run", "a", "-o", "a.xyz"),
+    ("run", "a", "-o", "a.pptx", "--show", "x"),
+    ("run", "a", "-o", "a.html", "--query", "b"),
     ("run", "a", "--size", "x"),
     ("run", "a", "--mask"),
     ("run", "a", "b"),

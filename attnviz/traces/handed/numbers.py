@@ -26,6 +26,7 @@ def is_array(value: object) -> bool:
 
 
 def is_sequence(value: object) -> bool:
+    """Whether it is a list, a tuple, or whatever is like one; a text is none."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 

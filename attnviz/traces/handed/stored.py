@@ -20,6 +20,7 @@ Contents = Mapping[str, Any]
 
 
 def facts_of(origin: FromWeights) -> dict[str, Any]:
+    """What is kept of it beside its arrays."""
     which = {"item": origin.matrices.item, "items": origin.matrices.items}
     return {"name": origin.name, "stored_as": origin.stored_as, **which}
 
