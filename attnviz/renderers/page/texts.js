@@ -36,7 +36,7 @@ function tokenParts(text, place) {
   return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
 }
 
-/** Parts of a word stand close to each other; where all do, there would be no telling them apart. */
+/** Parts of a word stand close together; where all do, there would be no telling them apart. */
 function joinWords({ side, places, tokens }) {
   if (!places.slice(1).some((place) => isSpaced(side, place))) return;
   for (const [before, place] of places.slice(1).entries()) {
