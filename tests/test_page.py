@@ -170,7 +170,7 @@ def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any()
             theme.faint,
         )
     for name in STYLES:
-        named = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / name).read_text("utf-8"))
+        named = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / "style" / name).read_text("utf-8"))
         assert [each for each in named if len(each) not in (5, 9)] == [], name  # but shadows
 
 

@@ -341,7 +341,7 @@ def test_numbers_are_written_as_everywhere_else(shown: Page) -> None:
     drawn = np.random.default_rng(0).normal(size=600) * 10.0 ** np.tile(np.arange(-5, 1), 100)
     values = [*drawn, *np.arange(-16, 17) / 8, *np.arange(1, 16) / 16, 0.994, 0.995, 0.004, 0.005]
     wrote = "each => [shareText(each), fixedText(each, 2), fixedText(each, 1), numberText(each)]"
-    script = (PAGE / "numbers.js").read_text("utf-8")
+    script = (PAGE / "script" / "numbers.js").read_text("utf-8")
     found: list[list[str]] = shown.evaluate(
         f"(values) => {{ {script}; return values.map({wrote}); }}", [float(each) for each in values]
     )

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 PAGE = Path(packing.__file__).parent
 READING = "".join(
-    (PAGE / name).read_text("utf-8") for name in SCRIPTS if name in ("data.js", "unpacking.js")
+    (PAGE / "script" / name).read_text("utf-8")
+    for name in SCRIPTS
+    if name in ("data.js", "unpacking.js")
 )
 EVERY_CELL = """
   const found = [];

@@ -73,7 +73,7 @@ ADDRESSES = (
     "__proto__[polluted]=1&constructor[prototype][polluted]=1&%E0%A4%A=%&theme=javascript:hit()",
     "#" * 2000 + "&view=matrix" * 200,
 )
-SCRIPTS = sorted((ROOT / "attnviz" / "renderers" / "page").glob("*.js"))
+SCRIPTS = sorted((ROOT / "attnviz" / "renderers" / "page" / "script").glob("*.js"))
 # What reads text as markup, or as a script, or asks for something.
 FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|createContextualFragment|DOMParser|srcdoc|"

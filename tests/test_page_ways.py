@@ -73,7 +73,7 @@ def words(chromium: Browser) -> Any:
     """A page with nothing on it, which knows how numbers are put into words."""
     page = chromium.new_page()
     named = ("numbers.js", "reading.js")
-    texts = [(PAGE / name).read_text("utf-8") for name in SCRIPTS if name in named]
+    texts = [(PAGE / "script" / name).read_text("utf-8") for name in SCRIPTS if name in named]
     page.add_script_tag(content="\n".join(texts))
     yield page
     page.close()

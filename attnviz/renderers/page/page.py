@@ -98,7 +98,10 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """What stands in the page in place of each name after a dollar."""
-    style, script = theme_rules(look.palette) + "".join(map(_file, STYLES)), _script()
+    style, script = (
+        theme_rules(look.palette) + "".join(_file(f"style/{each}") for each in STYLES),
+        _script(),
+    )
     asked = "" if look.theme == DEFAULT_THEME else look.theme
     return {
         "policy": POLICY.format(script=_hash(script), style=_hash(style)),
@@ -178,7 +181,7 @@ def _file(name: str) -> str:
 
 @lru_cache
 def _script() -> str:
-    parts = "\n".join(map(_file, SCRIPTS))
+    parts = "\n".join(_file(f"script/{each}") for each in SCRIPTS)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
