@@ -83,6 +83,17 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, pa
         assert page.input_value("#query") == ""
 
 
+def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, path: Path) -> None:
+    with opened(chromium, path, "#keys=off&head=L0H1") as seen:
+        page = seen.page
+        page.keyboard.press("]")
+        page.click("#help summary")
+        assert page.input_value("#head") == "1"
+        page.check("#keys")
+        page.keyboard.press("]")
+        until(page, lambda: page.input_value("#layer") == "1")
+
+
 def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
     chromium: Browser, path: Path
 ) -> None:

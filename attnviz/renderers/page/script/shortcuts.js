@@ -17,7 +17,7 @@ const KEYS_OF_VIEWS = [
 function startShortcuts() {
   addEventListener("keydown", (event) => {
     const shortcut = SHORTCUTS[event.key];
-    if (!shortcut?.when() || isOfBrowser(event) || takesLetters(event.target)) return;
+    if (!state.keys || !shortcut?.when() || isOfBrowser(event) || takesLetters(event.target)) return;
     event.preventDefault();
     shortcut.press();
   });
@@ -41,7 +41,17 @@ function listShortcuts() {
     element("dt", {}, element("kbd", {}, key)),
     element("dd", {}, does),
   ]);
-  control("help").append(element("div", { class: "panel" }, element("dl", {}, ...list)));
+  const all = element("div", { class: "panel" }, element("dl", {}, ...list), switchOfKeys());
+  control("help").append(all);
+}
+
+function switchOfKeys() {
+  const box = element("input", { type: "checkbox", id: "keys" });
+  const show = () => (box.checked = state.keys);
+  box.addEventListener("change", () => change({ keys: box.checked }));
+  whenChanged(["keys"], show);
+  show();
+  return element("label", { class: "switch" }, box, " keys of one letter do this");
 }
 
 /* Menus: one is open at a time; Escape, or a click elsewhere, closes it. */

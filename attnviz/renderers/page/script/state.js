@@ -11,6 +11,7 @@ const state = {
   special: true, // whether special tokens are shown
   together: [], // other heads whose lines are drawn, too
   theme: data.look.theme, // "" is the system's
+  keys: true, // whether single keys do something: whoever dictates may type them unawares
 };
 
 const VIEWS = ["matrix", "lines", ...(heads.length > 1 ? ["overview"] : []), "sentence"];
@@ -77,6 +78,7 @@ const ADDRESS = {
   least: { write: String, read: shareOf },
   log: switched,
   special: switched,
+  keys: switched,
   theme: { write: (value) => value || "system", read: themeNamed },
 };
 const SEVERAL = "together"; // the one name that may stand in an address again and again
