@@ -5,7 +5,9 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import sys
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import takewhile
@@ -66,6 +68,14 @@ def _told(frame: FrameType, number: int) -> str:
 
 class Note(UserWarning):
     """Something worth saying about a result that is all right; the command line prints it."""
+
+
+def mention(text: str) -> None:
+    """Say it as a warning of the line, outside of here, that asked for the result."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and _is_of(frame, __name__):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(Note(text), stacklevel=level)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> AttnvizError:

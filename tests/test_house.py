@@ -6,12 +6,14 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from attnviz.renderers.page.page import SCRIPTS, STYLES
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -330,3 +332,37 @@ def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
 
     assert opening
     assert opening.splitlines()[0].endswith((".", ":"))
+
+
+PAGE = PACKAGE / "renderers" / "page"
+OF_A_PAGE = sorted(path for path in PAGE.iterdir() if path.suffix in (".js", ".css", ".html"))
+DEFINED = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
+FUNCTION = re.compile(r"^(?:async )?(?:function\*?|const) (\w+).*\{\n(?:(?!\}).*\n)*", re.MULTILINE)
+
+
+def test_every_file_of_a_page_stands_in_it_once() -> None:
+    names = [*SCRIPTS, *STYLES, "page.html"]
+
+    assert sorted(names) == [path.name for path in OF_A_PAGE]
+
+
+def test_each_name_in_the_script_of_a_page_is_of_one_thing_and_is_used() -> None:
+    text = "\n".join((PAGE / name).read_text("utf-8") for name in SCRIPTS)
+    defined = Counter(DEFINED.findall(text))
+    used = Counter(re.findall(r"[\w$]+", re.sub(r"^\s*(//|/\*\*).*", "", text, flags=re.M)))
+
+    assert {name for name, times in defined.items() if times > 1} == set()
+    assert {name for name in defined if used[name] < 2} == set()
+
+
+@pytest.mark.parametrize("path", OF_A_PAGE, ids=name_of)
+def test_files_of_a_page_say_what_they_are_and_have_short_lines_and_functions(path: Path) -> None:
+    text = path.read_text("utf-8")
+
+    assert [line for line in text.splitlines() if len(line) > 100] == []
+    if path.suffix == ".js":
+        assert re.match(r"// .+\.\n", text)
+        long = [each[1] for each in FUNCTION.finditer(text) if each[0].count("\n") > 30]
+        assert long == []
+    elif path.suffix == ".css":
+        assert text.startswith("/* ")

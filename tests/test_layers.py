@@ -164,7 +164,7 @@ def test_a_batch_attends_as_each_item_alone(
 
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
-@profile(max_examples=20)
+@profile(max_examples=10)
 @given(batch=BATCHES, tokens=st.integers(1, 5), pairs=st.integers(1, 3), seed=st.integers(0, 99))
 def test_a_batch_is_scored_as_each_item_alone(
     variant: str, positions: str, batch: tuple[int, ...], tokens: int, pairs: int, seed: int

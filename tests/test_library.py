@@ -7,13 +7,16 @@ import importlib
 import inspect
 import linecache
 import re
+import subprocess
 import sys
 import traceback
+from pathlib import Path
 from types import FunctionType
 
 import pytest
 
 import attnviz
+from attnviz.errors import Note
 from attnviz.traces.source import refuse_other_than_text
 from tests.conftest import ROOT
 
@@ -100,3 +103,26 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
     ]
     assert shown[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
     assert not any("attnviz/" in each for each in shown)  # nothing of the way through it
+
+
+def test_what_is_worth_saying_of_a_file_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.renderers.slides.divided.MOST", 1)
+
+    with pytest.warns(Note, match="1 of 2 panels have no slide of their own"):
+        attnviz.trace("I am", heads=2).save(tmp_path / "deck.pptx")
+
+
+INSIDE = """
+from attnviz.errors import mention
+inside = {"__name__": "attnviz.inside", "mention": mention}
+exec("def made(): mention('so it is')", inside)
+inside["made"]()
+"""
+
+
+def test_it_is_said_at_the_line_that_asked_for_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", INSIDE], capture_output=True, text=True, check=True)
+
+    assert ran.stderr.splitlines()[0] == "<string>:5: Note: so it is"

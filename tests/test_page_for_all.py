@@ -121,6 +121,10 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
             "[left, right])"
         )
         assert [box for box in boxes if box[0] < 0 or box[1] > 361] == []
+        page.keyboard.press("Escape")
+        if view == "overview":
+            page.locator("#overview [role=gridcell]").nth(2).click()
+            until(page, lambda: shown(page, *VIEWS) == ["matrix"])  # where the head is seen
 
 
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
@@ -192,6 +196,7 @@ def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Pa
         chosen = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
         assert shown(seen.page, *chosen) == ["choose-scale", "choose-query"]
         assert shown(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
+        assert seen.page.locator("[value=overview]").count() == 0
     wordy = written(replace(view, explored=None), tmp_path)
     with opened(chromium, wordy) as seen:
         assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from attnviz.analysis.inspection.looking import Looking
 from attnviz.cells import Whole
 from attnviz.renderers import Look
 from attnviz.renderers.colors import gradient, shade
-from attnviz.renderers.page.page import SCRIPTS, html
+from attnviz.renderers.page.page import html
 from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.explored import Explored, HeadMap
 from attnviz.views.grids.overview import Flag
@@ -353,11 +353,3 @@ def test_numbers_are_written_as_everywhere_else(shown: Page) -> None:
             told(value, Looking()),
         ]
         assert [text.replace("−", "-") for text in texts] == wanted, value
-
-
-def test_no_two_scripts_of_a_page_have_the_same_name_for_two_things() -> None:
-    named = re.compile(r"^(?:async )?(?:function|const|let) (\w+)", re.MULTILINE)
-    names: list[Any] = [
-        name for script in SCRIPTS for name in named.findall((PAGE / script).read_text("utf-8"))
-    ]
-    assert sorted(names) == sorted(set(names))

@@ -64,14 +64,14 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, pa
         page.fill("#query", "am")
         page.keyboard.press("Enter")
         page.focus("#least")
-        for _ in range(11):
+        for _ in range(12):
             page.keyboard.press("ArrowRight")
         page.click("text=Log")
         page.uncheck("#special")
         page.select_option("#theme", "dark")
-        chosen = "#view=lines&head=L1H0&query=5&least=0.01&log=on&special=off&theme=dark"
+        chosen = "#view=lines&head=L1H0&query=5&least=0.013&log=on&special=off&theme=dark"
         assert _address(page) == chosen
-        assert page.text_content("#least-says") == ".01"
+        assert page.text_content("#least-says") == ".013", "not rounded to .01"
         assert page.evaluate("getComputedStyle(document.body.parentNode).backgroundColor") == (
             "rgb(21, 23, 28)"
         )

@@ -16,6 +16,7 @@ import pytest
 import attnviz as library
 from attnviz.renderers import render
 from attnviz.renderers.data import FORMULA
+from attnviz.views.grids.explored import Explored
 from attnviz.views.view import View
 from attnviz.wording.printable import printable
 from tests.browser import opened
@@ -85,7 +86,7 @@ TWICE = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFr
 
 @cache
 def hostile() -> View:
-    """A run whose tokens, title and command are all hostile."""
+    """A run whose tokens, heads, title and command are all hostile."""
     heads = library.trace(" ".join(ATTACKS), tokenizer="spaces", layers=2, heads=2)
     view = heads.view(query="5")
     assert view.provenance is not None
@@ -96,7 +97,16 @@ def hostile() -> View:
         titled=True,
         closing=(TITLE, *ATTACKS),
         provenance=replace(view.provenance, command=TITLE),
+        explored=lambda: _with_hostile_names(view),
     )
+
+
+def _with_hostile_names(view: View) -> Explored:
+    """As those of weights that were handed over under such a name."""
+    found = view.heads
+    assert found is not None
+    named = zip(found.heads, ATTACKS, strict=False)
+    return replace(found, heads=tuple(replace(head, name=name) for head, name in named))
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +124,12 @@ def looked_around(page: Page) -> None:
         page.mouse.move(400, 400)
         page.mouse.move(420, 420)
         page.evaluate(TWICE)
+    for head in page.locator(".overview [role=gridcell]:visible").all()[:1]:
+        head.hover()
+    for box in page.locator("#query:visible").all():
+        box.fill(ATTACKS[0] + "?")
+        box.press("Enter")
+    page.evaluate(TWICE)
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => each.open = true)")
     page.evaluate(TWICE)
 

@@ -97,7 +97,7 @@ def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:
 
 def test_a_picture_has_the_colours_of_its_scale() -> None:
     pixels = opened(causal_weights())
-    found = {tuple(color) for color in pixels.reshape(-1, 4)[:, :3].tolist()}
+    found = {tuple(color) for color in np.unique(pixels.reshape(-1, 4)[:, :3], axis=0).tolist()}
 
     anchors = colors.gradient("ocean", "light", "sequential")
     for weight in (1.0, 2 / 3, 1 / 3):

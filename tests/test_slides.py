@@ -133,7 +133,7 @@ def overlapping(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
 
 def overlaps_any(box: Corners, others: Sequence[Corners]) -> bool:
     near = _near(box[None], np.array(others).reshape(-1, 4, 2))[0]
-    return any(overlap(box, others[place]) for place in np.flatnonzero(near))
+    return any(overlap(box, others[place]) for place in np.flatnonzero(near).tolist())
 
 
 def _near(some: Corners, others: Corners) -> np.ndarray:

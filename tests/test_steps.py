@@ -212,7 +212,7 @@ def possible(changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-@profile(max_examples=150)
+@profile(max_examples=80)
 @given(changes=SETTINGS, digits=st.integers(1, 6), query=st.integers(0, 3))
 @example(changes=PLAIN_SETTINGS | {"temperature": 0.001}, digits=2, query=1)
 def test_the_arithmetic_that_is_printed_keeps_its_word(

@@ -1,4 +1,4 @@
-"""3,000 extreme comparisons: every sentence that is printed is true of the numbers."""
+"""2,000 extreme comparisons: every sentence that is printed is true of the numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.claims_of_comparisons import (
     true,
 )
 
-DRAWS, CHUNKS = 3000, 10
+DRAWS, CHUNKS = 2000, 7
 KINDS = 20  # of claims that each chunk makes, at least
 TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
 BY = {

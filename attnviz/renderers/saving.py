@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import Note
+from attnviz.errors import Note, mention
 from attnviz.machine.writing import AllOrNothing, refuse_paths
 from attnviz.renderers import PAGE, STEP, Look, chunks, pages
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
@@ -23,7 +23,9 @@ STEPWISE = ("steps", "example show")  # the commands that have a pace
 def save(view: View, *paths: str | Path, **looks: Any) -> None:
     """Every file, all of them or none; with the command that would write the same."""
     look = Look(**looks)
-    write(_told(view, paths, look), list(map(Path, paths)), look)
+    _, notes = write(_told(view, paths, look), list(map(Path, paths)), look)
+    for each in notes:
+        mention(each)
 
 
 def write(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.attention.block import Block
-from attnviz.errors import Note
+from attnviz.errors import mention
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.handed import stored as handed
@@ -59,7 +58,7 @@ def contents(trace: Trace) -> Contents:
         "layers": [_layer(trace, layer) for layer in trace.layers],
     }
     if stored.too_many(trace):
-        warnings.warn(stored.told(trace), Note, stacklevel=2)
+        mention(stored.told(trace))
     if trace.keys is not trace.tokens:
         named |= {"key_text": trace.keys.text, "key_tokens": _tokens(trace.keys)}
     if trace.memory is not None:

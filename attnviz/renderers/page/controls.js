@@ -92,17 +92,22 @@ function stepHead(by) {
 
 /* Which view is large. */
 
+const narrowPage = matchMedia("(max-width: 56.24em)");
+
 /** Of a wide page matrix and lines take turns; of a narrow one all four do. */
 function startViewChooser() {
   onRadios("view", (value) => change({ view: value }));
-  const narrow = matchMedia("(max-width: 56.24em)");
   const show = () => {
     control("explorer").dataset.view = state.view;
-    checkRadio("view", narrow.matches ? state.view : largeView());
+    checkRadio("view", narrowPage.matches ? state.view : largeView());
   };
-  narrow.addEventListener("change", show);
+  narrowPage.addEventListener("change", show);
   shownIn(["view"], show);
 }
+
+/** Where all heads are alone in sight, one that is opened takes their place. */
+const viewOfOpened = () =>
+  narrowPage.matches && state.view === "overview" ? { view: "matrix" } : {};
 
 const largeView = () => (state.view === "lines" ? "lines" : "matrix");
 
@@ -130,6 +135,12 @@ function filterSteps() {
   return [0, ...steps];
 }
 
+/** The bound of the filter, in as many digits as it has: numbers beside it are compared with it. */
+function leastText() {
+  const text = typeset(String(Number(state.least.toPrecision(3))));
+  return heads[state.head].share ? text.replace(/^0(?=\.)/, "") : text;
+}
+
 function startFilter() {
   const [slider, says] = [control("least"), control("least-says")];
   slider.addEventListener("input", () => change({ least: filterSteps()[Number(slider.value)] }));
@@ -137,7 +148,7 @@ function startFilter() {
     const steps = filterSteps();
     slider.max = steps.length - 1;
     slider.value = steps.findLastIndex((step) => step <= state.least);
-    says.textContent = state.least ? numberText(state.least) : "0";
+    says.textContent = leastText();
     slider.setAttribute("aria-valuetext", state.least ? says.textContent : "nothing is hidden");
   });
 }

@@ -130,15 +130,19 @@ async function svgOf(picture) {
 }
 
 const PIXELS_OF_ONE = 2;
+const LONGEST_SIDE = 2 ** 14; // of a side: of more no picture is made in some browsers
 
-/** The same drawing in pixels, twice as many as it is large; some notebooks allow no `blob:`. */
+/** The same drawing in pixels, twice as many as it is large where there can be so many; some
+    notebooks allow no `blob:`. */
 async function pngOf(picture) {
   const drawing = await picture;
   const [wide, high] = ["width", "height"].map((side) => Number(drawing.getAttribute(side)));
   const image = new Image();
   image.src = `data:${FILES.SVG},${encodeURIComponent(await (await svgOf(drawing)).text())}`;
   await image.decode();
-  const canvas = element("canvas", { width: wide * PIXELS_OF_ONE, height: high * PIXELS_OF_ONE });
+  const density = Math.min(PIXELS_OF_ONE, LONGEST_SIDE / Math.max(wide, high));
+  const [width, height] = [wide, high].map((side) => Math.floor(side * density));
+  const canvas = element("canvas", { width, height });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, FILES.PNG));
 }

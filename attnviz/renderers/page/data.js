@@ -73,7 +73,9 @@ function wholeOf(table, scores) {
     at: (query, key) => numbersAt(table, scores, query, key),
     row: (query) => rowIn(table, query),
     column: (key) =>
-      Float64Array.from({ length: table.rows }, (_, row) => table.numbers[row * table.columns + key]),
+      Float64Array.from(
+        { length: table.rows }, (_, row) => table.numbers[row * table.columns + key],
+      ),
   };
 }
 

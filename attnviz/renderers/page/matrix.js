@@ -189,7 +189,7 @@ function showMatrixWords() {
   showColorBar(matrix.bar, scaleNow(head), { hides: matrix.hides, notes });
 }
 
-const leastNote = () => (state.least > 0 ? `blank: below ${numberText(state.least)}` : "");
+const leastNote = () => (state.least > 0 ? `blank: below ${leastText()}` : "");
 
 function pooledNote({ tall = 1, wide = 1 }) {
   if (tall === 1 && wide === 1) return "";

@@ -152,7 +152,7 @@ function startOverviewPointer() {
 function openHead(head, { shiftKey, ctrlKey, metaKey }) {
   if (head === null) return;
   const another = shiftKey || ctrlKey || metaKey;
-  if (!another) change({ head });
+  if (!another) change({ head, ...viewOfOpened() });
   else if (canStandTogether(head)) toggleHead(head);
 }
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from attnviz.renderers.page.arrows import arrows
 from attnviz.renderers.page.charts import chart
-from attnviz.renderers.page.tables import HIDDEN, ranking, reading, table
+from attnviz.renderers.page.tables import (
+    HIDDEN,
+    can_be_read,
+    ranking,
+    reading,
+    table,
+    too_many,
+)
 from attnviz.renderers.page.tags import NONE, Markup, tag, together
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.arcs import Sentence
@@ -30,12 +37,21 @@ SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
 def panels(view: View) -> Markup:
     """Every panel that is no map of a head, which can be explored; first how to read them."""
     groups = [_unexplored(each, view.heads) for each in (*view.screen.groups, *_charts(view))]
-    shown = [each for group in groups for each in group]
+    every = [each for group in groups for each in group]
+    large = [each for each in every if isinstance(each, Grid) and _is_large(each)]
+    if len(large) > 1:
+        groups = [[each for each in group if not _is_large(each)] for group in groups]
     return together([
-        _how_to_read(view, shown),
+        _how_to_read(view, [each for group in groups for each in group]),
         _steps_to_choose(view.sections),
         *(part for group in groups for part in _group(group)),
+        too_many(large) if len(large) > 1 else NONE,
     ])  # fmt: skip
+
+
+def _is_large(each: Drawable) -> bool:
+    """Whether it is a table that nobody would read: several of them are said in one sentence."""
+    return isinstance(each, Grid) and each.title != "" and not can_be_read(each)
 
 
 def _how_to_read(view: View, shown: Sequence[Drawable]) -> Markup:

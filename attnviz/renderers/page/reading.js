@@ -42,8 +42,8 @@ function weightAndScore({ head, cells, reads, read }, row, column) {
   const { share } = heads[head];
   const { label } = scaleOf(head);
   if (reads.size > 1 || read.size > 1) {
-    const [weight, error] = [cells.weight(row, column), cells.errorOf(row, column)];
-    return `${label} ${knownText(weight, error, { share })}`;
+    const error = cells.errorOf(row, column);
+    return `${label} ${knownText(cells.weight(row, column), error, { share })}`;
   }
   const found = cells.at(row, column);
   const parts = [`${label} ${knownText(found.weight, found.error, { share })}`];
@@ -59,7 +59,7 @@ function knownScore({ score, scoreError, scoreIsBelow }, digits = 2) {
 
 /** What there is to say of a token of a long text whose row a page has not got. */
 const missingRow = (side, query) =>
-  `the page has only blocks of this row; made with --query ${tokenNumber(side, query)}, it has all`;
+  `the page has blocks of this row alone; made with --query ${tokenNumber(side, query)}, it has it`;
 
 /** In so many digits as are asked for; or, with "about", in as many as are known. */
 function knownText(number, error, { share, digits = 4 }) {

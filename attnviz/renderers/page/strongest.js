@@ -84,8 +84,7 @@ function saidOfLines({ lines, seen, zero, below, strong, least }) {
     return `the ${grouped(lines.length)} largest of ${weights} have lines, down to ${down}.`;
   }
   if (below > 0) {
-    const bound = numberText(state.least, { digits: 3 });
-    return `${grouped(lines.length)} of ${weights} have lines: those of ${bound} and more.`;
+    return `${grouped(lines.length)} of ${weights} have lines: those of ${leastText()} and more.`;
   }
   const all = lines.length === 1 ? "the only weight has a line" : `all ${weights} have lines`;
   return `${all}${more}.`;

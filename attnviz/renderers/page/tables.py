@@ -14,7 +14,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, listed
 
 HIDDEN = "·"
 DECIMALS = 2
@@ -26,13 +26,29 @@ HOW_TO_GET_THEM = "-o numbers.json writes all of them"
 def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> Markup:
     """A table with its title, in a frame that can be scrolled; of very many numbers a sentence."""
     name = grid.title if title is None else title
-    high, wide = grid.cells.shape
-    if high * wide > MOST_CELLS:
-        size = f"{high:,} × {wide:,} numbers are too many to be read here: {HOW_TO_GET_THEM}."
+    if not can_be_read(grid):
+        size = f"{_size(grid)} numbers are too many to be read here: {HOW_TO_GET_THEM}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
     caption = tag("caption", name) if name else NONE
     inner = [caption, _head(grid), _body(grid, beside)]
     return _frame(tag("table", *inner, aria_label=None if name else grid.title or None))
+
+
+def can_be_read(grid: Grid) -> bool:
+    high, wide = grid.cells.shape
+    return high * wide <= MOST_CELLS
+
+
+def _size(grid: Grid) -> str:
+    high, wide = grid.cells.shape
+    return f"{high:,} × {wide:,}"
+
+
+def too_many(grids: Sequence[Grid]) -> Markup:
+    """One sentence for all tables whose numbers nobody would read."""
+    names = listed([f"{each.title} ({_size(each)})" for each in grids])
+    said = f"Too many numbers to be read here: {names}; {HOW_TO_GET_THEM}."
+    return tag("p", said, class_="too-many")
 
 
 def _frame(inner: Markup) -> Markup:

@@ -14,6 +14,7 @@ function textOf(side, end) {
   text.border = firstBehind({ ...side, size: 1 }, places);
   holder.classList.toggle("numbered", numbered);
   for (const place of places) holder.append(...tokenParts(text, place));
+  joinWords(text);
   makeChoosable(text);
   return text;
 }
@@ -27,13 +28,21 @@ function tokenParts(text, place) {
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
   button.classList.toggle("special", isSpecial(side, place));
-  button.classList.toggle("joined", place !== places[0] && !isSpaced(side, place));
   button.setAttribute("aria-label", calledPlace({ ...side, size: 1 }, place));
   button.dataset.place = place;
   text.tokens.set(place, { button, number, look: PLAIN_LOOK });
   const ends = side.labels[place].endsWith("↵") ? [document.createElement("br")] : [];
   const begins = text.border === place ? [element("span", { class: "border" })] : [];
   return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
+}
+
+/** Parts of a word stand close to each other. */
+function joinWords({ side, places, tokens }) {
+  for (const [before, place] of places.slice(1).entries()) {
+    if (isSpaced(side, place)) continue;
+    tokens.get(place).button.classList.add("joined");
+    tokens.get(places[before]).button.classList.add("joining");
+  }
 }
 
 function makeChoosable(text) {

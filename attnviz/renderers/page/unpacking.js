@@ -41,7 +41,8 @@ function peaksIn(numbers, { rows, columns, reach }) {
 const masks = new Map();
 
 function maskOf(number) {
-  const mask = masks.get(number) ?? inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const bits = () => inflated(`mask-${number}`).then((bytes) => new Uint8Array(bytes));
+  const mask = masks.get(number) ?? bits();
   masks.set(number, mask);
   return mask;
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-from attnviz.errors import Note
+from attnviz.errors import mention
 
 FIRST = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same
 WIDEST = "W"
@@ -40,7 +39,7 @@ def warn_of_missing(texts: Iterable[str]) -> None:
     missing = [each for each in _characters(texts) if _font_of(each) is None]
     if missing:
         some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
-        warnings.warn(Note(f"no installed font has {some}: drawn as code points"), stacklevel=2)
+        mention(f"no installed font has {some}: drawn as code points")
 
 
 def _characters(texts: Iterable[str]) -> list[str]:

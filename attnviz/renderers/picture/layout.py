@@ -8,11 +8,10 @@ panels want to be.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.errors import Note
+from attnviz.errors import mention
 from attnviz.renderers import PAGE
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
@@ -87,7 +86,7 @@ def _tell_of_smaller_letters(page: Filled, size: Size, text_size: float) -> None
             f"there is no room for labels of {points:g} points: they have "
             f"{points * found / wanted:.0f}; {PAGE} in the name of a file makes several pages"
         )
-        warnings.warn(Note(note), stacklevel=2)
+        mention(note)
 
 
 def filled(

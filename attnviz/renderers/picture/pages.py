@@ -6,13 +6,12 @@ inches.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TypeGuard
 
-from attnviz.errors import Note
+from attnviz.errors import mention
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.card_tables import SMALLEST
@@ -75,7 +74,7 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     frame = framed(captions, size, letters)
     layout = drawing.place(frame.room, letters)
     if lost := drawing.crowded(frame.room, letters):
-        warnings.warn(Note(CROWDED.format(lost=lost)), stacklevel=2)
+        mention(CROWDED.format(lost=lost))
     return replace(layout, size=size, words=(*layout.words, *frame.words()))
 
 
@@ -146,7 +145,7 @@ def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
 
 def _thinned(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
     """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
-    warnings.warn(Note(TOO_FULL), stacklevel=2)
+    mention(TOO_FULL)
     without_numbers = [thin(card) for card in cards]
     without_keys = [replace(card, keyed=False) for card in without_numbers]
     ways = product((cards, without_numbers, without_keys), frames)
@@ -213,7 +212,7 @@ def _narrow(cards: Sequence[Card], width: float) -> list[Card]:
     """Colours in place of numbers where those make a card wider than the page."""
     narrow = [each if flow([each], width, 1.0).width <= width else thin(each) for each in cards]
     if any(each.fine and not card.fine for each, card in zip(narrow, cards, strict=True)):
-        warnings.warn(Note(TOO_WIDE), stacklevel=2)
+        mention(TOO_WIDE)
     return narrow
 
 

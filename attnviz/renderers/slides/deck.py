@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pptx.enum.dml import MSO_THEME_COLOR
 from pptx.util import Pt
 
-from attnviz.errors import Note
+from attnviz.errors import Note, mention
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.image import between
@@ -45,7 +45,7 @@ def pptx(view: View, look: Look) -> list[bytes]:
     for slide, said, where in zip(slides, words, places, strict=True):
         _add(deck, slide, said, where, look)
     if left_out := slides[0].left_out:
-        warnings.warn(Note(left_out), stacklevel=2)
+        mention(left_out)
     return [packed(deck, view)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, mention
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.handed.layers import Handed, handed
 from attnviz.traces.handed.words import IDS, numbered_alike, tokens_of
@@ -135,7 +134,7 @@ def _read_ones(tokens: Tokens, count: int, found: Handed) -> Tokens:
     """Without the last token that a model wrote: it stops there, and reads it no more."""
     if found.prompt is None or len(tokens) != count + 1:
         return tokens
-    warnings.warn(Note("the last token was written and never read: left out"), stacklevel=4)
+    mention("the last token was written and never read: left out")
     return part_of(tokens, slice(None, count))
 
 

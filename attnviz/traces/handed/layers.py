@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, mention
 from attnviz.traces.handed.numbers import (
     FORMS,
     dtype_of,
@@ -130,7 +129,7 @@ def _numbered(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
     if left_out:
         several = "s" * (len(left_out) > 1)
         told = f"layer{several} {listed(left_out)} {'have' if several else 'has'} no weights"
-        warnings.warn(Note(f"{told}: left out"), stacklevel=2)
+        mention(f"{told}: left out")
     found = {number: each for number, each in enumerate(tensors) if each is not None}
     odd = next((each for each in found.values() if each.ndim not in (3, 4)), None)
     if odd is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, mention
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.pieces import in_tokens, spelling_of
@@ -30,7 +29,7 @@ def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> T
         lost = len(found["input_ids"]) - longest
         with quietly():
             found = _cut(model.tokenizer, text, truncation=True, max_length=longest)
-        warnings.warn(Note(f"left out {counted(lost, 'token')} at the end"), stacklevel=2)
+        mention(f"left out {counted(lost, 'token')} at the end")
     return in_tokens(text, spelling_of(model.tokenizer).read(text, found))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, mention
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
@@ -43,7 +42,7 @@ def continued(model: Loaded, ids: Ids, settings: Settings) -> Ids:
     if len(written) < len(ids) + settings.generate:
         added = len(written) - len(ids)
         note = f"the model ended the text after {counted(added, 'token')}" if added else ENDED
-        warnings.warn(Note(note), stacklevel=2)
+        mention(note)
     return written
 
 
