@@ -261,7 +261,7 @@ SAID = {
     "least b (2) −.40",
     ("signed", "query", 3): "what d (4) reads, by gain: most a (1) .30, then b (2), c (3) and "
     "itself −.10 each",
-    ("signed", "query", 2): "c (3) reads nothing: all numbers are 0",
+    ("signed", "query", 2): "what c (3) reads, by gain: all are 0",
     ("hidden", "query", 0): "a (1) reads nothing, for every key is hidden",
     ("hidden", "query", 1): "b (2) sees itself alone: 1.0",
     ("hidden", "query", 2): "c (3) reads all 2 tokens that it sees alike: .50 each",
