@@ -17,7 +17,8 @@ const KEYS_OF_VIEWS = [
 function startShortcuts() {
   addEventListener("keydown", (event) => {
     const shortcut = SHORTCUTS[event.key];
-    if (!state.keys || !shortcut?.when() || isOfBrowser(event) || takesLetters(event.target)) return;
+    if (!state.keys || !shortcut?.when()) return;
+    if (isOfBrowser(event) || takesLetters(event.target)) return;
     event.preventDefault();
     shortcut.press();
   });
