@@ -71,6 +71,7 @@ STYLES = (
     "controls.css",
     "panels.css",
     "matrix.css",
+    "lines.css",
     "reading.css",
     "layout.css",
     "paper.css",
