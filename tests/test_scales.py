@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.views.grids.scales import Bend, Scale
+from attnviz.cells import unmasked
+from attnviz.views.grids.scales import Bend, Scale, weight_scale
 
 ENDS: dict[Bend, tuple[float, float]] = {
     "straight": (-0.5, 2.0),
@@ -47,3 +48,11 @@ def test_a_tenth_is_one_step_of_a_scale_of_logarithms() -> None:
     shares = scale.shares(np.array([0.0, 0.01, 0.1]))
 
     assert shares == pytest.approx([0, 1 / 3, 2 / 3])
+
+
+def test_what_adding_makes_of_1_is_not_said_to_be_beyond_it() -> None:
+    row = np.zeros(40, dtype=np.float32)
+    row[0] = np.nextafter(np.float32(1), np.float32(2))
+
+    scale = weight_scale(unmasked(row[None]))
+    assert (scale.high, scale.beyond) == (1.0, False)

@@ -19,6 +19,7 @@ FEW_EXCEED = 0.98  # of the weights that are not 0 lie below the stated maximum
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a scale
 DECADES = 3  # that a scale of logarithms shows at least,
 BELOW_EVEN = 10.0  # and down to so small a part of what each key gets where all are read alike
+ROUNDING = 1e-6  # relative: shares that are added come to no more than this above 1
 TINIEST = 1e-300  # below, powers of ten are none any more
 
 Kind = Literal["sequential", "diverging", "none"]
@@ -89,7 +90,7 @@ def weight_scale(cells: Cells) -> Scale:
     drawn = sample[sample > 0]
     stated = rounded_up(float(np.quantile(drawn, FEW_EXCEED))) if drawn.size else 1.0
     high = min(stated, max(1.0, largest))
-    return Scale("weight", 0.0, high, beyond=largest > high)
+    return Scale("weight", 0.0, high, beyond=largest > high * (1 + ROUNDING))
 
 
 def bar_scale(cells: Cells) -> Scale:
