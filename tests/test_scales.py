@@ -51,8 +51,8 @@ def test_a_tenth_is_one_step_of_a_scale_of_logarithms() -> None:
 
 
 def test_what_adding_makes_of_1_is_not_said_to_be_beyond_it() -> None:
-    row = np.zeros(40, dtype=np.float32)
-    row[0] = np.nextafter(np.float32(1), np.float32(2))
+    values = np.full((99, 40), [0.9, 0.1] + [0] * 38, dtype=np.float32)
+    values[0, :2] = np.nextafter(np.float32(1), np.float32(2)), 0
 
-    scale = weight_scale(unmasked(row[None]))
+    scale = weight_scale(unmasked(values))
     assert (scale.high, scale.beyond) == (1.0, False)
