@@ -50,5 +50,11 @@ def until(page: Page, true: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
+def settled(page: Page, milliseconds: int = 60) -> None:
+    """Wait by the page's own clock: for what it draws in its next frames, however slow they are."""
+    frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, pause)))"
+    page.evaluate(f"pause => new Promise(done => {frames})", milliseconds)
+
+
 def shown(page: Page, *names: str) -> list[str]:
     return [name for name in names if page.locator(f"#{name}").is_visible()]

@@ -15,6 +15,7 @@ from tests.pages_by_hand import (
     VIEWS,
     WORDS,
     page_of_four_heads,
+    settled,
     shown,
     trace_of_four_heads,
     until,
@@ -109,7 +110,7 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     phone = {"width": 360, "height": 740}
     with opened(chromium, path, f"#view={view}&query=2", viewport=phone) as seen:
         page = seen.page
-        page.wait_for_timeout(100)
+        settled(page, 100)
         assert shown(page, *VIEWS) == [view]
         assert not page.is_visible("#query")
         page.click("#more")
@@ -167,7 +168,7 @@ COLORS = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_word_that_is_seen_can_be_read(chromium: Browser, path: Path, scheme: str) -> None:
     with opened(chromium, path, "#query=5&view=lines", color_scheme=scheme) as seen:
-        seen.page.wait_for_timeout(100)
+        settled(seen.page, 100)
         seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
         words = seen.page.evaluate(COLORS)
 
@@ -201,6 +202,6 @@ def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Pa
     with opened(chromium, wordy) as seen:
         assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
         seen.page.select_option("#theme", "dark")
-        seen.page.wait_for_timeout(50)
+        settled(seen.page)
         color = seen.page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"

@@ -18,6 +18,7 @@ from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
 from tests.browser import opened
+from tests.pages_by_hand import settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -59,11 +60,11 @@ def _open(page: Page, address: str = "") -> None:
     """Another state, chosen by its address; nothing is under the pointer."""
     page.mouse.move(1, 1)
     page.evaluate("address => { location.hash = address }", f"view=lines{address}")
-    page.wait_for_timeout(60)
+    settled(page)
 
 
 def _address(page: Page) -> str:
-    page.wait_for_timeout(260)
+    settled(page, 260)
     return str(page.evaluate("decodeURIComponent(location.hash)")).replace("+", " ")
 
 
@@ -107,13 +108,13 @@ def test_each_word_has_the_numbers_of_the_trace_beside_it(page: Page, trace: Any
     weights = _weights(trace)[0]
     for place, row in enumerate(weights):
         _words(page, "query").nth(place).hover()
-        page.wait_for_timeout(30)
+        settled(page)
         texts = _amounts(page, "key")
         assert all(map(_is_written, texts, row)), (texts, row)
         assert len(_lines(page)) == np.isfinite(row).sum(), "its lines alone are drawn"
     for place, column in enumerate(weights.T):
         _words(page, "key").nth(place).hover()
-        page.wait_for_timeout(30)
+        settled(page)
         assert all(map(_is_written, _amounts(page, "query"), column))
         assert len(_lines(page)) == np.isfinite(column).sum()
     _open(page)
@@ -154,23 +155,23 @@ def test_heads_are_drawn_together_each_in_its_colour(page: Page, trace: Any) -> 
     _open(page)
     legend = page.locator(".lines-legend")
     legend.get_by_text("all", exact=True).click()
-    page.wait_for_timeout(60)
+    settled(page)
     seen = int(sum(np.isfinite(each).sum() for each in _weights(trace)))
     drawn = _lines(page)
     assert len(drawn) == seen
     assert {each["stroke"] for each in drawn} == set(THEMES["light"].heads[:4])
     names = [each.name for each in explored_of_trace(trace).heads]
     legend.get_by_text(names[1], exact=True).click()
-    page.wait_for_timeout(60)
+    settled(page)
     left = {each["stroke"] for each in _lines(page)}
     assert left == set(THEMES["light"].heads[:3]), "the last one takes the colour that is free"
     assert [f"together={name}" in _address(page) for name in names] == [False, False, True, True]
     _words(page, "query").nth(4).hover()
-    page.wait_for_timeout(60)
+    settled(page)
     assert all(map(_is_written, _amounts(page, "key"), _weights(trace)[0][4]))
     assert f"numbers those of {names[0]}" in page.inner_text(".lines-law")
     legend.get_by_text("one alone").click()
-    page.wait_for_timeout(60)
+    settled(page)
     assert {each["stroke"] for each in _lines(page)} == {THEMES["light"].heads[0]}
 
 
@@ -197,7 +198,7 @@ def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, t
     weights, tokens = _weights(trace)[0], page.locator("#sentence .token")
     assert _said(page) == "Choose a token, and the colours say what it reads."
     tokens.nth(4).hover()
-    page.wait_for_timeout(60)
+    settled(page)
     texts = tokens.locator(".number").all_inner_texts()
     assert all(map(_is_written, texts, weights[4]))
     hidden = tokens.evaluate_all("all => all.map((one) => one.classList.contains('hides'))")
@@ -305,13 +306,13 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
         assert _words(page, "query").count() < 100, "only those in sight are in the page"
         _words(page, "query").first.focus()
         page.keyboard.press("End")
-        page.wait_for_timeout(100)
+        settled(page, 100)
         assert _words(page, "query").last.inner_text().split() == ["160", "w159"]
         last = _words(page, "key").last
         assert last.locator("bdi").inner_text() == "w159"
         assert _is_written(last.locator(".amounts").inner_text(), _weights(trace)[0][159, 159])
         page.get_by_text("all rows at once").click()
-        page.wait_for_timeout(100)
+        settled(page, 100)
         frame = page.locator(".lines-frame")
         assert frame.evaluate("frame => frame.scrollHeight <= frame.clientHeight + 1")
 
@@ -332,7 +333,7 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
         page.keyboard.press("Escape")
         read.nth(3).click()
         page.mouse.move(1, 1)
-        page.wait_for_timeout(60)
+        settled(page)
         texts = reads.locator(".number").all_inner_texts()
         assert all(map(_is_written, texts, weights[:, 3]))
 

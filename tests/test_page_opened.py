@@ -17,6 +17,7 @@ from tests.pages_by_hand import (
     VIEWS,
     WORDS,
     page_of_four_heads,
+    settled,
     shown,
     trace_of_four_heads,
     until,
@@ -40,7 +41,7 @@ def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _address(page: Page) -> str:
     """What stands behind the # once it is written."""
-    page.wait_for_timeout(300)
+    settled(page, 300)
     return str(page.evaluate("decodeURIComponent(location.hash)"))
 
 
@@ -115,7 +116,7 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         page.go_back()
         until(page, lambda: page.input_value("#query") == "3 here")
         page.evaluate("() => { location.hash = 'main' }")  # a place of the page is none of ours
-        page.wait_for_timeout(50)
+        settled(page)
         assert page.input_value("#query") == "3 here"
 
 
@@ -191,7 +192,7 @@ def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
     with opened(chromium, outer) as seen:
         frame = seen.page.frame_locator("iframe")
         frame.locator("#next").click()
-        seen.page.wait_for_timeout(300)
+        settled(seen.page, 300)
         assert frame.locator("#head").input_value() == "1"
         frame.locator("#copying summary").click()
         assert frame.get_by_label("copy: link to what is seen").count() == 0
