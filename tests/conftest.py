@@ -48,6 +48,8 @@ from tests.browser import browser  # noqa: E402
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from attnviz.traces.trace import Trace
+
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -181,6 +183,22 @@ def chromium() -> Iterator[Browser]:
     """One browser for all tests of pages, which takes as long to start as to open four of them."""
     with browser() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def four_heads() -> Trace:
+    """What several files of tests look at on a page: two layers of two heads."""
+    from tests.pages_by_hand import trace_of_four_heads
+
+    return trace_of_four_heads()
+
+
+@pytest.fixture(scope="module")
+def page_path(four_heads: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of these heads."""
+    from tests.pages_by_hand import page_of_four_heads
+
+    return page_of_four_heads(four_heads, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture

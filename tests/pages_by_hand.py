@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attnviz as library
+from attnviz.traces.trace import Trace
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.explored import Explored
 from attnviz.views.view import View
@@ -19,15 +20,15 @@ WORDS = ["I", "am", "here", "=1+1", "am"]  # the first of them as if a tokenizer
 VIEWS = ("sentence", "matrix", "lines", "overview")
 
 
-def trace_of_four_heads() -> Any:
+def trace_of_four_heads() -> Trace:
     return library.trace("I am here now am", tokenizer="words", layers=2, heads=2, causal=True)
 
 
-def page_of_four_heads(trace: Any, folder: Path) -> Path:
+def page_of_four_heads(trace: Trace, folder: Path) -> Path:
     return written(replace(trace.view(), explored=lambda: _with_words(trace)), folder)
 
 
-def _with_words(trace: Any) -> Explored:
+def _with_words(trace: Trace) -> Explored:
     found = explored_of_trace(trace)
     special = (True, *([False] * (len(WORDS) - 1)))
     side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)

@@ -14,10 +14,8 @@ from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
-    page_of_four_heads,
     settled,
     shown,
-    trace_of_four_heads,
     until,
     written,
 )
@@ -25,16 +23,6 @@ from tests.test_page import contrast
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def trace() -> Any:
-    return trace_of_four_heads()
-
-
-@pytest.fixture(scope="module")
-def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return page_of_four_heads(trace, tmp_path_factory.mktemp("page"))
 
 
 FOCUS = """() => {
@@ -46,9 +34,9 @@ FOCUS = """() => {
 
 
 def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
-    chromium: Browser, path: Path
+    chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, path, viewport={"width": 1280, "height": 800}) as seen:
+    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as seen:
         came: list[str] = []
         for _ in range(60):
             seen.page.keyboard.press("Tab")
@@ -65,8 +53,8 @@ def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
         assert came.count("SUMMARY") >= 4  # of menus, of the table, of how it was made
 
 
-def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, path: Path) -> None:
-    with opened(chromium, path) as seen:
+def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_path: Path) -> None:
+    with opened(chromium, page_path) as seen:
         page = seen.page
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
@@ -79,9 +67,9 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, path:
 
 
 def test_the_table_says_the_numbers_of_what_is_followed(
-    chromium: Browser, path: Path, trace: Any
+    chromium: Browser, page_path: Path, four_heads: Any
 ) -> None:
-    with opened(chromium, path, "#head=L1H0") as seen:
+    with opened(chromium, page_path, "#head=L1H0") as seen:
         page = seen.page
         page.click("#table summary")
         page.wait_for_selector("#table td")
@@ -94,7 +82,7 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
         said = page.text_content("#table caption")
         assert said == "What \u2068here\u2069 (3) reads in L1H0 (2 more are hidden by the mask)"
-        layer = trace.layers[1]
+        layer = four_heads.layers[1]
         weights, scores = layer.attended.weights[0], layer.attended.scores[0] * layer.scale
         told = page.locator("#table tbody tr").all_inner_texts()
         for key, row in enumerate(told):
@@ -105,10 +93,10 @@ def test_the_table_says_the_numbers_of_what_is_followed(
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
-    chromium: Browser, path: Path, view: str
+    chromium: Browser, page_path: Path, view: str
 ) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, path, f"#view={view}&query=2", viewport=phone) as seen:
+    with opened(chromium, page_path, f"#view={view}&query=2", viewport=phone) as seen:
         page = seen.page
         settled(page, 100)
         assert shown(page, *VIEWS) == [view]
@@ -129,9 +117,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
 
 
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
-    chromium: Browser, path: Path
+    chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, path, "#theme=dark&view=lines", color_scheme="dark") as seen:
+    with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as seen:
         page = seen.page
         until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
@@ -166,8 +154,10 @@ COLORS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_word_that_is_seen_can_be_read(chromium: Browser, path: Path, scheme: str) -> None:
-    with opened(chromium, path, "#query=5&view=lines", color_scheme=scheme) as seen:
+def test_every_word_that_is_seen_can_be_read(
+    chromium: Browser, page_path: Path, scheme: str
+) -> None:
+    with opened(chromium, page_path, "#query=5&view=lines", color_scheme=scheme) as seen:
         settled(seen.page, 100)
         seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
         words = seen.page.evaluate(COLORS)
@@ -182,9 +172,9 @@ def _hex(color: str) -> str:
 
 
 def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
-    chromium: Browser, path: Path
+    chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, path, java_script_enabled=False) as seen:
+    with opened(chromium, page_path, java_script_enabled=False) as seen:
         assert seen.page.locator("noscript p").is_visible()
         assert seen.page.locator("#panels table").first.is_visible()
         assert not seen.page.locator("#controls").is_visible()

@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import pytest
 from PIL import Image
 
 from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
-    page_of_four_heads,
     settled,
     shown,
-    trace_of_four_heads,
     until,
 )
 
@@ -29,24 +26,16 @@ if TYPE_CHECKING:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture(scope="module")
-def trace() -> Any:
-    return trace_of_four_heads()
-
-
-@pytest.fixture(scope="module")
-def path(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return page_of_four_heads(trace, tmp_path_factory.mktemp("page"))
-
-
 def _address(page: Page) -> str:
     """What stands behind the # once it is written."""
     settled(page, 300)
     return str(page.evaluate("decodeURIComponent(location.hash)"))
 
 
-def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, path: Path) -> None:
-    with opened(chromium, path) as seen:
+def test_what_is_chosen_is_shown_and_stands_in_the_address(
+    chromium: Browser, page_path: Path
+) -> None:
+    with opened(chromium, page_path) as seen:
         page = seen.page
         assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
         page.select_option("#layer", label="L1")
@@ -84,8 +73,8 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(chromium: Browser, pa
         assert page.input_value("#query") == ""
 
 
-def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, path: Path) -> None:
-    with opened(chromium, path, "#keys=off&head=L0H1") as seen:
+def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Path) -> None:
+    with opened(chromium, page_path, "#keys=off&head=L0H1") as seen:
         page = seen.page
         page.keyboard.press("]")
         page.click("#help summary")
@@ -96,10 +85,10 @@ def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, path: Path) -
 
 
 def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
-    chromium: Browser, path: Path
+    chromium: Browser, page_path: Path
 ) -> None:
     link = "#view=lines&head=L1H1&query=3&key=none&least=0.1&log=on&special=off&together=L0H0"
-    with opened(chromium, path, link) as seen:
+    with opened(chromium, page_path, link) as seen:
         page = seen.page
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
@@ -128,12 +117,12 @@ def _taken(page: Page, label: str) -> tuple[str, bytes]:
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
 
 
-def test_what_is_saved_is_what_is_seen(chromium: Browser, path: Path, trace: Any) -> None:
-    with opened(chromium, path, "#head=L1H1&query=3") as seen:
+def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_heads: Any) -> None:
+    with opened(chromium, page_path, "#head=L1H1&query=3") as seen:
         name, numbers = _taken(seen.page, "Numbers as CSV")
         assert name == "attention-L1H1-numbers.csv"
         rows = list(csv.DictReader(io.StringIO(numbers.decode())))
-        weights = trace.layers[1].attended.weights[1]
+        weights = four_heads.layers[1].attended.weights[1]
         assert len(rows) == len(WORDS) ** 2
         for place, row in enumerate(rows):
             query, key = divmod(place, len(WORDS))
@@ -160,9 +149,9 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, path: Path, trace: Any
         assert seen.page.text_content("#said") == "saved as attention-L1H1-lines.svg."
 
 
-def test_what_is_copied_is_in_the_clipboard(chromium: Browser, path: Path) -> None:
+def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) -> None:
     allowed = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, path, "#head=L0H1", permissions=allowed) as seen:
+    with opened(chromium, page_path, "#head=L0H1", permissions=allowed) as seen:
         page = seen.page
         page.evaluate("document.getElementById('copying').open = true")
         for what, said in (
@@ -172,7 +161,7 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, path: Path) -> No
             page.get_by_label(f"copy: {what}").click()
             until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
             taken = page.evaluate("navigator.clipboard.readText()")
-            assert taken.startswith("head,query number" if "CSV" in what else path.as_uri())
+            assert taken.startswith("head,query number" if "CSV" in what else page_path.as_uri())
         assert taken.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()
         until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
@@ -181,9 +170,9 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, path: Path) -> No
 
 
 def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
-    chromium: Browser, path: Path, tmp_path: Path
+    chromium: Browser, page_path: Path, tmp_path: Path
 ) -> None:
-    framed = json.dumps(path.read_text("utf-8")).replace("</", "<\\/")
+    framed = json.dumps(page_path.read_text("utf-8")).replace("</", "<\\/")
     outer = tmp_path / "outer.html"
     outer.write_text(
         '<!doctype html><iframe width="1200" height="700" sandbox="allow-scripts allow-downloads">'

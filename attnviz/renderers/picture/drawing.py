@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, the
 from attnviz.renderers.picture.cell_images import CellImage, MapImages
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
+from attnviz.renderers.picture.shown import ShownFigure
 from attnviz.renderers.picture.subscripts import in_pieces
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -32,20 +32,9 @@ HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
-class Picture(Figure):
-    """A Figure that shows itself in a notebook, where nobody has imported pyplot."""
-
-    description = ""  # for those who do not see it
-
-    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
-        file = io.BytesIO()
-        self.savefig(file, format="png")
-        return file.getvalue(), {"alt": self.description}
-
-
-def draw_layout(layout: Layout, look: Look) -> Picture:
+def draw_layout(layout: Layout, look: Look) -> ShownFigure:
     colors = theme(look.theme)
-    figure = Picture(figsize=layout.size, facecolor=colors.paper)
+    figure = ShownFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
     _draw_arcs(figure, layout, look)
     _draw_blocks(figure, layout, look)

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.drawing import Picture, draw_layout
+from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
+from attnviz.renderers.picture.shown import ShownFigure
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
@@ -94,7 +95,7 @@ def figure(view: View, **looks: Any) -> Figure:
     return drawn
 
 
-def _drawn(view: View, look: Look, captions: Captions) -> Picture:
+def _drawn(view: View, look: Look, captions: Captions) -> ShownFigure:
     """In letters that can be drawn."""
     groups = groups_with_glyphs(view.picture.groups)
     return draw(groups, look, captions_with_glyphs(captions))
@@ -133,7 +134,7 @@ def _saved(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes
     return file.getvalue()
 
 
-def draw(groups: Sequence[Group], look: Look, captions: Captions) -> Picture:
+def draw(groups: Sequence[Group], look: Look, captions: Captions) -> ShownFigure:
     """A figure with a panel for each grid, and a colour bar for each scale."""
     return draw_layout(page(pooled(groups, look), look, captions), look)
 
