@@ -30,7 +30,6 @@ from attnviz.learning.place import refuse_place
 from attnviz.learning.progress import Progress
 from attnviz.learning.training import Training
 from attnviz.machine.writing import AllOrNothing
-from attnviz.tokens import encodings
 from attnviz.traces.models import folder
 from tests.conftest import Attnviz, unchecked
 
@@ -247,7 +246,7 @@ def test_no_text_of_a_folder_opens_a_file_runs_it_or_asks_anybody(
     (decoy / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     for name in ("evil.py", "evil.toml"):
         (decoy / name).write_text("open('PWNED', 'w')\n", encoding="utf-8")
-    monkeypatch.setattr(encodings.load, "read_file", lambda path: pytest.fail(path))
+    monkeypatch.setattr("tiktoken.load.read_file", lambda path: pytest.fail(path))
     names = ("cl100k_base", "attacker/model", str(decoy), *map(str, decoy.glob("evil*")))
     use(saved)
     own = {*opened}  # what is in the folder, and where a machine says how much memory it has
@@ -283,8 +282,21 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
 DEEP: Any = 1
 for _ in range(50):
     DEEP = [DEEP]
-NUMBERS = (True, 0, -1, 0.5, math.inf, math.nan, 1e300, 10**400)
-ODD = (None, "", "x", "\ud800", *NUMBERS, [], {}, {"a": [1]}, [8, [1]], [[0.1]], [[[0.1]]], DEEP)
+NUMBERS: tuple[Any, ...] = (True, 0, -1, 0.5, math.inf, math.nan, 1e300, 10**400)
+ODD: tuple[Any, ...] = (
+    None,
+    "",
+    "x",
+    "\ud800",
+    *NUMBERS,
+    [],
+    {},
+    {"a": [1]},
+    [8, [1]],
+    [[0.1]],
+    [[[0.1]]],
+    DEEP,
+)
 
 
 @given(file=st.sampled_from(JSON), place=st.integers(0), odd=st.sampled_from(ODD))
@@ -489,9 +501,12 @@ def test_files_appear_in_the_order_that_they_are_written_in(
 ) -> None:
     renamed: list[str] = []
     rename = Path.replace
-    monkeypatch.setattr(
-        Path, "replace", lambda self, to: renamed.append(to.name) or rename(self, to)
-    )
+
+    def noted(self: Path, to: Path) -> Path:
+        renamed.append(to.name)
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "replace", noted)
     with AllOrNothing() as together:
         for name in ("b", "c", "a"):
             together.write(there / name, [b"x"])

@@ -104,6 +104,13 @@ def in_parts(folder: Path) -> None:
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
 
 
+def elsewhere(folder: Path) -> None:
+    """Weights that are there, and in no file of the folder."""
+    (folder / WEIGHTS).rename(folder.parent / "model.safetensors")
+    names = dict.fromkeys(load_file(folder.parent / "model.safetensors"), "../model.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": names}))
+
+
 def lacking(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     del weights["bert.encoder.layer.1.attention.self.query.weight"]
@@ -146,6 +153,7 @@ SPOILED = {
     with_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
     with_torch_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
     in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
+    elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
     remote: "the model 'mine' comes with Python code of its own, and none is run unasked",

@@ -91,6 +91,13 @@ def _in_several(folder: Path, index: Path) -> list[Path]:
     """The files that an index names, all of which have to be there."""
     told = _json(index)
     names = sorted({str(each) for each in dict(told.get("weight_map", {})).values()})
+    outside = next((each for each in names if Path(each).name != each), None)
+    if outside is not None:
+        raise AttnvizError(
+            f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
+            "copy, or download, the whole model again",
+            about="model",
+        )
     missing = [each for each in names if not files.is_file(folder / each)]
     if missing or not names:
         what = f"lacks {listed(missing[:3])}" if missing else f"has an {index.name} without files"
