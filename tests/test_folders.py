@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from attnviz.learning.progress import Progress
 from attnviz.learning.training import Training
 from attnviz.machine.writing import AllOrNothing
 from attnviz.traces.models import folder
+from attnviz.traces.models.vocabulary import Vocabulary
 from tests.conftest import Attnviz, unchecked
 
 LETTERS = "a b c d e f g h"
@@ -87,6 +89,10 @@ def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     contents = json.loads(path.read_text(encoding="utf-8"))
     change(contents)
     path.write_text(json.dumps(contents), encoding="utf-8")
+
+
+def update(changes: dict[str, Any], contents: dict[str, Any]) -> None:
+    contents.update(changes)
 
 
 def use(place: Path) -> None:
@@ -194,7 +200,8 @@ def test_what_stands_in_the_folder_is_bounded_and_checked(attnviz: Attnviz, save
         "a b\n" * 3_000_000: "what is learned from has more than 10 MB, the most that a text may",
         "one": "the task that 'm' holds is damaged: 'lines.txt': there is one line, and no other",
     }.items():
-        changed(saved / "training.json", lambda told, s=source: told.update(asked=asked, source=s))
+        holds = {"asked": asked, "source": source}
+        changed(saved / "training.json", partial(update, holds))
         assert attnviz("learn", "--from", "m").err.startswith(f"error: {problem}")
 
 
@@ -275,6 +282,8 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
         "error: the model's tokenizer is 'o200k_base', of which tiktoken has no copy on this "
         "machine\n hint: download it: attnviz run TEXT --tokenizer o200k_base\n"
     )
+    with pytest.raises(AttnvizError, match="the model's tokenizer is 'o200k_base', of which"):
+        Vocabulary(tokenizer="o200k_base", words=("a",)).cut("a")
 
 
 # What a folder may hold: what attnviz wrote, and of anything else it is said in two lines.
@@ -398,6 +407,22 @@ def test_numbers_that_no_training_keeps_are_refused(saved: Path, damage: str) ->
 
     with pytest.raises(AttnvizError, match=r"the training in .* is damaged"):
         progress.read(saved)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"tokens": [8, [1]]}, {"scores": {"L0H0": "x"}}, {"sentences": 1.5}, {"task": []}],
+    ids=str,
+)
+def test_facts_of_another_type_are_refused(
+    attnviz: Attnviz, saved: Path, facts: dict[str, Any]
+) -> None:
+    changed(saved / "config.json", lambda told: told["facts"].update(facts))
+
+    assert attnviz("run", LETTERS, "--model", "m").err == (
+        "error: 'm/config.json' is not as attnviz wrote it: something is missing in it, or of "
+        "another kind\n hint: save it again: attnviz learn TASK --save FOLDER\n"
+    )
 
 
 def test_answers_that_overflow_are_refused(attnviz: Attnviz, saved: Path) -> None:
