@@ -78,7 +78,7 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            WEIGHTS,
+            WEIGHTS if find_spec("transformers") else f"{EXTRA}, then {WEIGHTS}",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"
