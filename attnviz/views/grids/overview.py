@@ -94,7 +94,7 @@ class Overview:
         if tall == wide == 1:
             return ""
         queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
-        return f"one cell = {queries} (averaged) × {keys} (added)"
+        return f"one cell = {queries} × {keys}: mean over queries, sum over keys"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.
@@ -138,4 +138,5 @@ def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
 
 
 def _counted(number: float, one: str, several: str) -> str:
-    return f"{number:.2g} {one if number == 1 else several}"
+    text = f"{number:.2g}" if number < 10 else f"{number:,.0f}"
+    return f"{text} {one if number == 1 else several}"
