@@ -83,7 +83,7 @@ def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
 
     expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
     np.testing.assert_allclose(small.values, expected, atol=1e-6)
-    assert small.pooled == "one cell = 2 queries × 3 keys: mean over queries, sum over keys"
+    assert small.pooled == "one cell = mean of 2 queries, sum of 3 keys"
 
 
 def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand_for() -> None:

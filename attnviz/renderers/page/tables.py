@@ -105,7 +105,11 @@ def ranking(ranked: Ranked) -> Markup:
     said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
     label = grid.title or None
     whole = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
-    marks = [tag("p", f"line in a bar = {ranked.marks}", class_="caption")] if ranked.marks else []
+    marks = (
+        [tag("p", f"line across a bar = mean of the {ranked.marks}", class_="caption")]
+        if ranked.marks
+        else []
+    )
     return together([*marks, _frame(whole), said])
 
 
@@ -127,7 +131,7 @@ def bar(share: float, mark: float | None = None) -> Markup:
     parts = [tag("rect", width=long, height="100%")]
     if mark is not None:
         place = f"{100 * min(mark, 1):.1f}%"
-        parts.append(tag("line", x1=place, x2=place, y1="0", y2="100%"))
+        parts.append(tag("line", x1=place, x2=place, y1="-25%", y2="125%"))
     return tag("svg", *parts, class_="bar", aria_hidden="true")
 
 

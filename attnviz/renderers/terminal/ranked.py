@@ -26,7 +26,7 @@ def ranked(each: Ranked, screen: Screen, most: int) -> Iterator[Text]:
     count = len(each.grid.rows)
     shown = count if screen.full or screen.width is None else min(count, most, BARS_AT_ONCE)
     yield from wrapped(each.grid.title, screen, BOLD)
-    note = f"{MARK} = {each.marks}" if each.marks and screen.width is not None else ""
+    note = f"{MARK} = others" if each.marks and screen.width is not None else ""
     yield from wrapped(" · ".join(filter(None, (note, each.grid.note))), screen)
     yield from _rows(each, shown, screen)
     if count > shown:

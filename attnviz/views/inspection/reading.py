@@ -79,7 +79,7 @@ def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
         f"{_most_in(asked, place, each)}: {told(each.of(place), asked.looking)}"
         for place, each in zip(seen, most, strict=True)
     ]
-    title = f"what it attends to in {which(mean)}"
+    title = f"its mean {called(asked.looking)}"
     numbers = [float(values[place]) for place in seen]
     return _ranked(title, names, numbers, remarks, asked.looking, scale)
 
@@ -97,7 +97,7 @@ def heads_ranked(asked: Asked, scale: Scale) -> Ranked:
     columns = asked.readings[0].map.columns
     remarks = [f"to {named(columns, each.most)}" if each.peak else NONE for each in asked.by_peak]
     return _ranked(
-        "its largest weight in each head",
+        f"its largest {called(asked.looking)} in each head",
         _heads(asked.by_peak),
         [each.peak for each in asked.by_peak],
         remarks,
@@ -134,10 +134,10 @@ def _notes_on(link: Link, read: str) -> Iterator[str]:
         yield f"sorted by the distance of {what} from others"
     else:
         yield f"sorted by {what} − others"
-    special = f" and special {tokens}" * any(rows.special)
+    special = f", nor special {tokens}" * any(rows.special)
     step = every_nth(len(rows)).step
-    sample = f", of every {ordinal(step)} one" * (step > 1)
-    yield f"others = mean {what} that other {tokens} give {read}, without itself{special}{sample}"
+    sample = f"every {ordinal(step)} of the other {tokens}" if step > 1 else f"the other {tokens}"
+    yield f"others = mean {what} that {sample} give {read} (not {read} itself{special})"
 
 
 def rank_told(each: MapLink, looking: Looking) -> str:

@@ -51,9 +51,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         excerpt=_excerpt(sentences),
         picture=page_of([maps], line),
         closing=told,
-        explored=partial(
-            explored_of_sentences, sentences, f"more attention {_inside(sentences)[1]}"
-        ),
+        explored=partial(explored_of_sentences, sentences, more),
         data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
         provenance=sentences.first.provenance,
         command=command,

@@ -90,12 +90,12 @@ def on_ranking(link: Link) -> Iterator[str]:
 
 
 def _the_most(link: Link) -> str:
-    """By what the first is the first: `the largest difference of 72 heads`."""
+    """By what the first is the first: `the largest difference among 72 heads`."""
     every, seeing = len(link.ranked), len(link.seeing)
-    of = counted(every, "head") if every == seeing else f"the {seeing} heads that can see it"
+    heads = counted(every, "head") if every == seeing else f"the {seeing} heads that can see it"
     what = "difference" if link.looking.rank == "lift" else called(link.looking)
-    most = "furthest from 0" if link.looking.weigh == "gradient" else "largest"
-    return f"the {what} {most} of {of}" if "0" in most else f"the {most} {what} of {of}"
+    signed = link.looking.weigh == "gradient"
+    return f"the {f'{what} furthest from 0' if signed else f'largest {what}'} among {heads}"
 
 
 def _from_everywhere(link: Link, each: MapLink) -> str:
@@ -160,12 +160,14 @@ def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> I
         return
     rows = None if asked is None else asked.readings[0].map.rows
     queries = None if asked is None or rows is None else rows.groups[asked.row]
-    reader = "" if asked is None or rows is None else f" of {named(rows, asked.row)}"
+    reader = "" if asked is None or rows is None else named(rows, asked.row)
     shares = taken(whole, looking, queries)
     get = f"{'it gets' if one else 'they get'} {percent(sum(shares) / len(shares))}"
-    what = f"the {OF[looking.weigh]}{reader}{_most(whole, shares)}"
+    what = f"the {OF[looking.weigh]}{f' of {reader}' if reader else ''}"
+    if looking.merge == "rollout":
+        what = f"what {reader or 'tokens'} read{'s' if reader else ''}"
     rest = DIVIDED if looking.renormalise else "the other numbers are unchanged"
-    yield f"left out: {names}; {_averaged(whole)}{get} of {what}; {rest}"
+    yield f"left out: {names}; {_averaged(whole)}{get} of {what}{_most(whole, shares)}; {rest}"
 
 
 def left_out_of_a_picture(inspection: Inspection) -> str:

@@ -40,7 +40,7 @@ def _of_which_answer(inspection: Inspection) -> str:
     found = answer_of(inspection.trace, inspection.looking)
     where = named(side_of(inspection.trace.tokens), found.place)
     asked = f"after {where}" if found.next else f"at {where}"
-    return f"gradient of the score of {isolated(found.answer)} {asked}"
+    return f'gradient of the score of "{isolated(found.answer)}" {asked}'
 
 
 def _on_the_first(inspection: Inspection) -> Iterator[str]:
