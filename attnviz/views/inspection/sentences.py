@@ -27,6 +27,7 @@ from attnviz.views.settings_line import settings_of_both
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import digits_apart, percent
+from attnviz.wording.words import sentence
 
 MOST, FEW = 10, 5  # heads on the screen, of very many; and where there is room for no more
 APART = "apart"
@@ -41,11 +42,11 @@ LEAST = 5e-4  # bits: less is written as 0
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
     """The heads that change most, the first of them on both sentences, and what that comes to."""
-    line, told = _settings(sentences), _told(sentences)
+    line, told = _settings(sentences), tuple(map(sentence, _told(sentences)))
     maps, more = _maps(sentences), f"more attention {_inside(sentences)[1]}"
     return View(
         title=_title(sentences),
-        headline=told[0],
+        headline=told[0].removesuffix("."),
         settings=line,
         screen=page_of([Group("heads", (_table(sentences, None if full else MOST),)), maps], line),
         excerpt=_excerpt(sentences),
@@ -183,10 +184,18 @@ def _told(sentences: Sentences) -> tuple[str, ...]:
 
 def _most(sentences: Sentences) -> str:
     most, count = sentences.heads[0], len(sentences.heads)
-    (query, _), _ = _labels(sentences, most.largest)
     name = f"{most.name} changes most of {count} heads" if count > 1 else f"{most.name} changes"
-    which = "" if sentences.query is None else f" for {query}"
-    return f"{name}{which}: {_change(sentences, most.largest)}"
+    if sentences.query is None:
+        return f"{name}: {_change(sentences, most.largest)}"
+    (query, other_query), (key, other_key) = _labels(sentences, most.largest)
+    readers = " and ".join(dict.fromkeys((query, other_query)))
+    before, after = _both(most.largest)
+    first, second = _inside(sentences)
+    again = "" if key == other_key else f"to {other_key} "
+    return (
+        f"for {readers}, {name}: {before} of its attention goes to {key} {first}, "
+        f"{after} {again}{second}"
+    )
 
 
 def _change(sentences: Sentences, change: Change) -> str:
@@ -221,7 +230,7 @@ def _of_same(sentences: Sentences) -> Iterator[str]:
         return
     if _size(most.of_same) >= LEAST:
         change = _change(sentences, most.of_same)
-        yield f"between tokens that both have, the largest change is in {most.name}: {change}"
+        yield f"between tokens that both sentences have, the largest change is in {most.name}: {change}"
 
 
 def _size(change: Change | None) -> float:

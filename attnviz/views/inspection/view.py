@@ -170,8 +170,8 @@ def _by_effect(inspection: Inspection) -> Shown:
     """All heads, the one first without which most changes."""
     first, *rest = on_effects(inspection)
     groups = (Group("effects", (effects_ranked(inspection),)),)
-    told = (sentence(first), *map(sentence, rest))
-    return Shown(groups, data_of_effects(inspection), first, told)
+    told = tuple(map(sentence, (first, *rest)))
+    return Shown(groups, data_of_effects(inspection), _over(told[:1]), told)
 
 
 def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
