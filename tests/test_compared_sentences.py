@@ -137,8 +137,8 @@ def test_what_it_reads_of_animal_hangs_on_tired() -> None:
     told = of_it.view().closing
 
     assert told[0] == (
-        'For "it", L3H1 changes most of 72 heads: 64\u00a0% of its attention goes to "animal" in the '
-        "first sentence, 27\u00a0% in the second."
+        'For "it", L3H1 changes most of 72 heads: 64\u00a0% of its attention goes to "animal" in '
+        "the first sentence, 27\u00a0% in the second."
     )
     assert told[-1] == '"tired" and "wide" are compared because they stand at the same place.'
 

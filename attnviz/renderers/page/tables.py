@@ -102,7 +102,7 @@ def ranking(ranked: Ranked) -> Markup:
     shown = min(len(grid.rows), MOST_BARS)
     rows = [_ranked_row(ranked, row, write) for row in range(shown)]
     more = len(grid.rows) - shown
-    said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
+    said = tag("p", f"and {counted(more, f'more {ranked.counts}')}") if more > 0 else NONE
     label = grid.title or None
     whole = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
     marks = (

@@ -181,8 +181,8 @@ def _key(ranked: Ranked, x: float, y: float, box: Box, letters: Lettering) -> La
 
 
 def _rest(made: List, box: Box) -> Iterator[Words]:
-    more = counted(len(made.ranked.grid.rows) - made.shown, made.ranked.counts)
-    yield Words(f"and {more} more", box[0], _foot(made, box), made.size, faint=True)
+    more = counted(len(made.ranked.grid.rows) - made.shown, f"more {made.ranked.counts}")
+    yield Words(f"and {more}", box[0], _foot(made, box), made.size, faint=True)
 
 
 def _row(made: List, row: int, box: Box) -> Layout:

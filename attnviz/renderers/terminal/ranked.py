@@ -31,7 +31,7 @@ def ranked(each: Ranked, screen: Screen, most: int) -> Iterator[Text]:
     yield from _rows(each, shown, screen)
     if count > shown:
         yield from wrapped(
-            f"and {counted(count - shown, each.counts)} more (--full shows all)", screen
+            f"and {counted(count - shown, f'more {each.counts}')} (--full shows all)", screen
         )
 
 

@@ -110,7 +110,7 @@ def sentences_on(inspection: Inspection) -> tuple[str, ...]:
     best = _strongest(found)
     if len(found.names) == 1:
         said = on_head(inspection, 0)
-        return (sentence(f"{_by(looking)}{said}"),) if said else ()
+        return (sentence(said),) if said else ()
     if not best:
         return ()
     parts = [_one(inspection, *pair, first=not place) for place, pair in enumerate(best)]
@@ -161,13 +161,21 @@ def on_head(inspection: Inspection, head: int) -> str:
     if kind is None:
         return ""
     much, read = percent(found.score(head, kind)), what_is_read(inspection, head, kind)
+    by = _by(looking)
     if kind is BROADLY:
-        return f"{name} attends broadly (entropy {much} of the largest possible)"
+        return f"{by}{name} attends broadly (entropy {much} of the largest possible)"
     if not kind.one_key or not found.mostly(head, kind):
-        return f"{name} attends to {read} ({much} on average)"
+        return f"{by}{name} attends to {read} ({much} on average)"
     most = f"most {unit(looking)}s attend to {read}"
-    start = f"{most} in {name}" if _by(looking) else f"{name}: {most}"
+    start = f"{by}{most} in {name}" if by else f"{name}: {most}"
     return f"{start} ({much} on average)"
+
+
+def title_of_head(inspection: Inspection, head: int) -> str:
+    """The same as a title; and of a head that does nothing much, what is shown."""
+    name = inspection.patterns.names[head]
+    said = on_head(inspection, head) or f"what tokens attend to in {name}"
+    return f"{said[0].upper()}{said[1:]}"
 
 
 def _dominating(found: Patterns, head: int) -> Kind | None:

@@ -229,8 +229,8 @@ def _of_same(sentences: Sentences) -> Iterator[str]:
     if most is None or most.of_same is None or most.of_same in (told, None):
         return
     if _size(most.of_same) >= LEAST:
-        change = _change(sentences, most.of_same)
-        yield f"between tokens that both sentences have, the largest change is in {most.name}: {change}"
+        start = f"between tokens that both sentences have, the largest change is in {most.name}"
+        yield f"{start}: {_change(sentences, most.of_same)}"
 
 
 def _size(change: Change | None) -> float:

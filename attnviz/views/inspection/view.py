@@ -25,7 +25,7 @@ from attnviz.views.inspection.data import (
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
 from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
 from attnviz.views.inspection.explored import explored_of_inspection
-from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
+from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on, title_of_head
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
@@ -138,8 +138,7 @@ def _maps(inspection: Inspection) -> Shown:
     said = sentences_on(inspection)
     told = (*said, *_left_out(inspection))
     if len(inspection.maps) == 1:
-        over = _over(said) or f"What tokens attend to in {inspection.maps[0].name}"
-        return Shown((weights,), data, over, told)
+        return Shown((weights,), data, title_of_head(inspection, 0), told)
     rest = Excerpt((_overview(inspection),), "--full shows every weight")
     return Shown((weights,), data, _over(said), told, rest)
 
