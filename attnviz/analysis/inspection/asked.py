@@ -68,7 +68,7 @@ class Others:
     @property
     def attend_most(self) -> bool:
         """Whether the key is what most tokens attend to."""
-        return is_most(self.most, self.count)
+        return bool(is_most(self.most, self.count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,14 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.analysis.inspection.places import Places, places_of
-from attnviz.cells import EVERYTHING, Patch
+from attnviz.cells import EVERYTHING
 
 Queries = Int[np.ndarray, "query 1"]
 Keys = Int[np.ndarray, "1 key"]
 Reads = Callable[[Queries, Keys, Places], Bool[np.ndarray, "query key"]]
 Scores = Float[np.ndarray, "head kind"]
+Part = Float[np.ndarray, "query key"]  # of a map: some of its rows
+Largest = Int[np.ndarray, "query"]  # the key that each gives its largest weight
 
 CELLS_AT_ONCE = 2**19
 MOST_QUERIES = 1024  # of a longer text every so many tokens are asked
@@ -199,9 +201,11 @@ def patterns_of(maps: Sequence[Map]) -> Patterns:
         rows = slice(band[0], band[-1] + 1, queries.step)
         for total, of_keys, each in zip(totals, by_key, maps, strict=True):
             patch = each.cells.window(rows, EVERYTHING)
-            total[:, : len(READINGS)] += _added(patch, counted)
-            total[:3, KINDS.index(BROADLY)] += _breadth(patch)
-            of_keys += _added_by_key(patch)
+            values, seen = patch.values.astype(np.float32), (~patch.hidden).astype(np.float32)
+            largest = attended_most(values)
+            total[:, : len(READINGS)] += _added(values, seen, largest, counted)
+            total[:3, KINDS.index(BROADLY)] += _breadth(values, seen)
+            of_keys += _added_by_key(values, seen, largest)
     columns = tuple(_column(each, places) for each in by_key)
     for total, of_keys, key in zip(totals, by_key, columns, strict=True):
         if key is not None:
@@ -228,7 +232,7 @@ def every_nth(count: int) -> slice:
     return slice(0, count, max(1, -(-count // MOST_QUERIES)))
 
 
-def attended_most(values: Float[np.ndarray, "query key"]) -> Int[np.ndarray, "query"]:
+def attended_most(values: Part) -> Largest:
     """The key that each query gives its largest weight; -1 where several are as large.
 
     >>> attended_most(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
@@ -236,7 +240,7 @@ def attended_most(values: Float[np.ndarray, "query key"]) -> Int[np.ndarray, "qu
     """
     sizes = np.abs(values)
     single = (sizes == sizes.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    found: Int[np.ndarray, "query"] = np.where(single, sizes.argmax(axis=1), -1)
+    found: Largest = np.where(single, sizes.argmax(axis=1), -1)
     return found
 
 
@@ -275,22 +279,29 @@ def _counted(
 
 
 def _added(
-    patch: Patch, counted: Float[np.ndarray, "query key reading"]
+    values: Part, seen: Part, largest: Largest, counted: Float[np.ndarray, "query key reading"]
 ) -> Float[np.ndarray, "4 reading"]:
     """Over some queries: what they read of each kind, even attention would, and how many can.
 
     And how many give their largest weight to such a key.
     """
-    seen = (~patch.hidden).astype(np.float32)
-    values = patch.values.astype(np.float32)
     there, of_all = seen.sum(1), values.sum(1)
     read, could = (np.stack([values, seen], axis=1) @ counted).transpose(1, 2, 0)
     choice = (could > 0) & (could < there) & (of_all > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares, chance = np.where(choice, read / of_all, 0), np.where(choice, could / there, 0)
-    largest = attended_most(values)
     of_kind = counted[np.arange(len(values)), largest].T * (largest >= 0)
     return np.stack([each.sum(1) for each in (shares, chance, choice, of_kind * choice)])
+
+
+def _added_by_key(values: Part, seen: Part, largest: Largest) -> Float[np.ndarray, "4 key"]:
+    """Over the queries that have a choice: what they give each key, even attention would give it,
+    how many see it, and how many give it their largest weight."""
+    there, of_all = seen.sum(axis=1), values.sum(axis=1)
+    choice = (there > 1) & (of_all > 0)
+    share, even = (choice / np.where(choice, each, 1) for each in (of_all, there))
+    votes = np.bincount(largest[choice & (largest >= 0)], minlength=values.shape[1])
+    return np.stack([share @ values, even @ seen, choice @ seen, votes])
 
 
 def _column(by_key: Float[np.ndarray, "4 key"], places: Places) -> int | None:
@@ -302,26 +313,9 @@ def _column(by_key: Float[np.ndarray, "4 key"], places: Places) -> int | None:
     return key if may_be[key] and is_most(most[key], queries) else None
 
 
-def _added_by_key(patch: Patch) -> Float[np.ndarray, "4 key"]:
-    """Over the queries that have a choice: what they give each key, even attention would give it,
-    how many see it, and how many give it their largest weight."""
-    seen, of_all = ~patch.hidden, patch.values.sum(axis=1)
-    there = seen.sum(axis=1)
-    choice = (there > 1) & (of_all > 0)
-    seen, values = seen[choice], patch.values[choice]
-    largest = attended_most(values)
-    return np.stack([
-        (values / of_all[choice, None]).sum(axis=0),
-        (seen / there[choice, None]).sum(axis=0),
-        seen.sum(axis=0),
-        np.bincount(largest[largest >= 0], minlength=values.shape[1]),
-    ])  # fmt: skip
-
-
-def _breadth(patch: Patch) -> Float[np.ndarray, "3"]:
+def _breadth(values: Part, seen: Part) -> Float[np.ndarray, "3"]:
     """The entropy of rows as a share of the largest, added; that of even ones; how many rows."""
-    values = patch.values.astype(np.float32)
-    there, of_all = (~patch.hidden).sum(axis=1), values.sum(axis=1)
+    there, of_all = seen.sum(axis=1), values.sum(axis=1)
     rows = (there > 1) & (of_all > 0)
     shares = values[rows] / of_all[rows, None]
     logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
