@@ -47,7 +47,7 @@ RECOGNISED = {  # which of the matrices can be told by what they make
     "gpt-neox": "query key value",
     "phi3": "query key value",
     "bert": "query key value",
-    "opt": "key value",  # queries are scaled before anybody hears of them
+    "opt": "query key value",  # though queries are scaled before anybody hears of them
     "qwen3": "value",  # queries and keys are normed on the way
 }
 

@@ -142,10 +142,8 @@ def _cannot_run(model: Loaded, error: Exception) -> CannotRun:
         told, hint = f"cannot be run as {model.dtype}", "leave --dtype out"
         return CannotRun(f"{who} {told}: {said}", hint, about="dtype")
     if isinstance(error, RuntimeError):
-        told, hint = (
-            "cannot be run on this text",
-            "look at its config.json, or save the model again",
-        )
+        told = "cannot be run on this text"
+        hint = "look at its config.json, or save the model again"
     elif model.other_inputs:
         told = f"takes {listed(model.other_inputs)}, too, and cannot be run on a text alone"
         hint = model.text_part or "take a model of text"

@@ -67,14 +67,14 @@ def decoder_answers(model: Loaded, which: Which) -> bool:
 
 
 def _answers_by(model: Loaded) -> nn.Module | None:
-    """The module that scores every answer; FSMT names a table that shares its numbers."""
+    """The module that scores every answer; FSMT names a table of the same size."""
     try:
         found = model.model.get_output_embeddings()
     except NotImplementedError:
         return None
     if isinstance(found, nn.Embedding):
         linear = (each for each in model.model.modules() if isinstance(each, nn.Linear))
-        return next((each for each in linear if each.weight is found.weight), None)
+        return next((each for each in linear if each.weight.shape == found.weight.shape), None)
     return found if isinstance(found, nn.Module) else None
 
 
