@@ -17,7 +17,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import loaded
 from attnviz.traces.trained.quiet import quietly
 from attnviz.views.settings_line import settings_line
-from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved
+from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
 
 TEXT = "The animal was too tired"
 QUERIES = ("q_proj", "query", "q_lin", "q", "query_proj")
@@ -181,3 +181,24 @@ def covers(part: str, number: int) -> bool:
     _, _, layers = part.partition(" in layer")
     narrow = part.startswith(("window", "chunks"))
     return narrow and (not layers or str(number) in re.findall(r"\d+", layers))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "layer", "said"),
+    [
+        ("gemma2", {"num_hidden_layers": 3}, None, "causal · window 5 in layers 0 and 2 · soft"),
+        ("gemma2", {"num_hidden_layers": 3}, 2, "· causal · window 5 in layer 2 · soft"),
+        ("gemma2", {"num_hidden_layers": 3}, 1, "· causal · soft"),
+        ("qwen2", {"num_hidden_layers": 9}, None, "causal · window 4 in 8 of 9 layers · cpu"),
+        ("llama4", {}, None, "causal · chunks of 6 in layer 0 · cpu"),
+        ("mistral", {"sliding_window": 60}, None, "causal · cpu"),  # wider than the text
+    ],
+)
+def test_the_layers_that_see_less_far_are_named(
+    name: str, changes: dict[str, Any], layer: int | None, said: str, tmp_path: Path
+) -> None:
+    folder = str(save((KINDS | MORE)[name], tmp_path / "model", **changes))
+
+    assert said in settings_line(
+        trace(TEXT, model=folder, kept=None if layer is None else (layer,))
+    )

@@ -197,8 +197,9 @@ def test_another_dtype_is_no_advice_where_that_is_not_what_stops_a_model(
 def test_a_model_of_pictures_is_told_that_it_reads_no_text(
     tmp_path: Path, attnviz: Attnviz
 ) -> None:
+    config: Any = transformers.ViTConfig
     with quietly():
-        transformers.ViTModel(transformers.ViTConfig(**OF_PICTURES)).save_pretrained(tmp_path / "v")
+        transformers.ViTModel(config(**OF_PICTURES)).save_pretrained(tmp_path / "v")
 
     told = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
 

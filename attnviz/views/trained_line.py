@@ -11,6 +11,7 @@ from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
 
 BETWEEN = " · "
+MOST_NAMED = 6  # layers
 EXACT = 1e-6  # relative: a scale that is so near to 1/√d_k, or to 1, is meant to be it
 
 
@@ -80,9 +81,9 @@ def _masks(trace: Trace, card: TrainedCard) -> dict[str, str]:
     if card.which == "cross":
         return {}
     shapes = shapes_of(trace.layers)
-    causal = {number: "causal" if each.causal else "" for number, each in shapes.items()}
     narrow = {number: _how_far(each) for number, each in shapes.items()}
-    return {"mask": _by_layer(causal, card), "window": _by_layer(narrow, card)}
+    causal = all(each.causal for each in shapes.values())
+    return {"mask": "causal" if causal else "", "window": _by_layer(narrow, card)}
 
 
 def _how_far(shape: MaskShape) -> str:
@@ -95,9 +96,13 @@ def _by_layer(told: Mapping[int, str], card: TrainedCard) -> str:
     """`window 6 in layers 0 and 2`; of all layers of the model without their numbers."""
     layers = {each: [str(number) for number in told if told[number] == each]
               for each in told.values() if each}  # fmt: skip
-    return BETWEEN.join(
-        each
-        if len(numbers) == card.layers
-        else f"{each} in layer{'s' * (len(numbers) > 1)} {listed(numbers)}"
-        for each, numbers in layers.items()
-    )
+    return BETWEEN.join(f"{each}{_where(numbers, card)}" for each, numbers in layers.items())
+
+
+def _where(numbers: Sequence[str], card: TrainedCard) -> str:
+    """Nothing of all layers; of very many only how many they are."""
+    if len(numbers) == card.layers:
+        return ""
+    if len(numbers) > MOST_NAMED:
+        return f" in {len(numbers)} of {card.layers} layers"
+    return f" in layer{'s' * (len(numbers) > 1)} {listed(numbers)}"

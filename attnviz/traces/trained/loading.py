@@ -6,7 +6,7 @@ lacks would be drawn at random by whoever loads it: here that is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
@@ -40,9 +40,9 @@ class Loaded:
     name: str
     model: Any
     tokenizer: Any
-    dtype: str  # in which it computes, but for the parts that it keeps in another
     stored_as: str  # the dtype of the checkpoint
-    state: State  # as it was loaded
+    dtype: str = "float32"  # in which it computes, but for the parts that it keeps in another
+    state: State = field(default_factory=dict)  # as it was loaded
 
     @property
     def config(self) -> Any:
@@ -109,7 +109,7 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.Sta
     _without_caches(model)
     model = model.eval().requires_grad_(False).to(device)
     state = _state_of(model)
-    return Loaded(place.name, model, tokenizer, dtype, _stored_as(place, config), state)
+    return Loaded(place.name, model, tokenizer, _stored_as(place, config), dtype, state)
 
 
 def _state_of(model: Any) -> State:
