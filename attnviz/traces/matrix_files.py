@@ -11,7 +11,7 @@ from attnviz.traces import texts
 from attnviz.traces.axes import NAME as AXES
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import READERS
-from attnviz.vectors.arrays import numpy_arrays, safetensors_arrays, safetensors_words
+from attnviz.vectors.arrays import IN_FULL, numpy_arrays, safetensors_arrays, safetensors_words
 
 
 def read(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
@@ -35,7 +35,7 @@ def _contents(path: Path) -> dict[str, Any]:
         )
     files.refuse_missing(path, "take matrices from")
     if suffix == ".npz":
-        return dict(numpy_arrays(path, texts=True))
+        return dict(numpy_arrays(path, texts=True, per_number=IN_FULL))
     if suffix == ".safetensors":
         beside = safetensors_words(path).items()
         axes = {name: words for name, words in beside if f"{name}.".startswith(f"{AXES}.")}
