@@ -19,6 +19,7 @@ from attnviz.machine import files, memory
 
 MOST_PARTS = 16  # of a name with dots
 MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
+DEEPEST = 100  # lists and tables in each other
 LONGEST_WORD = 1000  # digits of a number, or letters of a name
 _WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
 _NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
@@ -27,7 +28,7 @@ _NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
 _PIECES = re.compile(
     rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
     rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME})|(?P<value>=)"""
-    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))""",
+    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
     re.DOTALL | re.MULTILINE,
 )
 _JSON_TEXT = re.compile(r'("[^"]*")(\s*:)?')  # once no quote in it is escaped
@@ -59,11 +60,15 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
 
 def _refuse_costly(text: str, source: str) -> None:
     """Refuse what takes TOML's reader far more time, or memory, than the text is long."""
-    names = 0
+    names = depth = 0
     for piece in _PIECES.finditer(_unescaped(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
         parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
         names += max(parts - 1, 0) + (kind in ("value", "heading"))
+        if kind in ("heading", "start", "end"):
+            depth += -1 if kind == "end" else max(piece[0].count("["), 1)
+            if depth > DEEPEST:
+                raise _too_deep(source)
         if kind == "long":
             problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
         elif parts > MOST_PARTS:
