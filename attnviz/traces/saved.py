@@ -141,7 +141,7 @@ def _contents(path: Path) -> Contents:
     if path.suffix.lower() == ".json":
         memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
         return texts.json_object(texts.read(path, "trace"), path)
-    return _nested(numpy_arrays(path, texts=True, per_number=IN_FULL))
+    return _nested(numpy_arrays(path, texts=True, bytes_of=lambda name: IN_FULL))
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

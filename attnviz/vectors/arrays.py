@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -18,6 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 
 AnyArray = Shaped[np.ndarray, "..."]
+BytesOf = Callable[[str], int]  # what a number of the array of this name takes where it is used
 
 OF_A_FLOAT = 8  # bytes
 IN_FULL = 2 * OF_A_FLOAT  # of a number that is used: as it is, and a copy
@@ -36,10 +37,12 @@ DAMAGED = (
 )  # fmt: skip
 
 
-def numpy_arrays(path: Path, *, texts: bool = False, per_number: int = 0) -> dict[str, AnyArray]:
-    """The arrays by name; whoever asks for them takes some bytes more `per_number`."""
+def numpy_arrays(
+    path: Path, *, texts: bool = False, bytes_of: BytesOf = lambda name: 0
+) -> dict[str, AnyArray]:
+    """The arrays by name; there has to be room for `bytes_of` each number beside the file's own."""
     try:
-        arrays = _npz(path, per_number) if path.suffix.lower() == ".npz" else {"": _npy(path)}
+        arrays = _npz(path, bytes_of) if path.suffix.lower() == ".npz" else {"": _npy(path)}
     except DAMAGED:
         raise _unreadable(path) from None
     for array in arrays.values():
@@ -55,7 +58,7 @@ def _npy(path: Path) -> AnyArray:
     return array
 
 
-def _npz(path: Path, per_number: int) -> dict[str, AnyArray]:
+def _npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
     """Every array, once it is sure that there is room for all of them."""
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
     with zipfile.ZipFile(path) as members:  # which may say less than there is in them
@@ -70,8 +73,8 @@ def _npz(path: Path, per_number: int) -> dict[str, AnyArray]:
             raise AttnvizError(
                 problem, f"a file has at most {MOST_ARRAYS:,}, each with its own name"
             )
-        numbers = sum(_numbers_in(members, each, path) for each in found.values())
-        memory.refuse_more(unpacked + numbers * per_number, f"to read '{path}'")
+        more = sum(_numbers_in(members, found[name], path) * bytes_of(name) for name in found)
+        memory.refuse_more(unpacked + more, f"to read '{path}'")
         return {name: _array(members, each) for name, each in found.items()}
 
 
@@ -137,17 +140,22 @@ def _begins_pickled(file: IO[bytes]) -> bool:
     return start[:1] == b"\x80" or (start.startswith(b"\x93NUMPY") and b"'|O'" in start)
 
 
-def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
+def safetensors_arrays(
+    path: Path, bytes_of: BytesOf = lambda name: OF_A_FLOAT
+) -> dict[str, AnyArray]:
     """The tensors by name, as numbers of 64 bits; true and false stay what they are."""
-    return _safetensors(path)[0]
+    return _safetensors(path, bytes_of)[0]
 
 
 def safetensors_words(path: Path) -> Mapping[str, str]:
     """What such a file says beside its numbers."""
-    return _safetensors(path, words=True)[1]
+    return _safetensors(path)[1]
 
 
-def _safetensors(path: Path, *, words: bool = False) -> tuple[dict[str, AnyArray], dict[str, str]]:
+def _safetensors(
+    path: Path, bytes_of: BytesOf | None = None
+) -> tuple[dict[str, AnyArray], dict[str, str]]:
+    """The tensors, unless nobody says what they are for, and what is said beside them."""
     import torch  # which most of what is read here needs not
     from safetensors import SafetensorError, safe_open
 
@@ -156,9 +164,10 @@ def _safetensors(path: Path, *, words: bool = False) -> tuple[dict[str, AnyArray
     name = ""
     try:
         with safe_open(path, framework="pt") as tensors:
-            names = [] if words else list(tensors.keys())
-            numbers = sum(prod(tensors.get_slice(each).get_shape()) for each in names)
-            memory.refuse_more(OF_A_FLOAT * numbers, f"to read '{path}'")
+            names = list(tensors.keys()) if bytes_of else []
+            shapes = {each: tensors.get_slice(each).get_shape() for each in names}
+            needed = sum(bytes_of(each) * prod(shapes[each]) for each in names) if bytes_of else 0
+            memory.refuse_more(needed, f"to read '{path}'")
             for name in names:
                 tensor = tensors.get_tensor(name)
                 if tensor.is_complex():
