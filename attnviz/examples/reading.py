@@ -5,9 +5,10 @@ docs/examples.md has one with every key explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mappi
     known = [*GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("matrix to give", table, known, "[given]")
     return {
-        name: _giving(name, value, recipe, file, file.line(name, "[given]"))
+        name: _giving(name, value, recipe, file, partial(file.line, name, "[given]"))
         for name, value in table.items()
     }
 
@@ -113,14 +114,16 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
     return names_in([table for table in tables if isinstance(table, dict)])
 
 
-def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
+def _giving(
+    name: str, value: Any, recipe: Recipe, file: ExampleFile, line: Callable[[], int | None]
+) -> Any:
     """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
     given = _numbers(value)
     if is_made(name, given):
         try:
             shape_of(given, recipe.shapes)
         except AttnvizError as error:
-            raise file.error(f"'{name}': {error}", error.hint, line) from None
+            raise file.error(f"'{name}': {error}", error.hint, line()) from None
     return given
 
 
@@ -164,7 +167,7 @@ def _changes(
     known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("setting or matrix", table, known, HEAD, number)
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
-    line = file.line("with", HEAD, number)
+    line = partial(file.line, "with", HEAD, number)
     return {
         name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()

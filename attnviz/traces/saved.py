@@ -51,7 +51,7 @@ from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Prov
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
-from attnviz.vectors.arrays import numpy_arrays
+from attnviz.vectors.arrays import IN_FULL, numpy_arrays
 from attnviz.vectors.table import FromTable
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
@@ -61,7 +61,7 @@ SAID = {
     "positions": Positions,
     "prompt": int | None,
 }
-OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
+OF_A_BYTE = 2  # of JSON: how many bytes it takes to read it
 MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
     "inputs",  # or a transformer, which has a way of its own from vectors to answers
     "vectors",
@@ -138,10 +138,10 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 
 def _contents(path: Path) -> Contents:
-    memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
     if path.suffix.lower() == ".json":
+        memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
         return texts.json_object(texts.read(path, "trace"), path)
-    return _nested(numpy_arrays(path, texts=True))
+    return _nested(numpy_arrays(path, texts=True, bytes_of=lambda name: IN_FULL))
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
