@@ -92,7 +92,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
     lost = ranking.heads[0].without.accuracy
 
     assert first.startswith("Without L0H0 alone ")
-    assert f" {int(1000 * lost + 1e-3) / 10:g}% of the letters are right" in first
+    assert f" {round(1000 * lost) / 10:g}% of the letters are right" in first
     assert first.endswith("; it reads the letter opposite with .99.")
     assert second.startswith("Without L1H0 ")
     assert third.startswith("Without any head ")
@@ -125,6 +125,14 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
                 "Without L0H0 alone 50% of the letters are right, instead of 100%.",
                 "Without any single one of the others 90% or more are.",
                 "Without any head 25% are.",
+            ),
+        ),
+        (  # a share is rounded, as in the table; what "or more" follows is cut
+            (0.9999, 0.749792, 0.9046, 0.95),
+            (
+                "Without L0H0 alone 75% of the letters are right, instead of 99.9%.",
+                "Without any single one of the others 90.4% or more are.",
+                "Without any head 37.5% are.",
             ),
         ),
         (

@@ -70,6 +70,20 @@ class Alternative:
         """The attention that is compared."""
         return None if self.trace is None else self.trace.layers[self.number]
 
+    @property
+    def of_scores_alone(self) -> bool:
+        """Whether the softmax is taken of scores that are only divided, not bent or added to.
+
+        Then it is a theorem that dividing them by more makes no row sharper. By log(divisor), the
+        derivative of a row's entropy in nats is the variance of what the softmax gets, under the
+        row's weights; and a variance is never negative.
+        """
+        if self.layer is None:
+            return False
+        attended = self.layer.attended
+        others = (attended.capped_scores, attended.bias, attended.mask)
+        return all(each is None for each in others)
+
     def cells(self, head: int | None) -> Cells:
         """The weights of a head, or in the mean of all."""
         values, masked = array(_of_head(self.weights, head)), ~array(self.seen(head))
