@@ -310,13 +310,13 @@ def test_only_one_way_in_which_tokens_can_be_chosen_among_is_named() -> None:
 
 
 def test_a_change_too_small_for_two_digits_is_told_in_its_own() -> None:
-    """Not as "-1e-02", beside a sentence that says that no weight moves by .01."""
-    scores = torch.tensor([[[0.0, 0.06], [0.06, 0.0]]])
+    """One digit could be -1e-02, beside a sentence that says that no weight moves by .01."""
+    scores = torch.tensor([[[0.0, 0.0, 0.045], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
     told = compare_scores(scores, 8).view(repeats=1).closing
 
     assert told == (
-        "largest change from unscaled to scaled: 1 → 1: by 0.0097",
-        "Scaling moves weights by less than .01, but a query reads about as many: 2.00 "
+        "largest change from unscaled to scaled: 1 → 3: by -0.0065",
+        "Scaling moves weights by less than .01, but a query reads about as many: 3.00 "
         "tokens with it and without it.",
     )
 

@@ -155,6 +155,20 @@ def test_each_sentence_is_said_where_it_is_true(
     assert sentences_on(made(ranking, *figures)) == said
 
 
+def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
+    ranking: Ranking,
+) -> None:
+    """Of the same sentences: two digits of 128 of them would not be those of 1,000."""
+    facts = ranking.model.facts
+
+    assert facts["sentences"] == ranking.sentences == 1000
+    assert facts["accuracy"] == round(ranking.whole.accuracy, 4)
+    for head in ranking.heads:
+        if head.name in ranking.model.heads:
+            assert facts["scores"][head.name] == round(head.scores["opposite"], 4)
+    assert [*facts["scores"]] == [*ranking.model.heads] != []
+
+
 def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     view = ranking.view()
     (grid,) = view.screen.panels

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from attnviz.learning.learner import accuracies_of, losses_of
+from attnviz.learning.facts import sentences_to_try
+from attnviz.learning.learner import accuracies_of, losses_of, scores_of_heads
 from attnviz.learning.of_model import task_of_model
-from attnviz.learning.task import NOTHING, Examples, Task, examples_of
-from attnviz.learning.training import scores_of_heads
+from attnviz.learning.task import NOTHING, Examples, Task
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.models.forward import Passed, plan_of, through
 from attnviz.traces.models.model import Model
@@ -20,10 +20,6 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.without import Place, name_of
-
-SENTENCES = 1000  # that each head is tried on, and of very long ones
-FEWEST = 50  # so many, where they have more
-WEIGHTS = 2**24  # than these
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ before a noun with .54.'
     settings = Settings(model=model if isinstance(model, str) else found.name)
     layers, heads = _counts(found)
     places = [(layer, head) for layer in range(layers) for head in range(heads)]
-    examples = _examples(known, found)
+    examples = sentences_to_try(known, found)
     with torch.no_grad():
         passed = _through(found, examples)
         scores = scores_of_heads(passed, examples)
@@ -125,11 +121,3 @@ def _tried(passed: Passed, examples: Examples) -> Tried:
 def _counts(model: Model) -> tuple[int, int]:
     """How many layers there are, and how many heads each has."""
     return model.settings.layers or 1, plan_of(model).variant.heads
-
-
-def _examples(task: Task, model: Model) -> Examples:
-    """Sentences that nothing was learned from; fewer of very long ones."""
-    layers, heads = _counts(model)
-    fitting = WEIGHTS // (layers * heads * task.longest**2)
-    count = max(FEWEST, min(SENTENCES, fitting))
-    return examples_of(task, model.settings.seed, count, held_out=True)
