@@ -49,6 +49,7 @@ from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.wording.commands import Command
 from attnviz.wording.words import listed
 
+OWN = ("by", "other", "values", "reference", "layer")  # keywords beside those of Settings
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
 
@@ -188,7 +189,7 @@ def compare(
     if isinstance(text, Trace):
         refuse_weights_alone(text, "ways of attending are compared by vectors and scores", "by")
     aspect = chosen_aspect(by, values, texts=other is not None)
-    source = source_of(text, settings, **changes)
+    source = source_of(text, settings, OWN, **changes)
     _refuse_trained(source, other)
     _refuse_blocks(source)
     _refuse_what_is_given(source, aspect)

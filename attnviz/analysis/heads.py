@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
@@ -19,6 +20,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trained.asked import refuse_ranking
 from attnviz.traces.without import Place, name_of
 
 
@@ -67,7 +69,7 @@ class Ranking(Showable):
         return self.whole.accuracy - head.without.accuracy
 
 
-def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
+def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """The heads of a model by what is lost without each.
 
     >>> from attnviz import rank
@@ -75,9 +77,11 @@ def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
     'Without L0H0 alone 83.7% of the verbs are right, instead of 100%; it reads the preposition \
 before a noun with .54.'
     """
-    found = model_of(model) if isinstance(model, str) else model
+    name = model.name if isinstance(model, Model) else str(model)
+    if not isinstance(model, Model):
+        refuse_ranking(name)
+    found = model if isinstance(model, Model) else model_of(name)
     known = task if isinstance(task, Task) else task_of_model(found, task)
-    settings = Settings(model=model if isinstance(model, str) else found.name)
     layers, heads = _counts(found)
     places = [(layer, head) for layer in range(layers) for head in range(heads)]
     examples = sentences_to_try(known, found)
@@ -101,7 +105,7 @@ before a noun with .54.'
         whole=_tried(passed, examples),
         heads=tuple(sorted(tried, key=lambda each: (each.without.accuracy, -each.without.loss))),
         none=none,
-        base=trace_of(Source(known.watch, settings, found.matrices, model=found)),
+        base=trace_of(Source(known.watch, Settings(model=name), found.matrices, model=found)),
     )
 
 

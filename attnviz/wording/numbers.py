@@ -96,6 +96,15 @@ def significant_text(value: float, digits: int) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
+def short_text(value: float) -> str:
+    """Two digits at most; whole numbers in full.
+
+    >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
+    ['0.25', '2', '110', '25715', '1e-07']
+    """
+    return f"{value:.0f}" if 100 <= abs(value) < LARGE else f"{value:.2g}"
+
+
 def digits_apart(
     one: float, other: float, digits: int, write: Callable[[float, int], str] = fixed_text
 ) -> int:
