@@ -124,8 +124,8 @@ class Comparison(Showable):
 
     >>> from attnviz import compare
     >>> found = compare("I am", by="mask", values=["causal", "none"])
-    >>> found.alternatives[1].name, found.changes[1].query, found.changes[1].key
-    ('none', 0, 0)
+    >>> found.alternatives[1].name, found.changes[1].query
+    ('none', 0)
     """
 
     by: str

@@ -56,9 +56,9 @@ def trace(
     """Attention on a text, every step of it kept.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
-    What is `given`, or in a file of that name, is used instead of what would be drawn or computed, and so are `vectors` for
-    those of the file that the settings name. A `mistake` is one to be looked at. Of the
-    layers of a trained model those are `kept` that are asked for.
+    What is `given`, or in a file of that name, is used instead of what would be drawn or
+    computed, and so are `vectors` for those of the file that the settings name. A `mistake` is
+    one to be looked at. Of the layers of a trained model those are `kept` that are asked for.
 
     >>> from attnviz import trace
     >>> made = trace("I am learning this", variant="causal")

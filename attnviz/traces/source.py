@@ -149,8 +149,9 @@ def source_of_text(
     return Source(text, settings, model.matrices, vectors, model=model)
 
 
-def refuse_settings(changes: Iterable[str]) -> None:
+def refuse_settings(changes: Mapping[str, Any]) -> None:
     """Of a Trace, which is there already."""
+    changed(Settings(), changes)  # which refuses what is no setting at all
     for name in changes:
         raise AttnvizError(
             f"{name} says how a text is traced, and a Trace is given, which is there already",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import Any, TypeVar
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.wording.words import listed
 
 Choices = TypeVar("Choices")
 KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {  # by annotation; of any other all passes
@@ -39,10 +38,15 @@ def changed(base: Choices, given: Mapping[str, Any], also: Iterable[str] = ()) -
     return made
 
 
-def of_function(function: Any, given: Mapping[str, Any], also: Iterable[str] = ()) -> Any:
-    """What a function makes of its first argument is made by these keywords: they are checked."""
-    known = {name: str(each.annotation) for name, each in signature(function).parameters.items()}
-    return checked(given, dict([*known.items()][1:]), also)
+def of_function(
+    function: Callable[..., Any], given: Mapping[str, Any], also: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The keywords that a function is called with beside its first argument, plain and known."""
+    _, *parameters = signature(function).parameters.values()
+    known = {each.name: str(each.annotation) for each in parameters}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):  # handed on, and looked at there
+        known = dict.fromkeys(given, "Any") | known
+    return checked(given, known, also)
 
 
 def checked(
@@ -58,14 +62,11 @@ def checked(
         values[name] = _plain(value, wanted)
         if not _fits(values[name], wanted):
             kinds = [KINDS[each] for each in wanted if each in KINDS]
-            told = reprlib.repr(value) if type(value).__module__ == "builtins" else _type(value)
-            problem = f"{name} is {told}, and should be {listed([kind[1] for kind in kinds])}"
+            short = type(value).__module__ == "builtins"
+            told = reprlib.repr(value) if short else f"of type {type(value).__name__}"
+            problem = f"{name} is {told}, and should be {' or '.join(kind[1] for kind in kinds)}"
             raise AttnvizError(problem, f"try {name}={kinds[0][2]}", about=name)
     return values
-
-
-def _type(value: object) -> str:
-    return f"of type {type(value).__name__}"
 
 
 def _plain(value: Any, wanted: Collection[str]) -> Any:
@@ -76,17 +77,17 @@ def _plain(value: Any, wanted: Collection[str]) -> Any:
     if kind in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
     if kind.startswith("numpy.") and getattr(value, "shape", None) == ():
-        return value.item()
+        value = value.item()
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_number and "str" in wanted and "int" not in wanted else value
 
 
 def _fits(value: Any, wanted: Collection[str]) -> bool:
-    if value is None:
-        return "None" in wanted
     kinds = [each for each in wanted if each != "None"]
     if not all(each in KINDS for each in kinds):
         return True
+    if value is None:
+        return "None" in wanted
     if isinstance(value, bool):
         return "bool" in kinds
     return any(isinstance(value, KINDS[each][0]) for each in kinds)
