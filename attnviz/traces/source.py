@@ -36,6 +36,7 @@ from attnviz.traces.trained.place import is_trained
 from attnviz.vectors.drawn import Seeds
 from attnviz.vectors.table import FromTable
 from attnviz.wording.commands import Command, chosen
+from attnviz.wording.keywords import changed
 from attnviz.wording.words import counted
 
 Vectors = Float[Tensor, "*seed token dim"]
@@ -104,15 +105,22 @@ class Sentence:
     memory: Tokens | None
 
 
-def source_of(text: str | Trace | None, settings: Settings | None = None, **changes: Any) -> Source:
-    """What a text, or a Trace that is there already, would be traced from."""
+def source_of(
+    text: str | Trace | None,
+    settings: Settings | None = None,
+    also: Sequence[str] = (),
+    **changes: Any,
+) -> Source:
+    """What a text, or a Trace that is there already, would be traced from.
+
+    `also` are the other keywords of whoever was given these.
+    """
     if not isinstance(text, Trace):
-        wanted = replace(settings or Settings(), **changes)
-        return source_of_text(text, wanted)
+        return source_of_text(text, changed(settings or Settings(), changes, also))
     origin = text.origin
     return Source(
         text.text,
-        replace(settings or origin.settings, **changes),
+        changed(settings or origin.settings, changes, also),
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         table_behind(origin),
@@ -139,6 +147,17 @@ def source_of_text(
     model.refuse_others(chosen(settings))
     _refuse_given(model, given, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
+
+
+def refuse_settings(changes: Mapping[str, Any]) -> None:
+    """Of a Trace, which is there already."""
+    changed(Settings(), changes)  # which refuses what is no setting at all
+    for name in changes:
+        raise AttnvizError(
+            f"{name} says how a text is traced, and a Trace is given, which is there already",
+            f"leave {name} out, or give the text",
+            about=name,
+        )
 
 
 def refuse_other_than_text(text: object) -> None:

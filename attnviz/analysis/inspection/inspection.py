@@ -17,8 +17,10 @@ from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
+from attnviz.traces.source import refuse_settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
+from attnviz.wording.keywords import changed
 
 STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
 ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
@@ -88,10 +90,10 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     >>> inspect(story, source="it", to="animal").view().headline
     'L5H11 reads "animal" (3) from "it" (7) with .66, the most of 72 heads'
     """
-    looking = Looking(**{name: each for name, each in changes.items() if name in NAMES})
+    looking = changed(Looking(), {name: each for name, each in changes.items() if name in NAMES})
     others = {name: each for name, each in changes.items() if name not in NAMES}
+    chosen = changed(settings or Settings(model=MINILM), others, also=NAMES)
     if isinstance(text, Trace):
+        refuse_settings(others)
         return Inspection(trace=text, looking=looking)
-    wanted = {"model": MINILM} | others if settings is None else others
-    made = trace(text, settings, kept=looking.layers, **wanted)
-    return Inspection(trace=made, looking=looking)
+    return Inspection(trace=trace(text, chosen, kept=looking.layers), looking=looking)
