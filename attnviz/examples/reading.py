@@ -20,8 +20,10 @@ from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile
 from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
+from attnviz.machine.permission import NameInFile
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
+from attnviz.traces.facts import COMES_WITH_ATTNVIZ, as_information
 from attnviz.traces.lined import in_keys
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import Settings
@@ -31,7 +33,8 @@ KEYS = (*WORDS, "settings", "recipe", "given", "expect")
 WHERE = ("step", "query", "item", "layer", "with")  # something is expected,
 WHAT = ("values", "shape", "parameters", "claim", "arithmetic")  # what it is,
 HOW = ("tolerance",)  # and how closely it must be met
-SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in ("given", "item"))
+NOT_IN_A_LESSON = ("given", "item", "trust_remote_code")
+SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in NOT_IN_A_LESSON)
 HEAD = "[[expect]]"
 
 
@@ -79,8 +82,10 @@ def _text(contents: Mapping[str, Any], name: str, file: ExampleFile) -> str:
 def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
     file.refuse_unknown("setting", table, SETTINGS, "[settings]")
     file.refuse_other_kinds(table, kinds.of_settings(), "[settings]")
+    _refuse_what_is_loaded(table, file, "[settings]")
+    named = as_information({name: kinds.plain(each) for name, each in table.items()})
     try:
-        return Settings(**{name: kinds.plain(each) for name, each in table.items()})
+        return Settings(**named)
     except AttnvizError as error:
         line = file.line(error.about if error.about in table else "settings", "[settings]")
         told = in_keys(error)
@@ -164,11 +169,27 @@ def _changes(
     known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("setting or matrix", table, known, HEAD, number)
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
+    _refuse_what_is_loaded(table, file, HEAD, number)
     line = file.line("with", HEAD, number)
-    return {
+    changes = {
         name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()
     }
+    return {name: each for name, each in as_information(changes).items() if name in table}
+
+
+def _refuse_what_is_loaded(
+    table: Mapping[str, Any], file: ExampleFile, after: str, number: int = 0
+) -> None:
+    """A lesson can take a model, or its vectors, only of those that come with attnviz."""
+    for name in ("model", "embeddings"):
+        named = as_information(table).get(name)
+        if name in table and isinstance(named, NameInFile):
+            raise file.error(
+                f"'{name}' is '{named}', and a lesson can only name what comes with attnviz",
+                f"known: {', '.join(COMES_WITH_ATTNVIZ[name])}",
+                file.line(name, after, number),
+            )
 
 
 def _refuse_odd_step(table: Mapping[str, Any], number: int, file: ExampleFile) -> None:

@@ -11,7 +11,9 @@ import tiktoken
 from tiktoken import load
 
 from attnviz.errors import AttnvizError
+from attnviz.machine.permission import refuse_name_in_file
 from attnviz.tokens.tokens import Tokens, in_pieces
+from attnviz.wording.commands import quoted
 
 PATIENCE = (10, 30)  # seconds, for a server to accept, and then to go on answering
 LONGEST_BLANK = 900_000  # tiktoken's patterns end in a panic at 1,000,000
@@ -24,9 +26,19 @@ def names() -> list[str]:
 
 def encoding(name: str) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
+    return partial(encode, _loaded(name))
+
+
+def size(name: str) -> int:
+    """How many ids an encoding has."""
+    return _loaded(name).n_vocab
+
+
+def _loaded(name: str) -> tiktoken.Encoding:
+    """One that a file names has to be on this machine already."""
     try:
-        with _patient():
-            return partial(encode, tiktoken.get_encoding(name))
+        with _patient(name):
+            return tiktoken.get_encoding(name)
     except ValueError:  # what came is not what tiktoken has the hash of
         raise AttnvizError(
             f"something else than '{name}' was downloaded, such as a page that asks to sign in",
@@ -40,13 +52,15 @@ def encoding(name: str) -> Callable[[str], Tokens]:
 
 
 @contextmanager
-def _patient() -> Iterator[None]:
+def _patient(name: str) -> Iterator[None]:
     """tiktoken waits for ever for a server that accepts and says nothing."""
     before = load.read_file
 
     def read_file(blobpath: str) -> bytes:
         if not blobpath.startswith(("http://", "https://")):
             return before(blobpath)
+        hint = f"if you want it downloaded, name it once: attnviz run TEXT -t {quoted(name)}"
+        refuse_name_in_file(name, "tokenizer", hint, about="tokenizer")
 
         import requests  # which takes long, and is seldom needed
 
@@ -60,11 +74,6 @@ def _patient() -> Iterator[None]:
         yield
     finally:
         load.read_file = before
-
-
-def size(name: str) -> int:
-    """How many ids an encoding has."""
-    return tiktoken.get_encoding(name).n_vocab
 
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:

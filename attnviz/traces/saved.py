@@ -22,7 +22,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces import texts
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.document import FORMAT
-from attnviz.traces.facts import fits, of_their_types
+from attnviz.traces.facts import as_information, fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.handed import stored as handed
 from attnviz.traces.matrices import WORDS, Matrices
@@ -344,7 +344,7 @@ class _Reader:
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
-        settings = of_their_types(Settings, facts["settings"])
+        settings = of_their_types(Settings, as_information(facts["settings"]))
         if facts["kind"] == "transformer":
             return trained.read_again(settings, facts)
         if self.handed:

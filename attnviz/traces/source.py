@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
+from attnviz.machine.permission import refuse_name_in_file
 from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
@@ -35,7 +36,7 @@ from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
 from attnviz.traces.trained.place import is_trained
 from attnviz.vectors.drawn import Seeds
 from attnviz.vectors.table import FromTable
-from attnviz.wording.commands import Command, chosen
+from attnviz.wording.commands import Command, chosen, quoted
 from attnviz.wording.words import counted
 
 Vectors = Float[Tensor, "*seed token dim"]
@@ -293,6 +294,8 @@ def matrices_of(settings: Settings) -> Matrices:
     """The matrices of the file that the settings name, if they name one."""
     if settings.given is None:
         return Matrices()
+    hint = f"name it, with a text: --given {quoted(settings.given)}"
+    refuse_name_in_file(settings.given, "file of matrices", hint, about="given")
     return matrix_files.read(settings.given, settings.item, settings.heads)
 
 

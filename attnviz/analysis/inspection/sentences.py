@@ -26,6 +26,7 @@ from attnviz.traces.handed.words import numbered_alike
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
@@ -108,6 +109,10 @@ def compare_sentences(
     if texts[0] == texts[1]:
         raise AttnvizError("both sentences are the same", "give another one")
     chosen = replace(settings or Settings(model="minilm"), **changes)
+    named = {name: getattr(chosen, name) for name in NAMED_AGAIN}
+    for made, beside in ((first, second), (second, first)):
+        if isinstance(made, Trace) and isinstance(beside, str) and made.trained is not None:
+            model_of(named_again(made, **named))  # which has to be the one that reads the other
     one, other = (
         each if isinstance(each, Trace) else trace(each, chosen, command=command)
         for each in (first, second)

@@ -88,10 +88,12 @@ def weights_of(folder: Path) -> list[Path]:
 
 
 def _in_several(folder: Path, index: Path) -> list[Path]:
-    """The files that an index names, all of which have to be there."""
+    """The files that an index names, all of which have to be there: in no other folder."""
     told = _json(index)
     names = sorted({str(each) for each in dict(told.get("weight_map", {})).values()})
-    missing = [each for each in names if not files.is_file(folder / each)]
+    missing = [
+        each for each in names if Path(each).name != each or not files.is_file(folder / each)
+    ]
     if missing or not names:
         what = f"lacks {listed(missing[:3])}" if missing else f"has an {index.name} without files"
         raise AttnvizError(
