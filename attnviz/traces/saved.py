@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +54,7 @@ from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import numpy_arrays
 from attnviz.vectors.table import FromTable
+from attnviz.wording.commands import command_in
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -168,7 +170,9 @@ class _Reader:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
-        self.provenance = of_their_types(Provenance, contents["attnviz"])
+        said = of_their_types(Provenance, contents["attnviz"])
+        alone = command_in(said.command or "") is not None  # or it is left out
+        self.provenance = said if alone else replace(said, command=None)
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def trace(self) -> Trace:
