@@ -200,23 +200,6 @@ def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
     assert attnviz("example", "show", str(file)).status == 0
 
 
-def test_the_tokenizer_of_a_saved_model_is_not_downloaded(
-    tmp_path: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from attnviz.traces.models.names import place_of
-
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    shutil.copytree(place_of("reverse"), tmp_path / "mine")
-    words = tmp_path / "mine" / "vocabulary.json"
-    words.write_text(json.dumps(json.loads(words.read_text()) | {"tokenizer": "o200k_base"}))
-    result = attnviz("run", "a b", "--model", str(tmp_path / "mine"))
-
-    assert result.err == (
-        f"error: the tokenizer 'o200k_base' {YOURSELF}\n"
-        " hint: if you want it downloaded, name it once: attnviz run TEXT -t o200k_base\n"
-    )
-
-
 def test_weights_in_another_folder_are_no_part_of_a_model(
     folder: Path, tmp_path: Path, attnviz: Attnviz
 ) -> None:

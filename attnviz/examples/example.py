@@ -15,6 +15,7 @@ from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
+from attnviz.traces.foreseen import refuse_download
 from attnviz.traces.lined import in_keys
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
@@ -124,6 +125,7 @@ class Example(Showable):
         if self.text is not None and self.settings.model is not None:
             return card_of(self.settings.model).cut(self.text)
         if self.text is not None:
+            refuse_download(self.settings.tokenizer)
             return tokenize(self.text, self.settings.tokenizer)
         words = self.given.get("tokens")
         return named([str(word) for word in words]) if isinstance(words, list) else None

@@ -11,9 +11,7 @@ import tiktoken
 from tiktoken import load
 
 from attnviz.errors import AttnvizError
-from attnviz.machine.permission import refuse_name_in_file
 from attnviz.tokens.tokens import Tokens, in_pieces
-from attnviz.wording.commands import quoted
 
 PATIENCE = (10, 30)  # seconds, for a server to accept, and then to go on answering
 LONGEST_BLANK = 900_000  # tiktoken's patterns end in a panic at 1,000,000
@@ -24,27 +22,22 @@ def names() -> list[str]:
     return tiktoken.list_encoding_names()
 
 
-def encoding(name: str) -> Callable[[str], Tokens]:
+def encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
-    return partial(encode, _loaded(name))
-
-
-def size(name: str) -> int:
-    """How many ids an encoding has."""
-    return _loaded(name).n_vocab
-
-
-def _loaded(name: str) -> tiktoken.Encoding:
-    """One that a file names has to be on this machine already."""
     try:
-        with _patient(name):
-            return tiktoken.get_encoding(name)
+        with _patient(download=download):
+            return partial(encode, tiktoken.get_encoding(name))
     except ValueError:  # what came is not what tiktoken has the hash of
         raise AttnvizError(
             f"something else than '{name}' was downloaded, such as a page that asks to sign in",
             "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
         ) from None
     except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
+        if not download:
+            raise AttnvizError(
+                f"the model's tokenizer is '{name}', of which tiktoken has no copy on this machine",
+                f"download it: attnviz run TEXT --tokenizer {name}",
+            ) from None
         raise AttnvizError(
             f"tiktoken has no copy of '{name}' on this machine and could not download it",
             "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
@@ -52,15 +45,15 @@ def _loaded(name: str) -> tiktoken.Encoding:
 
 
 @contextmanager
-def _patient(name: str) -> Iterator[None]:
+def _patient(*, download: bool = True) -> Iterator[None]:
     """tiktoken waits for ever for a server that accepts and says nothing."""
     before = load.read_file
 
     def read_file(blobpath: str) -> bytes:
         if not blobpath.startswith(("http://", "https://")):
             return before(blobpath)
-        hint = f"if you want it downloaded, name it once: attnviz run TEXT -t {quoted(name)}"
-        refuse_name_in_file(name, "tokenizer", hint, about="tokenizer")
+        if not download:
+            raise PermissionError(blobpath)
 
         import requests  # which takes long, and is seldom needed
 
@@ -74,6 +67,11 @@ def _patient(name: str) -> Iterator[None]:
         yield
     finally:
         load.read_file = before
+
+
+def size(name: str) -> int:
+    """How many ids an encoding has."""
+    return tiktoken.get_encoding(name).n_vocab
 
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:

@@ -79,7 +79,7 @@ def trace_of(
     kept: Collection[int] | None = None,
 ) -> Trace:
     """The same of a source, which says all that there is to choose."""
-    if source.model is None and is_trained(source.settings.model):
+    if source.model is None and is_trained(source.settings.model):  # a name that a person gave
         return trace_trained(source.text, source.settings, layers=kept, command=command)
     sentence = sentence_of(source)
     source = with_vectors(source, sentence.tokens)

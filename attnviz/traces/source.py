@@ -15,7 +15,7 @@ from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.embedded import named_vectors
-from attnviz.traces.foreseen import memory_of
+from attnviz.traces.foreseen import memory_of, refuse_download
 from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
@@ -208,6 +208,7 @@ def tokens_of(source: Source) -> Tokens:
     """The tokens of the text; without one those that are given, or as many as there are vectors."""
     given = source.matrices
     count = given.sizes.get("token", given.sizes.get("key"))
+    refuse_download(source.settings.tokenizer)
     if source.text is None:
         if count is None:
             raise AttnvizError(

@@ -12,10 +12,9 @@ from typing import Any
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.machine.permission import name_in_file
-from attnviz.tokens.tokenizers import TOKENIZERS, named
+from attnviz.tokens.tokenizers import named
 from attnviz.traces import texts
-from attnviz.traces.facts import as_information, of_their_types
+from attnviz.traces.facts import of_their_types
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.names import CONFIG, WRITES_ONE
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -78,7 +77,7 @@ def _changed(path: Path) -> AttnvizError:
 
 
 def _card(config: Mapping[str, Any], words: Vocabulary) -> Card:
-    settings = of_their_types(Settings, as_information(config["settings"]))
+    settings = of_their_types(Settings, config["settings"])
     said: dict[str, Any] = {name: config[name] for name in SAID}
     said["dimensions"] = tuple(said["dimensions"])
     card = of_their_types(Card, {**said, "settings": settings, "vocabulary": words})
@@ -116,8 +115,7 @@ def _vocabulary(path: Path) -> Vocabulary:
 
 def _words(found: Mapping[str, Any]) -> Vocabulary:
     lists = {name: tuple(each) for name, each in found.items() if isinstance(each, (list, tuple))}
-    tokenizer = name_in_file(found["tokenizer"], TOKENIZERS)
-    words = of_their_types(Vocabulary, {**found, **lists, "tokenizer": tokenizer})
+    words = of_their_types(Vocabulary, {**found, **lists})
     _refuse_odd_vocabulary(words, found)
     return words
 
