@@ -18,7 +18,7 @@ from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.foreseen import refuse_download
 from attnviz.traces.lined import in_keys
 from attnviz.traces.models.shipped import card_of
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Settings, as_information
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
 
@@ -149,7 +149,7 @@ class Example(Showable):
         from attnviz.traces.origin import FromExample
 
         changed = dict(changes or {})
-        chosen = {name: each for name, each in changed.items() if _is_setting(name)}
+        chosen = {name: each for name, each in as_information(changed).items() if _is_setting(name)}
         settings = replace(self.settings, **chosen)
         try:
             alone = item == 1 and self.items == 1

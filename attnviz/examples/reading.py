@@ -23,10 +23,9 @@ from attnviz.examples.recipes import recipe_of, refuse_misnamed
 from attnviz.machine.permission import NameInFile
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
-from attnviz.traces.facts import COMES_WITH_ATTNVIZ, as_information
 from attnviz.traces.lined import in_keys
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
 KEYS = (*WORDS, "settings", "recipe", "given", "expect")
@@ -92,6 +91,20 @@ def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
         raise file.error(str(told), told.hint, line) from None
 
 
+def _refuse_what_is_loaded(
+    table: Mapping[str, Any], file: ExampleFile, after: str, number: int = 0
+) -> None:
+    """A lesson can take a model, or its vectors, only of those that come with attnviz."""
+    for name in ("model", "embeddings"):
+        named = as_information(table).get(name)
+        if name in table and isinstance(named, NameInFile):
+            raise file.error(
+                f"'{name}' is '{named}', and a lesson can only name what comes with attnviz",
+                f"known: {', '.join(COMES_WITH_ATTNVIZ[name])}",
+                file.line(name, after, number),
+            )
+
+
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:
     table = _in_layers(table, file)
     known = [*GIVEN_NAMES, *filter(can_be_given, table)]
@@ -144,6 +157,7 @@ def _expectation(
     file.refuse_other_kinds(table, kinds.EXPECTED, HEAD, number)
     _refuse_odd_step(table, number, file)
     _refuse_odd_claim(table, number, file)
+    _refuse_what_is_loaded(table.get("with", {}), file, HEAD, number)
     line = file.line("step", HEAD, number)
     return Expectation(
         step=table.get("step") or "softmax",
@@ -169,27 +183,11 @@ def _changes(
     known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("setting or matrix", table, known, HEAD, number)
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
-    _refuse_what_is_loaded(table, file, HEAD, number)
     line = file.line("with", HEAD, number)
-    changes = {
+    return {
         name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()
     }
-    return {name: each for name, each in as_information(changes).items() if name in table}
-
-
-def _refuse_what_is_loaded(
-    table: Mapping[str, Any], file: ExampleFile, after: str, number: int = 0
-) -> None:
-    """A lesson can take a model, or its vectors, only of those that come with attnviz."""
-    for name in ("model", "embeddings"):
-        named = as_information(table).get(name)
-        if name in table and isinstance(named, NameInFile):
-            raise file.error(
-                f"'{name}' is '{named}', and a lesson can only name what comes with attnviz",
-                f"known: {', '.join(COMES_WITH_ATTNVIZ[name])}",
-                file.line(name, after, number),
-            )
 
 
 def _refuse_odd_step(table: Mapping[str, Any], number: int, file: ExampleFile) -> None:

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attnviz.machine.permission import name_in_file
-from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.names import TRANSFORMER, names
-
 Anything = TypeVar("Anything")
-COMES_WITH_ATTNVIZ: dict[str, Collection[str]] = {  # by the settings that name something to load
-    "tokenizer": TOKENIZERS,
-    "model": (*names(), TRANSFORMER),
-    "embeddings": (TRANSFORMER,),
-    "given": (),
-}
-
-
-def as_information(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that a file holds: they give no permission, and name what is loaded only by others.
-
-    >>> as_information({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
-    False
-    """
-    named = {
-        name: name_in_file(settings[name], known)
-        for name, known in COMES_WITH_ATTNVIZ.items()
-        if name in settings
-    }
-    return {**settings, **named, "trust_remote_code": False}
 
 
 def of_their_types(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:

@@ -23,7 +23,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces import texts
 from attnviz.traces.by_layer import LAYERS
 from attnviz.traces.document import FORMAT
-from attnviz.traces.facts import as_information, fits, of_their_types
+from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.fitting import refuse_misfits
 from attnviz.traces.handed import stored as handed
 from attnviz.traces.matrices import WORDS, Matrices
@@ -47,7 +47,7 @@ from attnviz.traces.parts import (
     OF_RESIDUAL,
     SAVED,
 )
-from attnviz.traces.settings import Positions, Settings
+from attnviz.traces.settings import Positions, Settings, as_information
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
