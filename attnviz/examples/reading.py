@@ -97,7 +97,7 @@ def _refuse_what_is_loaded(
     """A lesson can take a model, or its vectors, only of those that come with attnviz."""
     for name in ("model", "embeddings"):
         named = as_information(table).get(name)
-        if name in table and isinstance(named, NameInFile):
+        if isinstance(named, NameInFile):
             raise file.error(
                 f"'{name}' is '{named}', and a lesson can only name what comes with attnviz",
                 f"known: {', '.join(COMES_WITH_ATTNVIZ[name])}",
