@@ -78,6 +78,12 @@ def outside() -> Path:
     return Path("../forbidden").resolve()
 
 
+def planted(name: str, text: str) -> str:
+    """A file that could well be read, if anybody opened it."""
+    (outside() / name).write_text(text, encoding="utf-8")
+    return str(outside() / name)
+
+
 def python(place: Path) -> Path:
     """Code that leaves a file where it runs."""
     place.write_text(PYTHON.format(str(outside() / "ran")), encoding="utf-8")
@@ -200,8 +206,8 @@ def training(**asked: str) -> Bird:
         progress.write(Path("saved"), learning.progress())
         changed(Path("saved", "training.json"), asked=asked)
         python(Path("saved", "task.py"))
-        for name, text in (("lines.txt", "a b\nb c\n"), ("g.toml", GRAMMAR.format("x", ""))):
-            (outside() / name).write_text(text, encoding="utf-8")
+        planted("lines.txt", "a b\nb c\n")
+        planted("g.toml", GRAMMAR.format("x", ""))
         return ["learn", "--from", "saved", "--steps=2"]
 
     return made
@@ -267,7 +273,7 @@ CANARIES: dict[str, tuple[int, Bird]] = {
     "trace: hub's vectors": (2, lambda _: ["compare", "--trace", drawn_trace(embeddings=HUB)]),
     "trace: tokenizer": (2, lambda _: ["compare", "--trace", drawn_trace(tokenizer="o200k_base")]),
     "trace: vectors outside": (2, lambda _: [
-        "compare", "--trace", drawn_trace(embeddings=str(outside() / "x.txt"))]),
+        "compare", "--trace", drawn_trace(embeddings=planted("x.txt", "I 1 2\nam 2 1\n"))]),
     "trace: escapes and a shell": (0, strangers_trace),
     "trace .npz: pickle": (2, lambda _: ["run", "--trace", pickled_array("t.npz")]),
     "given .toml: escapes": (0, lambda _: ["run", "--given", written(
@@ -283,14 +289,17 @@ CANARIES: dict[str, tuple[int, Bird]] = {
     "embeddings .npy: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npy")]),
     "embeddings .npz: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npz")]),
     "embeddings .bin: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_as("e.bin")]),
-    "embeddings .txt: escapes": (0, lambda _: ["run", ESCAPE, "--tokenizer=spaces", "--embeddings", written(
-        "e.txt", f"{ESCAPE} 1 2 3\n")]),
+    "embeddings .txt: escapes": (0, lambda _: [
+        *("run", ESCAPE, "--tokenizer=spaces", "--embeddings"),
+        written("e.txt", f"{ESCAPE} 1 2 3\n")]),
     "embeddings of a folder: outside": (2, embeddings_index),
     "lesson: escapes": (0, lesson("heads = 1")),
     "lesson: code": (2, lambda model: [
         *lesson(f'model = "{of_code(model)}"')(model)]),
     "lesson: trust": (2, lesson("trust_remote_code = true")),
     "lesson: hub": (2, lesson(f'model = "{HUB}"')),
+    "lesson: vectors outside": (2, lambda model: [
+        *lesson(f'embeddings = "{planted("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
     "lesson: hub's vectors": (2, lesson(f'embeddings = "{HUB}"')),
     "lesson: tokenizer": (2, lesson('tokenizer = "o200k_base"')),
     "lesson: code, expected": (2, lambda model: ["example", "check", written(
