@@ -169,6 +169,7 @@ def named_tensors(name: str) -> str:
     return name
 
 
+TRUST = "trust_remote_code = true"
 LESSON = 'title = "{0}"\nsource = "{0}"\ntext = "I am"\n{1}\n'
 GRAMMAR = """about = "{0}"\nasks = "verb"\nanswers = "noun"\nwatch = "the key is"\n{1}
 [words]\nnoun = ["key", "door", "cat", "dog", "fox", "cow"]\nverb = ["is", "was"]
@@ -295,8 +296,7 @@ CANARIES: dict[str, tuple[int, Bird]] = {
     "embeddings of a folder: outside": (2, embeddings_index),
     "lesson: escapes": (0, lesson("heads = 1")),
     "lesson: code": (2, lambda model: [
-        *lesson(f'model = "{of_code(model)}"')(model)]),
-    "lesson: trust": (2, lesson("trust_remote_code = true")),
+        *lesson(f'model = "{of_code(model)}"', TRUST)(model)]),
     "lesson: hub": (2, lesson(f'model = "{HUB}"')),
     "lesson: vectors outside": (2, lambda model: [
         *lesson(f'embeddings = "{planted("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
@@ -304,7 +304,7 @@ CANARIES: dict[str, tuple[int, Bird]] = {
     "lesson: tokenizer": (2, lesson('tokenizer = "o200k_base"')),
     "lesson: code, expected": (2, lambda model: ["example", "check", written(
         "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
-                                     f"with = {{ model = '{of_code(model)}' }}"))]),
+                                     f"with = {{ model = '{of_code(model)}', {TRUST} }}"))]),
     "grammar: escapes": (0, lambda _: [
         "learn", written("g.toml", GRAMMAR.format(SPELLED, "")), *LEARN]),
     "grammar: code": (2, lambda _: ["learn", written(
