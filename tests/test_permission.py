@@ -199,18 +199,6 @@ def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
     assert attnviz("example", "show", str(file)).status == 0
 
 
-def test_weights_in_another_folder_are_no_part_of_a_model(
-    folder: Path, tmp_path: Path, attnviz: Attnviz
-) -> None:
-    shutil.copytree(folder / "mine", tmp_path / "mine")
-    (tmp_path / "mine" / "model.safetensors").rename(tmp_path / "outside.safetensors")
-    index = {"metadata": {}, "weight_map": {"wte.weight": "../outside.safetensors"}}
-    (tmp_path / "mine" / "model.safetensors.index.json").write_text(json.dumps(index))
-    told = attnviz("inspect", TEXT, "--model", str(tmp_path / "mine")).err
-
-    assert "lacks ../outside.safetensors: its weights are in 1 file\n" in told
-
-
 def test_every_setting_that_names_something_to_load_is_information_in_a_file() -> None:
     texts = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
     named = {name for name, each in as_information(texts).items() if isinstance(each, NameInFile)}

@@ -10,7 +10,7 @@ import torch
 from attnviz import trace
 from attnviz.learning.asked import task_of
 from attnviz.learning.names import TASKS
-from attnviz.learning.shipping import LARGEST, SHIPPED, made_with, trained
+from attnviz.learning.shipping import LARGEST, SHIPPED, trained
 from attnviz.learning.task import NOTHING, examples_of
 from attnviz.learning.training import scores_of_heads
 from attnviz.traces.models import folder
@@ -66,13 +66,15 @@ def test_a_shipped_model_reads_the_words_of_its_task(name: str) -> None:
 
 
 def test_the_fastest_is_made_again() -> None:
-    """Byte for byte by the same build; by any other the same but for its last digits."""
-    shipped, made = model_of("reverse"), trained("reverse")
+    """Twice the same bytes here; the shipped one, from another processor, but for its last digits.
 
-    assert made.heads == shipped.heads
-    for name, tensor in made.parameters.items():
+    Nothing that torch says of a processor decides how it rounds: of two that both have AVX-512,
+    one may also multiply matrices in tiles.
+    """
+    shipped, first, second = model_of("reverse"), trained("reverse"), trained("reverse")
+
+    assert folder.contents(first) == folder.contents(second)
+    assert first.heads == shipped.heads
+    assert first.vocabulary == shipped.vocabulary
+    for name, tensor in first.parameters.items():
         assert torch.allclose(tensor, shipped.parameters[name], atol=0.05)
-    if made_with() == shipped.facts["made_with"]:
-        contents = folder.contents(made)
-        assert contents["model.safetensors"] == (HERE / "reverse/model.safetensors").read_bytes()
-        assert contents["vocabulary.json"] == (HERE / "reverse/vocabulary.json").read_bytes()

@@ -64,9 +64,9 @@ USUAL = Settings(variant="multi-head", dim=32, heads=2, layers=2, norm="pre", po
 Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: "" where it has none
 
 
-def read(path: Path) -> Task:
-    """The task of a grammar's file."""
-    file = LinedFile(path, texts.read(path, "grammar"))
+def read(path: Path, source: str | None = None) -> Task:
+    """The task of a grammar's file; or of its text, which was read before."""
+    file = LinedFile(path, texts.read(path, "grammar") if source is None else source)
     whole = Part(file, texts.toml(file.text, str(path)))
     for key in whole.table:
         whole.refuse_unknown("key", key, KEYS)
@@ -86,6 +86,7 @@ def read(path: Path) -> Task:
         watch=whole.text("watch"),
         settings=_settings(whole.part("settings")),
         longest=grammar.longest,
+        source=file.text,
         **_training(whole.part("training")),
     )
     _refuse_odd_sentence(task, whole)

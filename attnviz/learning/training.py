@@ -23,6 +23,7 @@ from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of, apart
 from attnviz.learning.moment import Moment as Moment
+from attnviz.learning.names import TASKS
 from attnviz.learning.progress import Kept, Progress
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.tokens.tokens import Tokens
@@ -151,6 +152,7 @@ class Training:
         """How far it has come, for files."""
         return Progress(
             asked=self.asked,
+            source="" if self.asked.get("task") in TASKS else self.task.source,
             watch=self.watched.text,
             choices=self.choices,
             model=self._told,

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.layers import layers
+from attnviz.traces.layers import layers, refuse_overflow
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.prediction import Prediction, predicted
 from attnviz.traces.need import Counts, Need, need_of, refuse_too_much
@@ -113,6 +113,8 @@ def _prediction(
         return None
     model = source.model.like(inputs)
     found = predicted(done[-1].outputs, model, sentence.tokens)
+    if found is not None:
+        refuse_overflow(plan, found.logits, "scores of the answers")
     if found is None or plan.settings.without is None:
         return found
     *_, last = layers(replace(plan, settings=replace(plan.settings, without=None)), inputs)

@@ -78,7 +78,7 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     attended = _attended(plan, stream, inputs, scored, values, off)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
-        _refuse_overflow(plan, context, "context vectors")
+        refuse_overflow(plan, context, "context vectors")
     return Layer(
         layer=number,
         scale=arithmetic.scale_of(plan.variant, plan.width or 1),
@@ -122,7 +122,7 @@ def _attended(
         mistaken=_mistaken(plan, inputs),
         off=off,
     )
-    _refuse_overflow(plan, attended.scaled_scores, "scores")
+    refuse_overflow(plan, attended.scaled_scores, "scores")
     return attended
 
 
@@ -222,7 +222,7 @@ def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     fed = None if plan.settings.attention_only else _fed(plan, number, outputs)
     made = Block(place, first, crossed, fed)
     if plan.blunder is None:
-        _refuse_overflow(plan, made.outputs, "outputs of a block")
+        refuse_overflow(plan, made.outputs, "outputs of a block")
     return replace(own, cross=cross, block=made)
 
 
@@ -359,7 +359,7 @@ def _joined(
     return arithmetic.project(joined, projections.w_out, projections.b_out)
 
 
-def _refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
+def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
     if not plan.training and not numbers.isfinite().all():
         dtype = str(numbers.dtype).removeprefix("torch.")

@@ -229,7 +229,12 @@ class _Reader:
         if array.dtype.kind not in "fiub":
             raise TypeError(array.dtype)
         tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
-        return tensor if tensor.dtype == torch.bool else tensor.to(self.dtype)
+        if tensor.dtype == torch.bool:
+            return tensor
+        tensor = tensor.to(self.dtype)
+        if not (tensor < torch.inf).all():  # NaN, or infinity; -inf is a score that a mask hides
+            raise ValueError("a number that no trace has")
+        return tensor
 
     def _layer(self, stored: Contents, facts: Contents) -> Layer:
         if self.handed:

@@ -107,15 +107,18 @@ def _begins_pickled(file: IO[bytes]) -> bool:
 
 def safetensors_arrays(path: Path) -> dict[str, AnyArray]:
     """The tensors by name, as numbers of 64 bits; true and false stay what they are."""
-    return _safetensors(path)[0]
+    return safetensors_and_words(path)[0]
 
 
 def safetensors_words(path: Path) -> Mapping[str, str]:
     """What such a file says beside its numbers."""
-    return _safetensors(path, words=True)[1]
+    return safetensors_and_words(path, words=True)[1]
 
 
-def _safetensors(path: Path, *, words: bool = False) -> tuple[dict[str, AnyArray], dict[str, str]]:
+def safetensors_and_words(
+    path: Path, *, words: bool = False
+) -> tuple[dict[str, AnyArray], dict[str, str]]:
+    """Both, of a file that is opened once; or the words alone."""
     import torch  # which most of what is read here needs not
     from safetensors import SafetensorError, safe_open
 

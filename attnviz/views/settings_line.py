@@ -12,11 +12,10 @@ from attnviz.traces.origin import Drawn, Given, Origin, decided, table_behind
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.given_weights import given_parts
-from attnviz.views.trained_line import trained_parts
+from attnviz.views.trained_line import BETWEEN, trained_parts
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import counted
 
-BETWEEN = " · "
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 

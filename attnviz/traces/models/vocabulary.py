@@ -48,10 +48,10 @@ class Vocabulary:
 
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, with their ids; what it asks for stands in the end."""
-        tokens = self._numbered(tokenize(text, self.tokenizer))
+        tokens = self._numbered(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
-        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
+        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The places that something is asked for: of words that ask; where none do every one.

@@ -34,11 +34,12 @@ Header = dict[str, Any]
 
 def refuse_unfit(folder: Path) -> None:
     """Refuse a folder in which something is missing, or damaged, that a model needs."""
-    _refuse_odd_config(folder)
+    config = _config(folder)
     for path in weights_of(folder):
         if path.suffix == ".safetensors":
             header_of(path)
-    if not any(True for each in OF_A_TOKENIZER for _ in folder.glob(each)):
+    cuts = any(True for each in OF_A_TOKENIZER for _ in folder.glob(each))
+    if not cuts and _has_words(config):  # what has none is told what the model reads instead
         raise AttnvizError(
             f"the folder '{folder}' has no tokenizer: no tokenizer.json, no vocabulary",
             "save it beside the model: tokenizer.save_pretrained(folder)",
@@ -88,12 +89,17 @@ def weights_of(folder: Path) -> list[Path]:
 
 
 def _in_several(folder: Path, index: Path) -> list[Path]:
-    """The files that an index names, all of which have to be there: in no other folder."""
+    """The files that an index names, all of which have to be there."""
     told = _json(index)
     names = sorted({str(each) for each in dict(told.get("weight_map", {})).values()})
-    missing = [
-        each for each in names if Path(each).name != each or not files.is_file(folder / each)
-    ]
+    outside = next((each for each in names if Path(each).name != each), None)
+    if outside is not None:
+        raise AttnvizError(
+            f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
+            "copy, or download, the whole model again",
+            about="model",
+        )
+    missing = [each for each in names if not files.is_file(folder / each)]
     if missing or not names:
         what = f"lacks {listed(missing[:3])}" if missing else f"has an {index.name} without files"
         raise AttnvizError(
@@ -126,7 +132,14 @@ def header_of(path: Path) -> Header:
     return found
 
 
-def _refuse_odd_config(folder: Path) -> None:
+def _has_words(config: dict[str, Any]) -> bool:
+    """Whether the model, or a part of it, has a vocabulary, as models of pictures have not."""
+    parts = [each for each in config.values() if isinstance(each, dict)]
+    return "vocab_size" in config or any(map(_has_words, parts))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """What kind of model it is, if that makes sense."""
     if not files.is_file(folder / CONFIG):
         raise AttnvizError(
             f"the folder '{folder}' has no {CONFIG}, which says what kind of model it is",
@@ -148,6 +161,7 @@ def _refuse_odd_config(folder: Path) -> None:
                 f"it must be a number from 1 to {MOST_LAYERS}",
                 about="model",
             )
+    return config
 
 
 def _json(path: Path) -> dict[str, Any]:
