@@ -225,7 +225,7 @@ def _layer_of(source: Source, asked: int | None) -> int:
 
 def _refuse_trained(source: Source, other: str | None) -> None:
     """Two sentences that a transformer reads are compared head by head, of any length."""
-    if other is not None and is_trained(source.settings.model):
+    if other is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the heads of '{source.settings.model}' are compared, each on both sentences",
             f"attnviz compare TEXT OTHER --model {source.settings.model} does so; in Python "

@@ -60,7 +60,8 @@ EXAMPLE = '"the {noun x as subject} {verb x}"'
 SETTINGS = tuple(
     each.name
     for each in fields(Settings)
-    if each.name not in ("tokenizer", "embeddings", "given", "item", "memory", "model")
+    if each.name
+    not in ("tokenizer", "embeddings", "given", "item", "memory", "model", "trust_remote_code")
 )
 
 # The model of a grammar that says nothing of it: such as learns agreement.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,13 +47,14 @@ from attnviz.traces.parts import (
     OF_RESIDUAL,
     SAVED,
 )
-from attnviz.traces.settings import Positions, Settings
+from attnviz.traces.settings import Positions, Settings, as_information
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import IN_FULL, numpy_arrays
 from attnviz.vectors.table import FromTable
+from attnviz.wording.commands import command_in
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -168,7 +170,9 @@ class _Reader:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
-        self.provenance = of_their_types(Provenance, contents["attnviz"])
+        said = of_their_types(Provenance, contents["attnviz"])
+        alone = command_in(said.command or "") is not None  # or it is left out
+        self.provenance = said if alone else replace(said, command=None)
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def trace(self) -> Trace:
@@ -349,7 +353,7 @@ class _Reader:
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
-        settings = of_their_types(Settings, facts["settings"])
+        settings = of_their_types(Settings, as_information(facts["settings"]))
         if facts["kind"] == "transformer":
             return trained.read_again(settings, facts)
         if self.handed:

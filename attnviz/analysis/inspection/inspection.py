@@ -17,9 +17,9 @@ from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
-from attnviz.traces.source import refuse_settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
+from attnviz.traces.trained.rereading import named_again
 from attnviz.wording.keywords import changed
 
 STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
@@ -83,7 +83,8 @@ class Inspection(Showable):
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
     """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at.
+    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at. Of a
+    Trace `model` and `trust_remote_code` name the model that made it again, which a file may not.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
@@ -94,6 +95,5 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     others = {name: each for name, each in changes.items() if name not in NAMES}
     chosen = changed(settings or Settings(model=MINILM), others, also=NAMES)
     if isinstance(text, Trace):
-        refuse_settings(others)
-        return Inspection(trace=text, looking=looking)
+        return Inspection(trace=named_again(text, **others), looking=looking)
     return Inspection(trace=trace(text, chosen, kept=looking.layers), looking=looking)

@@ -28,6 +28,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
+from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
 from attnviz.wording.keywords import changed
 
 Rows = Float[np.ndarray, "pair key"]
@@ -111,6 +112,10 @@ def compare_sentences(
     chosen = changed(settings or Settings(model=MINILM), changes, also=NAMES)
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
+    named = {name: getattr(chosen, name) for name in NAMED_AGAIN}
+    for made, beside in ((first, second), (second, first)):
+        if isinstance(made, Trace) and isinstance(beside, str) and made.trained is not None:
+            model_of(named_again(made, **named))  # which has to be the one that reads the other
     one, other = (
         each if isinstance(each, Trace) else trace(each, chosen, command=command)
         for each in (first, second)
