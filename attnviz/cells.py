@@ -116,8 +116,26 @@ class Whole(Cells):
 
 
 @dataclass(frozen=True, eq=False)
+class Changed(Cells):
+    """A table of which every part is changed by a function before it is handed on."""
+
+    cells: Cells
+    change: Callable[[Patch], Patch]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.shape
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        return self.change(self.cells.window(rows, columns))
+
+
+@dataclass(frozen=True, eq=False)
 class Later(Cells):
-    """A table that is made whenever it is asked for: many may be there, and none is kept."""
+    """A table that is made whenever it is asked for: many may be there, and none is kept.
+
+    Whoever goes through all of it asks for its bands, for which it is made once.
+    """
 
     size: tuple[int, int]
     make: Callable[[], Cells]
@@ -128,6 +146,9 @@ class Later(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         return self.make().window(rows, columns)
+
+    def bands(self, height: int = 1) -> Iterator[Patch]:
+        return self.make().bands(height)
 
 
 def unmasked(values: Values) -> Whole:
