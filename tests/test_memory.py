@@ -25,6 +25,7 @@ from attnviz.traces.need import Counts, longest, need_of
 from attnviz.traces.plan import planned
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import sentence_of, source_of
+from tests import LONGEST
 from tests.conftest import Attnviz
 
 FREE = 8_000_000
@@ -371,7 +372,12 @@ print(main(["run", f"{text} {text} {text}", "-t", "spaces", "-q"]), file=sys.std
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", LIMITED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST,
     )
 
     lines = done.stderr.splitlines()
