@@ -54,11 +54,19 @@ class Cells(ABC):
         averaged over its rows. Anything else is averaged, but for −∞, of which nothing is an
         average. A block is hidden if all of it is.
         """
-        bands = [_blocks(band, height, width, share=share) for band in self.bands(height)]
-        return Patch(
-            np.concatenate([band.values for band in bands]),
-            np.concatenate([band.hidden for band in bands]),
+        down, across = (
+            -(-count // size) for count, size in zip(self.shape, (height, width), strict=True)
         )
+        # Small pieces that are kept would lie between the large bands that are not, and keep
+        # their memory from whoever wants it next: there is one place for all blocks.
+        found = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
+        first = 0
+        for band in self.bands(height):
+            blocks = _blocks(band, height, width, share=share)
+            rows = slice(first, first + len(blocks.values))
+            found.values[rows], found.hidden[rows] = blocks.values, blocks.hidden
+            first = rows.stop
+        return found
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
         """All rows from the top, a few million cells at once, in multiples of so many rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import tracemalloc
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
+from attnviz import cells
 from attnviz.cells import Whole
 from attnviz.renderers.page import heads as page_heads
-from attnviz.renderers.page import packing
+from attnviz.renderers.page import keeping, long, packing
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.renderers.page.packing import Packed, bits_of, packed
 from attnviz.renderers.page.thumbnails import small
@@ -305,6 +307,28 @@ def test_long_texts_have_blocks_and_as_many_rows_as_have_room(
         if query is not None:
             assert one["kept"][0] == {"first": query, "step": 100, "count": 1}
             assert about["tables"][f"kept0-{number}"]["bits"] >= 16
+
+
+def test_twice_as_many_tokens_take_at_most_twice_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a table that is in memory already, as that of a text of 8,192 tokens and of 16,384."""
+    for module, name, number in (
+        (cells, "CELLS_AT_ONCE", 2**11),
+        (long, "LOOKED_AT", 2**11),
+        (keeping, "AT_HAND", 2**11),
+    ):
+        monkeypatch.setattr(module, name, number)
+    peaks = []
+    for tokens in (256, 512):
+        explored, _ = random_heads(1, tokens)
+        tracemalloc.start()
+        in_little_room(monkeypatch, explored, 20_000)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert peaks[1] < 2 * peaks[0]
+    assert peaks[1] < 2 * 512**2  # bytes; numbers alone have twice as many
 
 
 def test_of_a_long_text_a_page_says_what_one_cell_is_and_which_rows_it_has(

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,7 +25,16 @@ from attnviz.machine import memory
 from attnviz.wording.words import listed
 
 FLOAT = 4  # bytes
-MATRICES = ("scores", "scaled_scores", "capped_scores", "bias", "mask", "weights", "mixing")
+MATRICES = (
+    "scores",
+    "scaled_scores",
+    "capped_scores",
+    "bias",
+    "mask",
+    "weights",
+    "mixing",
+    "contexts",
+)
 
 Stage = Literal[
     "scores",  # raw dot products
@@ -89,7 +98,7 @@ class InMemory(Weights):
     def cells(self, stage: Stage, head: int) -> Cells:
         rows, columns = self.attended.weights.shape[-2:]
         if rows * columns <= CELLS_AT_ONCE:
-            return self._all_cells(stage, head)
+            return self.stage_cells(stage, head)
         return Rows(self, stage, head)
 
     def of_rows(self, rows: slice, head: int) -> InMemory:
@@ -98,11 +107,14 @@ class InMemory(Weights):
         def part(matrix: Tensor) -> Tensor:
             return mask_of(head, matrix)[None, rows]
 
-        found = {name: part(each) for name, each in vars(self.attended).items()
-                 if name in MATRICES and each is not None}  # fmt: skip
+        found: dict[str, Any] = {"sink": None}  # which no cell is asked for
+        for name in MATRICES:
+            matrix = getattr(self.attended, name)
+            found[name] = None if matrix is None else part(matrix)
         return replace(self, attended=replace(self.attended, **found), visible=part(self.visible))
 
-    def _all_cells(self, stage: Stage, head: int) -> Cells:
+    def stage_cells(self, stage: Stage, head: int) -> Cells:
+        """The same, made at once of whole matrices."""
         attended = self.attended
         if stage == "scores":
             return unmasked(array(attended.scores[head]))
@@ -147,7 +159,7 @@ class Rows(Cells):
         return rows, columns
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        made = self.matrices.of_rows(rows, self.head)._all_cells(self.stage, 0)
+        made = self.matrices.of_rows(rows, self.head).stage_cells(self.stage, 0)
         return made.window(EVERYTHING, columns)
 
 
