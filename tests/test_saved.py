@@ -316,6 +316,10 @@ def broken(path: Path, change: str) -> None:
         document["embeddings"].pop()
     elif change == "a word for a number":
         document["trace"]["variant"]["temperature"] = "warm"
+    elif change == "infinity":
+        layer["queries"][0][0][0] = 1e300  # beyond float32
+    elif change == "NaN":
+        layer["scores"][0][0][0] = float("nan")
     elif change == "no layers":
         document["layers"] = []
     elif change == "no such mixing":
@@ -337,6 +341,8 @@ BROKEN = {
             "a token too few",
             "a vector too few",
             "a word for a number",
+            "infinity",
+            "NaN",
             "no layers",
             "no such mixing",
         ),

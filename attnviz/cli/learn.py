@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +15,9 @@ from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
 from attnviz.cli.telling import say, tell
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_asked
+from attnviz.learning.asked import task_asked, task_of_folder
 from attnviz.learning.choices import Choices
-from attnviz.learning.names import CUT, TASKS
+from attnviz.learning.names import CUT, TASKS, is_path
 from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
@@ -207,13 +208,13 @@ def asked_for(chosen: LearnOptions) -> dict[str, str]:
     return {"file": str(chosen.file), "tokenizer": chosen.tokenizer or next(iter(CUT))}
 
 
-def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+def go_on(chosen: LearnOptions, choices: Choices, options: dict[str, Any]) -> Training:
     """A model that was written while it learned; whatever would make it another is refused."""
     folder = chosen.from_
     assert folder is not None
-    elsewhere = {"device": typed.pop("device")} if "device" in typed else {}
-    others = [name for name in ("watch", "file", "tokenizer") if getattr(chosen, name) is not None]
-    for name in (*typed, *others):
+    elsewhere = {"device": options.pop("device")} if "device" in options else {}
+    others = [name for name in ("watch", "tokenizer") if getattr(chosen, name) is not None]
+    for name in (*options, *others):
         raise AttnvizError(
             f"--from goes on as it was begun, and {option(name)} would be another beginning",
             f"leave {option(name)} out, or --from",
@@ -224,27 +225,42 @@ def go_on(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Trai
     from attnviz.learning.training import Training
 
     since = read(folder)
-    task = _task_again(chosen, since)
+    asked = _asked_again(chosen, since.asked)
+    typed = chosen.task is not None or chosen.file is not None
+    task = task_asked(asked) if typed else task_of_folder(asked, since.source, folder)
+    _refuse_another(task, asked, since, folder)
     choices = choices.over(since.choices)
     settings = replace(since.model.settings, **elsewhere)
-    return Training(task, settings, choices, since.watch, since, since.asked)
+    return Training(task, settings, choices, since.watch, since, asked)
 
 
-def _task_again(chosen: LearnOptions, since: Progress) -> Task:
-    """The task that is learned there."""
-    name = since.asked.get("task", since.asked.get("file", ""))
-    if chosen.task not in (None, name):
+def _asked_again(chosen: LearnOptions, since: Mapping[str, str]) -> Mapping[str, str]:
+    """Where the task is from, and if somebody names it again, where it is now."""
+    if chosen.task is None and chosen.file is None:
+        return since
+    kind, typed = next(iter(asked_for(chosen).items()))
+    name = since.get(kind, "")
+    own = kind == "file" or is_path(typed) is is_path(name)
+    if not own or Path(typed).name != Path(name).name:
         raise AttnvizError(
-            f"'{chosen.from_}' learns {name}, and {chosen.task} is asked for",
-            f"leave {chosen.task} out, or --from",
+            f"'{chosen.from_}' learns {since.get('task', since.get('file'))}, and {typed} is asked "
+            "for",
+            f"leave {typed} out, or --from",
         )
-    task = task_asked(since.asked)
-    if task.vocabulary != since.model.vocabulary:
-        raise AttnvizError(
-            f"{name} has other words now than the model in '{chosen.from_}' has learned",
-            f"begin anew: attnviz learn {'' if 'task' in since.asked else '--file '}{name}",
-        )
-    return task
+    return {**since, kind: typed}
+
+
+def _refuse_another(task: Task, asked: Mapping[str, str], since: Progress, folder: Path) -> None:
+    """Refuse a file that has changed since: with other words, or other things that are measured."""
+    name = asked.get("task", asked.get("file"))
+    words = task.vocabulary == since.model.vocabulary
+    if words and {each.name for each in task.readings} == {*since.moments[0].scores}:
+        return
+    raise AttnvizError(
+        f"{name} has other {'readings' if words else 'words'} now than the model in '{folder}' has "
+        "learned",
+        f"begin anew: attnviz learn {'' if 'task' in asked else '--file '}{name}",
+    )
 
 
 def _refuse_what_is_done(training: Training, folder: Path) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.errors import unknown
+from attnviz.errors import AttnvizError, unknown
 from attnviz.learning.names import CUT, GRAMMAR, TASKS, is_path
 from attnviz.machine import files
+from attnviz.wording.commands import quoted
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
@@ -42,10 +43,52 @@ def task_asked(asked: Mapping[str, str]) -> Task:
     """The task that somebody asked for: by its name, or as a file of lines, so cut up."""
     if "task" in asked:
         return task_of(asked["task"])
-    tokenizer = asked["tokenizer"]
-    if tokenizer not in CUT:
-        raise unknown("way to cut lines up", tokenizer, CUT, about="tokenizer")
+    refuse_unknown_cut(asked["tokenizer"])
     files.refuse_missing(Path(asked["file"]), "learn from")
     from attnviz.learning.lines import task_of_lines
 
-    return task_of_lines(Path(asked["file"]), tokenizer)
+    return task_of_lines(Path(asked["file"]), asked["tokenizer"])
+
+
+def refuse_unknown_cut(tokenizer: str) -> None:
+    if tokenizer not in CUT:
+        raise unknown("way to cut lines up", tokenizer, CUT, about="tokenizer")
+
+
+def task_of_folder(asked: Mapping[str, str], source: str, folder: Path) -> Task:
+    """The task that a saved model goes on with, where nobody names it.
+
+    Folders are handed on, and who names one trusts it with nothing: a grammar and lines are data
+    that stand in it, and no other file is opened, and no Python run, because it says so.
+    """
+    name = asked.get("task", "")
+    if name in TASKS:
+        return task_of(name)
+    if not source:
+        raise _nothing_kept(asked, folder)
+    try:
+        if "file" in asked:
+            refuse_unknown_cut(asked["tokenizer"])
+            from attnviz.learning.lines import task_of_lines
+
+            return task_of_lines(Path(asked["file"]), asked["tokenizer"], source)
+        from attnviz.learning.grammar_files import read
+
+        return read(Path(name), source)
+    except AttnvizError as error:
+        raise error.told(f"the task that '{folder}' holds is damaged: {error}") from None
+
+
+def _nothing_kept(asked: Mapping[str, str], folder: Path) -> AttnvizError:
+    """That a task is not in the folder, and how it is named."""
+    name = asked.get("task", asked.get("file", ""))
+    again = f"{'' if 'task' in asked else '--file '}{quoted(name)} --from {quoted(str(folder))}"
+    if "file" in asked or name.endswith(GRAMMAR):
+        return AttnvizError(
+            f"'{folder}' names {name}, which it learns, and does not hold what is in that file",
+            f"give the file, too: attnviz learn {again}",
+        )
+    return AttnvizError(
+        f"'{folder}' learns {name}, which is Python, and no Python is run because a folder says so",
+        f"if you know what is in that file, give it, too: attnviz learn {again}",
+    )

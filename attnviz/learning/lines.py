@@ -81,9 +81,13 @@ class Lines:
         return Examples(ids, answers, {name: found[name] for name in self.readings})
 
 
-def task_of_lines(path: Path, tokenizer: str) -> Task:
-    """A task: after each token of a line the next is to be found."""
-    cut = _cut(path, tokenizer)
+def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task:
+    """A task: after each token of a line the next is to be found.
+
+    The lines are those of the file, or of its text, which was read before.
+    """
+    text = texts.read(path, "text") if source is None else source
+    cut = _cut(text, path, tokenizer)
     learned, measured = _parted([*cut], path)
     words = tuple(dict.fromkeys(label for labels in cut.values() for label in labels))
     lines = _numbered([cut[each] for each in learned], [cut[each] for each in measured], words)
@@ -105,13 +109,14 @@ def task_of_lines(path: Path, tokenizer: str) -> Task:
         longest=lines.longest,
         batch=32,
         seconds=30,
+        source=text,
     )
 
 
-def _cut(path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
+def _cut(whole: str, path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
     """Every line that is not blank, once, with its tokens."""
     found: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(texts.read(path, "text").splitlines(), start=1):
+    for number, line in enumerate(whole.splitlines(), start=1):
         text = line.strip()
         if text and text not in found:
             found[text] = tokenize(text, tokenizer).labels
@@ -136,7 +141,8 @@ def _parted(lines: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
         )
     each = min(ONE_OF, len(lines))
     measured = [*lines[each - 1 :: each]]
-    return [line for line in lines if line not in {*measured}], measured
+    held_out = {*measured}
+    return [line for line in lines if line not in held_out], measured
 
 
 def _end(words: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def own_task(path: Path) -> Task:
         raise AttnvizError(
             f"'{path}': {there}", f"from attnviz import Task; task = Task(name=…, …); {SHOWN}"
         )
-    task = replace(task, draw=_told(task.draw, path))
+    task = replace(task, draw=_told(task.draw, path), source="")
     for held_out in (False, True):
         _refuse_misfits(task, task.draw(0, TRIED, held_out), path)
     _refuse_odd_sentence(task, path)

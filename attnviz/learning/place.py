@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.machine.writing import UNFINISHED
+from attnviz.traces import texts
 
 CONFIG, HISTORY = "config.json", "training.json"
 OURS = "attnviz"  # a name in the config of every model of ours
@@ -19,7 +20,7 @@ def refuse_place(folder: Path) -> None:
     files.refuse_unwritable(folder / CONFIG)
     if not folder.is_dir() or _is_ours(folder):
         return
-    if any(folder.iterdir()):
+    if not all(UNFINISHED.fullmatch(each.name) for each in folder.iterdir()):
         raise AttnvizError(
             f"'{folder}' holds something else than a model that attnviz wrote",
             "give the name of a new folder",
@@ -28,8 +29,8 @@ def refuse_place(folder: Path) -> None:
 
 def _is_ours(folder: Path) -> bool:
     try:
-        return OURS in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        return OURS in texts.json_object(texts.read(folder / CONFIG, "model"), folder / CONFIG)
+    except (AttnvizError, ValueError):
         return False
 
 

@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,29 @@ import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.choices import Choices
+from attnviz.learning.choices import MOST_STEPS, Choices
 from attnviz.learning.moment import Moment
 from attnviz.learning.place import HISTORY, refuse_missing
 from attnviz.machine import files
 from attnviz.machine.writing import AllOrNothing
 from attnviz.traces import texts
-from attnviz.traces.facts import of_their_types
+from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.models import folder
+from attnviz.traces.models.config import SAVE, refuse_other_save
 from attnviz.traces.models.model import Model
+from attnviz.traces.settings import chosen_variant
 
 STATE = "training.safetensors"
 FORMAT = 1
 WEIGHTS = "weights."  # and the number of a layer: what was read of the watched sentence
 REST = "optimizer "  # and what it keeps of which parameter: "exp_avg layers.1.w_query"
 NEVER = None  # in a file, for an accuracy that nobody waits for
+AVERAGES, STEP = ("exp_avg", "exp_avg_sq"), "step"  # what AdamW keeps
+DIGITS = 32  # of a digest
+LONGEST = 1e10  # seconds of training
+HIGHEST = float(np.finfo(np.float32).max)  # loss
+ROUNDING = 1e-3
+ODD = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 Kept = Mapping[str, Mapping[str, Tensor]]  # what an optimizer keeps of each parameter, by names
 
@@ -38,6 +48,7 @@ class Progress:
     """Everything that decides how training goes on, and all that was seen of it."""
 
     asked: Mapping[str, str]  # where the task is from: {"task": "reverse"}
+    source: str = ""  # the grammar, or the lines, of a file that was given
     watch: str
     choices: Choices
     model: Model
@@ -45,7 +56,18 @@ class Progress:
     moments: tuple[Moment, ...]
 
 
-def contents(progress: Progress) -> dict[str, bytes]:
+@dataclass(frozen=True, kw_only=True)
+class _MomentFacts:
+    """What a file says of a Moment beside its weights; a number that is none is None."""
+
+    step: int
+    seconds: float
+    loss: float | None
+    accuracy: float
+    scores: Mapping[str, list[list[float | None]]]
+
+
+def contents(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
     """Two files, by name; the model has its own."""
     from safetensors.torch import save
 
@@ -60,73 +82,112 @@ def contents(progress: Progress) -> dict[str, bytes]:
     told = {
         "format": FORMAT,
         "asked": dict(progress.asked),
+        "source": progress.source,
         "watch": progress.watch,
         "choices": choices,
         "moments": [_told(each) for each in progress.moments],
+        **(mark or {}),
     }
-    return {STATE: save(kept | seen), HISTORY: (json.dumps(told, indent=1) + "\n").encode()}
+    history = (json.dumps(told, indent=1) + "\n").encode()
+    return {STATE: save(kept | seen, dict(mark or {}) or None), HISTORY: history}
 
 
 def write(place: Path, progress: Progress) -> None:
     """A model in a folder, with all that it takes to go on: every file of it, or none."""
     with AllOrNothing() as written:
-        for name, content in (folder.contents(progress.model) | contents(progress)).items():
+        for name, content in marked(progress).items():
             written.write(place / name, [content])
+
+
+def marked(progress: Progress) -> dict[str, bytes]:
+    """All files, each with a digest of the whole save, by which those of another are known.
+
+    A digest and no random number: the same save is the same bytes, and files of two saves that
+    have it in common are interchangeable.
+    """
+
+    def with_mark(mark: Mapping[str, str]) -> dict[str, bytes]:
+        return folder.contents(progress.model, mark) | contents(progress, mark)
+
+    digest = sha256(b"".join(with_mark({}).values())).hexdigest()
+    return with_mark({SAVE: digest[:DIGITS]})
 
 
 def read(place: Path) -> Progress:
     """How far the training had come that `attnviz learn … --save FOLDER` wrote."""
     refuse_missing(place)
-    model = folder.read(place)
+    model, save = folder.read_model_and_save(place)
+    otherwise = f"learn again, or take the model as it is: attnviz run TEXT --model {place}"
     try:
         told = texts.json_object(texts.read(place / HISTORY, "trace"), place / HISTORY)
-        return _progress(told, _tensors(place / STATE), model)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        raise AttnvizError(
-            f"the training in '{place}' is damaged",
-            f"learn again, or take the model as it is: attnviz run TEXT --model {place}",
-        ) from None
+        tensors, words = _tensors(place / STATE)
+        for each in (told.get(SAVE), words.get(SAVE)):
+            refuse_other_save(place, save, each, otherwise)
+        return _progress(told, tensors, model)
+    except ODD:
+        raise AttnvizError(f"the training in '{place}' is damaged", otherwise) from None
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def _tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Those of a file in their own dtypes, and what it says beside them."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
+    content = files.read(path, "file of arrays")
     try:
-        return load(files.read(path, "file of arrays"))
+        tensors = load(content)
     except SafetensorError as error:
         raise ValueError(path) from error
+    length = int.from_bytes(content[:8], "little")
+    return tensors, json.loads(content[8 : 8 + length]).get("__metadata__", {})
 
 
 def _progress(told: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Model) -> Progress:
-    if told["format"] != FORMAT:
-        raise ValueError(told["format"])
+    asked, source, watch = told["asked"], told.get("source", ""), told["watch"]
+    texts_fit = fits(asked, Mapping[str, str]) and fits((source, watch), tuple[str, str])
+    _refuse_unless(told["format"] == FORMAT and texts_fit)
+    _refuse_unless({*asked} in ({"task"}, {"file", "tokenizer"}))
+    files.refuse_larger(len(source.encode()), "what is learned from", "text")
     chosen = dict(told["choices"])
     chosen["until"] = math.inf if chosen["until"] is NEVER else chosen["until"]
-    seen = [tensors[f"{WEIGHTS}{layer}"].numpy() for layer in range(model.settings.layers or 1)]
-    moments = tuple(
-        _moment(each, tuple(layer[number] for layer in seen))
-        for number, each in enumerate(told["moments"])
-    )
+    try:
+        choices, tokens = of_their_types(Choices, chosen), len(model.vocabulary.cut(watch))
+    except AttnvizError as error:
+        raise ValueError(error) from error
+    facts = [of_their_types(_MomentFacts, each) for each in told["moments"]]
+    moments = _moments(facts, tensors, model, tokens)
     return Progress(
-        asked={name: str(each) for name, each in told["asked"].items()},
-        watch=str(told["watch"]),
-        choices=of_their_types(Choices, chosen),
+        asked=asked,
+        source=source,
+        watch=watch,
+        choices=choices,
         model=model,
-        optimizer=_of_parameters(tensors, model),
-        moments=(moments[0], *moments[1:]),
+        optimizer=_of_parameters(tensors, model, moments[-1].step),
+        moments=moments,
     )
 
 
-def _of_parameters(tensors: Mapping[str, Tensor], model: Model) -> dict[str, dict[str, Tensor]]:
+def _of_parameters(
+    tensors: Mapping[str, Tensor], model: Model, step: int
+) -> dict[str, dict[str, Tensor]]:
+    """What AdamW keeps of each parameter; before the first step that is nothing."""
     found: dict[str, dict[str, Tensor]] = {name: {} for name in model.parameters}
     for name, tensor in tensors.items():
         if name.startswith(REST):
             kind, _, parameter = name.removeprefix(REST).partition(" ")
             found[parameter][kind] = tensor
-            if tensor.ndim and tensor.shape != model.parameters[parameter].shape:
-                raise ValueError(name)
+    for parameter, kept in found.items():
+        shapes = dict.fromkeys(AVERAGES, model.parameters[parameter].shape) | {STEP: torch.Size()}
+        _refuse_unless(
+            {name: each.shape for name, each in kept.items()} == (shapes if step else {})
+        )
+        _refuse_unless(all(_is_finite(each) for each in kept.values()))
+        _refuse_unless(not step or kept[STEP].item() == step)
     return found
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.float32 and bool(tensor.isfinite().all())
 
 
 def _stacked(moments: Sequence[Moment], layer: int) -> Tensor:
@@ -146,14 +207,54 @@ def _told(moment: Moment) -> dict[str, Any]:
     }
 
 
-def _moment(told: Mapping[str, Any], weights: tuple[np.ndarray, ...]) -> Moment:
+def _moments(
+    told: Sequence[_MomentFacts], tensors: Mapping[str, Tensor], model: Model, tokens: int
+) -> tuple[Moment, ...]:
+    """Moments whose numbers are such as training gives, each with its weights."""
+    layers, heads = model.settings.layers or 1, chosen_variant(model.settings).heads
+    seen = [tensors[f"{WEIGHTS}{layer}"].numpy() for layer in range(layers)]
+    for each in seen:
+        _refuse_unless(each.shape == (len(told), heads, tokens, tokens) and _are_shares(each))
+    moments = tuple(
+        _moment(each, (layers, heads), tuple(layer[number] for layer in seen))
+        for number, each in enumerate(told)
+    )
+    steps = [each.step for each in moments]
+    names = [{*each.scores} for each in moments]
+    _refuse_unless(steps[0] == 0 and all(one < other for one, other in pairwise(steps)))
+    _refuse_unless(steps[-1] <= MOST_STEPS and all(each == names[0] for each in names))
+    return moments
+
+
+def _moment(told: _MomentFacts, shape: tuple[int, int], weights: tuple[np.ndarray, ...]) -> Moment:
     scores = {
-        name: np.array(each, dtype=np.float32)  # None becomes NaN
-        for name, each in told["scores"].items()
+        name: np.array(each, dtype=np.float64)  # None becomes NaN
+        for name, each in told.scores.items()
     }
-    facts = {name: told[name] for name in ("step", "seconds", "loss", "accuracy")}
-    facts["loss"] = math.nan if facts["loss"] is None else facts["loss"]
-    return Moment(**facts, scores=scores, weights=weights)
+    for each in scores.values():
+        _refuse_unless(each.shape == shape and _are_shares(each[~np.isnan(each)]))
+    loss = math.nan if told.loss is None else told.loss
+    _refuse_unless(0 <= told.seconds <= LONGEST and 0 <= told.accuracy <= 1)
+    _refuse_unless(math.isnan(loss) or 0 <= loss <= HIGHEST)
+    return Moment(
+        step=told.step,
+        seconds=told.seconds,
+        loss=loss,
+        accuracy=told.accuracy,
+        scores={name: each.astype(np.float32) for name, each in scores.items()},
+        weights=weights,
+    )
+
+
+def _are_shares(numbers: np.ndarray) -> bool:
+    """Whether all are from 0 to 1, as weights are, but for what rounding adds."""
+    return bool(((numbers >= 0) & (numbers <= 1 + ROUNDING)).all())
+
+
+def _refuse_unless(fits: bool) -> None:
+    """Refuse what attnviz did not write."""
+    if not fits:
+        raise ValueError("damaged")
 
 
 def _finite(number: float | None) -> float | None:

@@ -52,7 +52,7 @@ def trained(name: str) -> Model:
 
 
 def made_with() -> dict[str, str]:
-    """All that its last digits depend on."""
+    """What its last digits depend on, beside the processor itself."""
     return {
         "torch": torch.__version__,
         "instructions": torch.backends.cpu.get_cpu_capability(),

@@ -83,6 +83,7 @@ class Task:
     batch: int = 64
     rate: float = 0.003
     seconds: float = 10.0  # about how long it takes, on two cores
+    source: str = ""  # the grammar, or the lines, that it was read from
 
 
 def examples_of(task: Task, seed: int, count: int, *, held_out: bool = False) -> Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import warnings
@@ -14,6 +15,8 @@ from typing import BinaryIO, Literal
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
 
+LONGEST_NAMES = 255, 4096  # bytes of a name, and of a path with its end, where no disk says it
+LONGEST_TEMPORARY = 25  # of what is written beside its place: machine/writing.py
 PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
 
 State = tuple[tuple[str, int, int], ...]  # of files: paths, sizes, and when they were written
@@ -176,7 +179,8 @@ def refuse_unwritable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is computed for it."""
     _refuse_existing(path)
     try:
-        folder = next(parent for parent in path.resolve().parents if parent.exists())
+        place = path.resolve()
+        folder = next(parent for parent in place.parents if parent.exists())
     except FileNotFoundError:
         raise AttnvizError(
             f"'{path}' cannot be written: the folder that this runs in is gone",
@@ -192,6 +196,19 @@ def refuse_unwritable(path: Path) -> None:
         raise AttnvizError(
             f"'{path}' cannot be written: no permission in '{folder}'", "choose another folder"
         )
+    _refuse_long(path, place, folder)
+
+
+def _refuse_long(path: Path, place: Path, folder: Path) -> None:
+    """Refuse names that nobody has tried yet, because the folders before them are not there."""
+    name, whole = LONGEST_NAMES
+    if hasattr(os, "pathconf"):
+        with suppress(OSError):  # a disk that does not say
+            name, whole = (os.pathconf(folder, each) for each in ("PC_NAME_MAX", "PC_PATH_MAX"))
+    parts = [len(os.fsencode(part)) for part in place.relative_to(folder).parts]
+    temporary = len(os.fsencode(place.parent)) + 1 + LONGEST_TEMPORARY
+    if max(parts) > name or max(temporary, len(os.fsencode(place))) >= whole:
+        raise unwritable(path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
 
 
 def unwritable(path: Path, error: OSError) -> AttnvizError:

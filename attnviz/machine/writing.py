@@ -21,7 +21,7 @@ except ImportError:  # not everywhere: there nobody can tell whose file is aband
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = ".attnviz-"
-UNFINISHED = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]{{16}}")
+UNFINISHED = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]{{16}}")  # files.LONGEST_TEMPORARY letters
 
 
 def refuse_paths(paths: Sequence[Path]) -> None:

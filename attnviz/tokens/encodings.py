@@ -22,10 +22,10 @@ def names() -> list[str]:
     return tiktoken.list_encoding_names()
 
 
-def encoding(name: str) -> Callable[[str], Tokens]:
+def encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
     try:
-        with _patient():
+        with _patient(download=download):
             return partial(encode, tiktoken.get_encoding(name))
     except ValueError:  # what came is not what tiktoken has the hash of
         raise AttnvizError(
@@ -33,6 +33,11 @@ def encoding(name: str) -> Callable[[str], Tokens]:
             "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
         ) from None
     except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
+        if not download:
+            raise AttnvizError(
+                f"the model's tokenizer is '{name}', of which tiktoken has no copy on this machine",
+                f"download it: attnviz run TEXT --tokenizer {name}",
+            ) from None
         raise AttnvizError(
             f"tiktoken has no copy of '{name}' on this machine and could not download it",
             "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
@@ -40,13 +45,15 @@ def encoding(name: str) -> Callable[[str], Tokens]:
 
 
 @contextmanager
-def _patient() -> Iterator[None]:
+def _patient(*, download: bool = True) -> Iterator[None]:
     """tiktoken waits for ever for a server that accepts and says nothing."""
     before = load.read_file
 
     def read_file(blobpath: str) -> bytes:
         if not blobpath.startswith(("http://", "https://")):
             return before(blobpath)
+        if not download:
+            raise PermissionError(blobpath)
 
         import requests  # which takes long, and is seldom needed
 

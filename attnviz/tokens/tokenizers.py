@@ -33,14 +33,17 @@ TOKENIZERS = {
 VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
 
 
-def tokenize(text: str, tokenizer: str) -> Tokens:
+def tokenize(text: str, tokenizer: str, *, download: bool = True) -> Tokens:
     """The text in the pieces that this tokenizer makes of it."""
     refuse_nothing(text)
-    return named(tokenizer)(text)
+    return named(tokenizer, download=download)(text)
 
 
-def named(tokenizer: str) -> Tokenizer:
-    """The tokenizer of this name, imported only now that it is wanted."""
+def named(tokenizer: str, *, download: bool = True) -> Tokenizer:
+    """The tokenizer of this name, imported only now that it is wanted.
+
+    Where a file names it, and no person, nothing is downloaded for it.
+    """
     if tokenizer in TOKENIZERS:
         found: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
         return found
@@ -50,7 +53,7 @@ def named(tokenizer: str) -> Tokenizer:
     if tokenizer not in known:
         others = (name for name in known if name not in TOKENIZERS)
         raise unknown("tokenizer", tokenizer, [*TOKENIZERS, *others])
-    return encodings.encoding(tokenizer)
+    return encodings.encoding(tokenizer, download=download)
 
 
 def vocabulary(tokenizer: str) -> int | None:

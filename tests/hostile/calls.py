@@ -19,7 +19,7 @@ from attnviz.traces.models.card import ASKED_ALONE, CAN_BE_ASKED
 from attnviz.traces.settings import Settings
 from attnviz.views.ways import WAYS
 from attnviz.wording.commands import option
-from tests.hostile import contents, models, words
+from tests.hostile import contents, damaged_calls, models, words
 
 SLOW = (".png", ".pdf", ".svg", ".gif", ".pptx")  # pictures, which are drawn now and then
 SCREENS: tuple[dict[str, str], ...] = (
@@ -83,6 +83,7 @@ class Call:
     files: dict[str, bytes] = field(default_factory=dict)
     stdin: bytes | None = b""  # None is one that is closed
     surroundings: dict[str, str] = field(default_factory=dict)
+    offline: bool = False  # whether all that it names is on this disk
 
 
 @cache
@@ -115,7 +116,9 @@ def _mostly(usual: Sequence[str], odd: Sequence[str]) -> Callable[[_Inventor], s
 
 
 def invented(seed: int) -> Call:
-    """The call of a seed."""
+    """The call of a seed; every fifth reads what is damaged, and needs no network."""
+    if seed % 5 == 0:
+        return Call(*damaged_calls.invented(Random(seed)), offline=True)
     return _Inventor(Random(seed)).call()
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from random import Random
 from typing import Any
@@ -18,6 +16,8 @@ from attnviz.examples.names import names
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
 from tests.hostile import given, lessons, words
+from tests.hostile.damage import ODD_VALUES, damaged, in_bytes, toml_value
+from tests.hostile.damage import tensors_of as safetensors
 
 Contents = dict[str, Any]  # of a file of matrices, or of a lesson
 LESSONS = ROOT / "attnviz" / "examples"
@@ -33,32 +33,6 @@ MATRICES: tuple[Contents, ...] = (
     {"queries": [[[1, 2]], [[3, 4]]], "keys": [[[1, 2], [3, 4]]] * 2, "values": [[[1], [2]]] * 2},
     {"embeddings": [[1, 0], [0, 1]], "w_out": [[1, 2], [3, 4]], "b_query": [1, 2], "b_out": [1, 2]},
 )
-ODD_VALUES: tuple[Any, ...] = (
-    "",
-    "x",
-    [],
-    [[]],
-    {},
-    True,
-    0,
-    -1,
-    0.5,
-    10**20,
-    10**400,
-    1e308,
-    float("nan"),
-    float("inf"),
-    [1],
-    [[1, []], [2, 3]],
-    [[1, 2], [3]],
-    [[1, "a"]],
-    [[[[1, 2]]]],
-    [["a", "b"]],
-    [-1e9],
-    ["", "\x1b[31m"],
-    ["\ud800"],
-    "\ufffe\u202e",
-)
 
 
 def json_of(contents: Contents) -> bytes:
@@ -67,19 +41,9 @@ def json_of(contents: Contents) -> bytes:
 
 def toml_of(contents: Contents) -> bytes:
     """Enough TOML for what is written here: keys with lists, numbers, words and tables."""
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in contents.items()).encode(
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in contents.items()).encode(
         errors="surrogatepass"
     )
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str) and not value.isprintable():
-        return '"' + value.replace("\x1b", "\\u001b") + '"'
-    return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
 
 
 def arrays_of(contents: Contents) -> bytes:
@@ -121,8 +85,7 @@ def tensors_of(contents: Contents) -> bytes:
         ends = [len(body), len(body) + len(held)]
         header[name] = {"dtype": "F32", "shape": [*numbers.shape], "data_offsets": ends}
         body += held
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + body
+    return safetensors(header, body)
 
 
 WRITERS: dict[str, Callable[[Contents], bytes]] = {
@@ -143,7 +106,8 @@ def matrices(random: Random) -> tuple[str, bytes, tuple[str, ...]]:
     contents = dict(random.choice(MATRICES))
     for _ in range(random.choice((0, 0, 1, 1, 2))):
         contents = _changed(contents, random)
-    return suffix, _damaged(WRITERS[suffix](contents), random), ()
+    content = WRITERS[suffix](contents)
+    return suffix, content if random.random() < 0.7 else in_bytes(content, random), ()
 
 
 def _changed(contents: Contents, random: Random) -> Contents:
@@ -164,18 +128,6 @@ def _inside(value: Any, random: Random) -> Any:
     return [*value[:place], _inside(value[place], random), *value[place + 1 :]]
 
 
-def _damaged(content: bytes, random: Random) -> bytes:
-    """Mostly as it is; or cut short, with bytes that are changed, left out, or twice there."""
-    if random.random() < 0.7 or not content:
-        return content
-    start = random.randrange(len(content))
-    end = min(len(content), start + random.choice((1, 1, 4, 40)))
-    replacement = random.choice(
-        (b"", b"\x00", b"\xff", bytes([random.randrange(256)]), content[start:end] * 2, b"[" * 90)
-    )
-    return random.choice((content[:start], content[:start] + replacement + content[end:]))
-
-
 def text(random: Random) -> bytes:
     """What stands in a file of text, or comes by standard input."""
     told = words.text(random).encode("utf-8", "surrogatepass")
@@ -193,23 +145,7 @@ def lesson(random: Random) -> bytes:
     """A worked example, or a new one, with a line that is changed, or bytes that are."""
     new = random.random() < 0.6
     content = lessons.drawn(random) if new else random.choice(_lessons())
-    return content if random.random() < 0.6 else lined(content, random)
-
-
-def lined(content: bytes, random: Random) -> bytes:
-    """A file of lines, with one or two of them changed, or with its bytes."""
-    lines = content.decode().splitlines()
-    for _ in range(random.choice((0, 1, 1, 2))):
-        place = random.randrange(len(lines))
-        lines[place] = _other_line(lines, place, random)
-    return _damaged("\n".join(lines).encode(errors="surrogatepass"), random)
-
-
-def _other_line(lines: list[str], place: int, random: Random) -> str:
-    name, equals, _ = lines[place].partition(" = ")
-    if not equals or random.random() < 0.3:
-        return random.choice(("", random.choice(lines), words.text(random)))
-    return f"{name} = {_toml(random.choice(ODD_VALUES))}"
+    return content if random.random() < 0.6 else damaged(".toml", content, random)
 
 
 TRACED: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -235,46 +171,7 @@ def _traces() -> tuple[tuple[str, bytes], ...]:
 def saved(random: Random) -> tuple[str, bytes]:
     """A trace that was written, with a value of its document changed, or with its bytes."""
     suffix, content = random.choice(_traces())
-    return suffix, content if random.random() < 0.4 else changed(suffix, content, random)
-
-
-def changed(name: str, content: bytes, random: Random) -> bytes:
-    """A document with a value changed, or two; or with its bytes, as whatever else there is."""
-    if name.endswith(".json") and random.random() < 0.8:
-        document = json.loads(content)
-        for _ in range(random.choice((1, 1, 2))):
-            random.choice((_change_somewhere, _exchange))(document, random)
-        return json.dumps(document).encode()
-    return _damaged(content, random)
-
-
-def _exchange(document: Contents, random: Random) -> None:
-    """Put something of a document where something else of it was, or leave it out."""
-    places = list(_places(document))
-    (here, name), (there, other) = random.sample(places, 2)
-    if random.random() < 0.3:
-        del here[name]
-    else:
-        here[name] = copy.deepcopy(there[other])
-
-
-def _places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Where something stands in a nested document: in what, and under which name."""
-    for name, below in document.items() if isinstance(document, dict) else enumerate(document):
-        yield document, name
-        if isinstance(below, (dict, list)):
-            yield from _places(below)
-
-
-def _change_somewhere(document: Any, random: Random) -> None:
-    """Put something odd at a place of a nested document."""
-    while isinstance(document, (dict, list)) and document:
-        place = random.choice([*document] if isinstance(document, dict) else range(len(document)))
-        below = document[place]
-        if not isinstance(below, (dict, list)) or not below or random.random() < 0.3:
-            document[place] = random.choice(ODD_VALUES)
-            return
-        document = below
+    return suffix, content if random.random() < 0.4 else damaged(suffix, content, random)
 
 
 def vectors(random: Random) -> tuple[str, bytes]:
@@ -291,4 +188,4 @@ def vectors(random: Random) -> tuple[str, bytes]:
             (".safetensors", tensors_of({"table": table})),
         )
     )
-    return suffix, _damaged(content, random)
+    return suffix, content if random.random() < 0.7 else in_bytes(content, random)

@@ -24,6 +24,7 @@ from PIL import Image
 
 from attnviz.cli.app import main
 from tests.hostile.calls import Call
+from tests.hostile.damage import CANARY
 
 SECONDS = 60  # longer than anything may take, on a machine that does much else
 COLORS = re.compile("\x1b\\[[0-9;]*m")  # ours to print; nothing else begins with an escape
@@ -42,6 +43,7 @@ class Ended:
     err: str
     files: dict[str, bytes]
     seconds: float
+    elsewhere: tuple[str, ...] = ()  # what it left outside of its folder, or looked up on a network
 
     @property
     def faults(self) -> list[str]:
@@ -54,6 +56,8 @@ class Ended:
             "there is a traceback": "Traceback" in self.err,
             "a refused call left files": refused and bool(self.files),
             "a temporary file is left": any(".attnviz-" in name for name in self.files),
+            "code of a file was run": CANARY in self.files,
+            f"it went elsewhere: {self.elsewhere}": bool(self.elsewhere),
             "something unprintable is said": bool(
                 UNPRINTABLE.search(COLORS.sub("", self.out) + COLORS.sub("", self.err))
             ),
@@ -143,7 +147,9 @@ READERS = {
 
 def ended(call: Call) -> Ended:
     """Make a call in a folder of its own, in this process."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as outside, contextlib.ExitStack() as stack:
+        folder = str(Path(outside, "a", "b"))
+        Path(folder).mkdir(parents=True)
         for name, content in call.files.items():
             with contextlib.suppress(OSError):  # no file can have a name so long
                 Path(folder, name).parent.mkdir(exist_ok=True)
@@ -153,10 +159,13 @@ def ended(call: Call) -> Ended:
         stack.enter_context(mock.patch.dict(os.environ, call.surroundings))
         stack.enter_context(mock.patch("sys.stdin", _typed(call.stdin)))
         stack.enter_context(_inside(folder))
+        looked_up = stack.enter_context(_without_network()) if call.offline else []
         start = time.monotonic()
         status = _status(call)
         seconds = time.monotonic() - start
-        return Ended(call, status, _text(out), _text(err), _written(call, Path(folder)), seconds)
+        elsewhere = (*looked_up, *_left_outside(call, Path(outside)))
+        written = _written(call, Path(folder))
+        return Ended(call, status, _text(out), _text(err), written, seconds, elsewhere)
 
 
 def _status(call: Call) -> int:
@@ -180,6 +189,27 @@ def _inside(folder: str) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+@contextlib.contextmanager
+def _without_network() -> Iterator[list[str]]:
+    """No name is looked up; which ones somebody asked for is kept."""
+    asked: list[str] = []
+
+    def refuse(host: object, *_: object, **__: object) -> None:
+        asked.append(str(host))
+        raise OSError("no network here")
+
+    with mock.patch("socket.getaddrinfo", refuse):
+        yield asked
+
+
+def _left_outside(call: Call, outside: Path) -> list[str]:
+    """What stands beside the folders of a call that names none of them itself."""
+    if any(".." in word for word in call.arguments):
+        return []
+    return [each.name for at in (outside, outside / "a") for each in at.iterdir()
+            if each.name not in "ab"]  # fmt: skip
 
 
 def _written(call: Call, folder: Path) -> dict[str, bytes]:

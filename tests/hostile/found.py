@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.hostile import models
 from tests.hostile.calls import Call
+from tests.hostile.damage import CODE, tensors, tensors_of
+from tests.hostile.damaged_calls import LEARNED, in_folder, saved
 
 LONG = "a" * 300
 DIGITS = "9" * 5000
@@ -160,4 +163,44 @@ LESSONS = (
         command="show",
     ),
 )
+FROM = ("learn", "--from=mine", "--steps=3")
+DRAWN = ("learn", "--from=mine", "--out=out.csv")
+ASKED = ("run", "--predict", "--model=mine", "a b c d e f g h")
+TRAINED = ("inspect", "--model=trained", "The animal was tired")
+PLACES: dict[str, tuple[tuple[str, ...], str, tuple[Any, ...], Any]] = {
+    "code of the folder": (FROM, "training.json", ("asked", "task"), "mine/code.py"),
+    "an accuracy that is a list": (DRAWN, "training.json", ("moments", 1, "accuracy"), [1]),
+    "a loss without end": (DRAWN, "training.json", ("moments", 1, "loss"), float("inf")),
+    "scores of another shape": (DRAWN, "training.json", ("moments", 1, "scores"), {"opposite": 1}),
+    "a step that is a list": (DRAWN, "training.json", ("moments", 1, "step"), [1]),
+    "tokens that are no numbers": (ASKED, "config.json", ("facts", "tokens"), [8, [1]]),
+    "no tokenizer": (ASKED, "vocabulary.json", ("tokenizer",), ...),
+    "an optimizer of bytes": (
+        FROM, "training.safetensors", ("optimizer exp_avg attention_gain", "dtype"), "U8",
+    ),
+    "a shape of words": (TRAINED, "model.safetensors", (-1, "shape"), ["x", 2]),
+    "no shape": (TRAINED, "model.safetensors", (-1, "shape"), ...),
+    "a length that is a list": (TRAINED, "tokenizer_config.json", ("model_max_length",), [1]),
+    "an unknown token that is none": (TRAINED, "tokenizer_config.json", ("unk_token",), "nowhere"),
+}  # fmt: skip
+
+
+def with_a_place_changed(name: str) -> Call:
+    """A call that reads a folder in which one value is another, or gone (...)."""
+    arguments, changed, (*above, last), value = PLACES[name]
+    files = dict(models.transformer("bert") if arguments == TRAINED else saved(LEARNED[0]))
+    header, body = tensors(files[changed]) if "tensors" in changed else (None, b"")
+    document = json.loads(files[changed]) if header is None else header
+    place = document
+    for key in above:
+        place = place[next(reversed(place)) if key == -1 else key]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    written = json.dumps(document).encode() if header is None else tensors_of(header, bytes(body))
+    files |= {changed: written, "code.py": CODE}
+    return Call(arguments, in_folder("trained" if arguments == TRAINED else "mine", files))
+
+
 FOUND = (*COMPARISONS, *WORDS, *GIVEN, *LESSONS)

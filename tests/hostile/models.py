@@ -13,7 +13,8 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.names import names, place_of
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.models.vocabulary import Vocabulary
-from tests.hostile import contents, words
+from tests.hostile import words
+from tests.hostile.damage import damaged
 from tests.small_transformers import EVERY, save
 from tests.untrained import untrained
 
@@ -64,7 +65,8 @@ def _vocabulary(name: str) -> Vocabulary:
 
 
 def _by_hand(random: Random) -> Named:
-    content = contents.lined(place_of(TOY).read_bytes(), random)
+    content = place_of(TOY).read_bytes()
+    content = content if random.random() < 0.25 else damaged(".toml", content, random)
     return Named("mine.toml", {"mine.toml": content}, _vocabulary(TOY))
 
 
@@ -79,14 +81,15 @@ def _folder(random: Random) -> Named:
     files = dict(whole)
     if random.random() < 0.6:
         name = random.choice([*files])
-        files[name] = contents.changed(name, files[name], random)
+        files[name] = damaged(name, files[name], random)
         if random.random() < 0.05:
             del files[name]
     return Named("mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary)
 
 
 @cache
-def _of_a_kind(name: str) -> dict[str, bytes]:
+def transformer(name: str) -> dict[str, bytes]:
+    """The files of a small one of a kind."""
     with tempfile.TemporaryDirectory() as at:
         folder = save(EVERY[name], Path(at))
         return {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -96,10 +99,10 @@ def _transformer(random: Random) -> Named:
     """MiniLM, or a small one of another kind, now and then with a file that is damaged."""
     if random.random() < 0.3:
         return Named("minilm", {}, transformer=True)
-    files = dict(_of_a_kind(random.choice(TRAINED)))
+    files = dict(transformer(random.choice(TRAINED)))
     if random.random() < 0.2:
         name = random.choice([*files])
-        files[name] = contents.changed(name, files[name], random)
+        files[name] = damaged(name, files[name], random)
         if random.random() < 0.2:
             del files[name]
     return Named("trained", {f"trained/{name}": each for name, each in files.items()}, None, True)

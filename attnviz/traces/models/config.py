@@ -14,7 +14,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.tokens.tokenizers import named
 from attnviz.traces import texts
-from attnviz.traces.facts import of_their_types
+from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.names import CONFIG, WRITES_ONE
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -23,23 +23,59 @@ from attnviz.traces.settings import Settings, chosen_variant, head_width, refuse
 VOCABULARY = "vocabulary.json"
 FORMAT = 1
 SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # beside settings and words
-NOT_OF_A_MODEL = ("embeddings", "model", "given", "item", "memory", "without")  # settings
+NOT_OF_A_MODEL = (  # settings
+    *("embeddings", "model", "given", "item", "memory", "without"),
+    *("attention", "target", "generate", "truncate", "trust_remote_code"),
+)
 LISTS = ("words", "answers", "asking")  # of a vocabulary
+FACTS: dict[str, Any] = {  # those that attnviz writes, and says something of
+    "task": str,
+    "asked": str,
+    "steps": int,
+    "accuracy": float,
+    "sentences": int,
+    "tokens": list[int],
+    "scores": Mapping[str, float],
+}
+SAVE = "save"  # in every file of a save the same
 AGAIN = "save it again: attnviz learn TASK --save FOLDER"
 
 
 def read_card(folder: Path) -> Card:
     """What a model says of itself, in the folder that attnviz learn --save wrote."""
+    return read_card_and_save(folder)[0]
+
+
+def read_card_and_save(folder: Path) -> tuple[Card, object]:
+    """The same, and which save it is of: None where attnviz did not write that yet."""
     config = _object(folder / CONFIG)
     if config.get("format") != FORMAT:
         raise AttnvizError(f"'{folder / CONFIG}' is no config of a model of attnviz", WRITES_ONE)
-    words = _vocabulary(folder / VOCABULARY)
+    told = _object(folder / VOCABULARY)
+    save = config.get(SAVE)
+    refuse_other_save(folder, save, told.pop(SAVE, None))
+    words = _vocabulary(told, folder / VOCABULARY)
     try:
-        return _card(config, words)
+        return _card(config, words), save
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _changed(folder / CONFIG) from None
     except AttnvizError as error:
         raise AttnvizError(f"'{folder / CONFIG}': {error}", AGAIN) from None
+
+
+def refuse_other_save(folder: Path, save: object, other: object, hint: str = AGAIN) -> None:
+    """Refuse files of two saves in one folder.
+
+    They are renamed one after the other when all are whole; who is killed in between, or reads
+    meanwhile, has some of each. All may be read then, and nothing else tells that they are of
+    two models.
+    """
+    if save != other:
+        raise AttnvizError(
+            f"the last save into '{folder}' was broken off, or a file there was changed: "
+            "its files do not belong together",
+            hint,
+        )
 
 
 def facts_of_card(card: Card) -> dict[str, Any]:
@@ -96,20 +132,20 @@ def _refuse_odd_words_in(card: Card) -> None:
         not all(isinstance(each, str) for each in told),
         len(card.dimensions) not in (0, card.settings.width),
         placed is (card.longest is None) or (card.longest or 1) < 1,
-        any(getattr(card.settings, name) is not None for name in NOT_OF_A_MODEL),
+        any(getattr(card.settings, name) not in (None, False) for name in NOT_OF_A_MODEL),
+        not all(fits(card.facts[name], FACTS[name]) for name in {*FACTS} & {*card.facts}),
     )
     if any(odd):
         raise ValueError(odd)
 
 
-def _vocabulary(path: Path) -> Vocabulary:
+def _vocabulary(found: Mapping[str, Any], path: Path) -> Vocabulary:
     """The words, each once; and other spellings of them, of which each is one."""
-    found = _object(path)
     try:
         words = _words(found)
     except (TypeError, ValueError):
         raise _changed(path) from None
-    named(words.tokenizer)
+    named(words.tokenizer, download=False)
     return words
 
 

@@ -16,45 +16,59 @@ from attnviz.traces.models.card import Card
 from attnviz.traces.models.config import (
     AGAIN,
     FORMAT,
+    SAVE,
     VOCABULARY,
     facts_of_card,
-    read_card,
+    read_card_and_save,
     refuse_no_model,
+    refuse_other_save,
 )
 from attnviz.traces.models.model import Model, made_of
 from attnviz.traces.models.names import CONFIG
 from attnviz.traces.models.shapes import wanted
-from attnviz.vectors.arrays import safetensors_arrays
+from attnviz.vectors.arrays import AnyArray, safetensors_and_words
 from attnviz.version import __version__
 from attnviz.wording.words import in_brackets
 
 NUMBERS = "model.safetensors"
 
 
-def contents(model: Model) -> dict[str, bytes]:
-    """The files of a model, by name; the same model is the same bytes."""
+def contents(model: Model, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
+    """The files of a model, by name, each with the same mark; the same model is the same bytes.
+
+    The config is first: as soon as it is there, the folder is known as one of attnviz.
+    """
     from safetensors.torch import save
 
+    mark = dict(mark or {})
     numbers = {name: each.detach().contiguous().cpu() for name, each in model.parameters.items()}
     config = {"format": FORMAT, "attnviz": __version__, **facts_of_card(model)}
     return {
-        NUMBERS: save(numbers),
-        CONFIG: _as_json(config),
-        VOCABULARY: _as_json(asdict(model.vocabulary)),
+        CONFIG: _as_json(config | mark),
+        VOCABULARY: _as_json(asdict(model.vocabulary) | mark),
+        NUMBERS: save(numbers, mark or None),
     }
 
 
 def read(folder: Path) -> Model:
     """The model that `attnviz learn … --save FOLDER` wrote."""
-    card = read_card(folder)
-    return made_of(card, _numbers(folder / NUMBERS, card))
+    return read_model_and_save(folder)[0]
 
 
-def _numbers(path: Path, card: Card) -> dict[str, Tensor]:
-    """Every tensor that the model's settings ask for, of the shape that they ask for."""
+def read_model_and_save(folder: Path) -> tuple[Model, object]:
+    """The same, and which save it is of."""
+    card, save = read_card_and_save(folder)
+    path = folder / NUMBERS
     refuse_no_model(path)
+    arrays, words = safetensors_and_words(path)
+    refuse_other_save(folder, save, words.get(SAVE))
+    return made_of(card, _numbers(arrays, card, path)), save
+
+
+def _numbers(arrays: Mapping[str, AnyArray], card: Card, path: Path) -> dict[str, Tensor]:
+    """Every tensor that the model's settings ask for, of the shape that they ask for."""
     dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
-    found = {name: torch.from_numpy(each) for name, each in safetensors_arrays(path).items()}
+    found = {name: torch.from_numpy(each) for name, each in arrays.items()}
     _refuse_other_names(found, card, path)
     for name, tensor in found.items():
         _refuse_other_numbers(name, tensor, card, path)

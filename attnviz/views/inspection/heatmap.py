@@ -25,7 +25,7 @@ def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[
     borders = any(each.rows.border is not None for each in grids)
     sums = SUM_TO_ONE if whole else _sink(inspection)
     notes = (AXES_NOTE, sums, GOES_ON if borders else "")
-    note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking))))
+    note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking, maps))))
     return same_scale([replace(each, note=note) for each in grids])
 
 

@@ -56,7 +56,7 @@ def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sent
         axis_of("key (is read)", found.columns),
         cells,
         of_row(reading.patch.values[0], looking),
-        note=" · ".join(filter(None, (whole, *captions_of(looking)))),
+        note=" · ".join(filter(None, (whole, *captions_of(looking, [found])))),
         share=looking.weigh == "weight",
     )
     return Sentence(grid, asked.own_place, listed)
