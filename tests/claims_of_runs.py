@@ -555,6 +555,12 @@ def by_distance(said: Said, match: re.Match[str]) -> bool:
     return bias is not None and close(bias[..., 1:, 1:], bias[..., :-1, :-1])
 
 
+@claims(r"A token reads only what is in its own chunk of (\d+) tokens?\.")
+def in_its_chunk(said: Said, match: re.Match[str]) -> bool:
+    queries, keys = said.layer.visible.nonzero().T
+    return bool((queries // int(match[1]) == keys // int(match[1])).all())
+
+
 @claims(r"What each token may read the model decides(, in each head on its own)?\.")
 def own_mask(said: Said, match: re.Match[str]) -> bool:
     by_head = said.layer.visible.ndim == 3

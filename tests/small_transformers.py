@@ -72,7 +72,9 @@ KINDS = {
             "query_pre_attn_scalar": 8,
         },
     ),
-    "gemma3": Kind("Gemma3Text", "", "fallback", GROUPED | {"head_dim": 8, "sliding_window": 5}),
+    "gemma3": Kind(
+        "Gemma3Text", "ForCausalLM", "fallback", GROUPED | {"head_dim": 8, "sliding_window": 5}
+    ),
     "qwen3": Kind("Qwen3", "ForCausalLM", "bytes", GROUPED | {"head_dim": 8}),
     "phi3": Kind("Phi3", "ForCausalLM", "fallback", GROUPED | {"pad_token_id": 0}),
     "mixtral": Kind("Mixtral", "ForCausalLM", "fallback", GROUPED | {"num_local_experts": 2}),
@@ -127,6 +129,62 @@ KINDS = {
     ),
     "t5": Kind("T5", "ForConditionalGeneration", "unigram", OF_T5 | {"decoder_start_token_id": 0}),
     "bart": Kind("Bart", "ForConditionalGeneration", "bytes", OF_BART),
+}
+# Others that scale, mask, norm or turn in ways of their own: what their settings line says.
+MORE = {
+    "esm": Kind("Esm", "ForMaskedLM", "wordpiece", SIZES | {"position_embedding_type": "rotary"}),
+    "gemma": Kind("Gemma", "ForCausalLM", "fallback", GROUPED | {"head_dim": 8}),
+    "granite": Kind("Granite", "ForCausalLM", "bytes", GROUPED | {"attention_multiplier": 0.3}),
+    "falcon-h1": Kind(
+        "FalconH1",
+        "ForCausalLM",
+        "bytes",
+        GROUPED
+        | {
+            "key_multiplier": 0.7,
+            "mamba_d_ssm": 32,
+            "mamba_n_heads": 4,
+            "mamba_d_head": 8,
+            "mamba_d_state": 8,
+        },
+    ),
+    "llama4": Kind(
+        "Llama4Text",
+        "ForCausalLM",
+        "fallback",
+        GROUPED
+        | {
+            "head_dim": 4,
+            "attention_chunk_size": 6,
+            "num_local_experts": 2,
+            "intermediate_size_mlp": 24,
+            "no_rope_layers": [1, 0],
+            "layer_types": ["chunked_attention", "full_attention"],
+        },
+    ),
+    "olmo2": Kind("Olmo2", "ForCausalLM", "bytes", GROUPED),
+    "cohere2": Kind("Cohere2", "ForCausalLM", "bytes", GROUPED | {"sliding_window": 4}),
+    "stablelm": Kind("StableLm", "ForCausalLM", "bytes", GROUPED | {"partial_rotary_factor": 0.5}),
+    "starcoder2": Kind("Starcoder2", "ForCausalLM", "bytes", GROUPED | {"sliding_window": 7}),
+    "qwen2": Kind(
+        "Qwen2",
+        "ForCausalLM",
+        "bytes",
+        GROUPED | {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
+    ),
+    "phi": Kind("Phi", "ForCausalLM", "bytes", GROUPED),
+    "persimmon": Kind("Persimmon", "ForCausalLM", "bytes", SIZES),
+    "biogpt": Kind("BioGpt", "ForCausalLM", "bytes", SIZES),
+    "electra": Kind("Electra", "Model", "wordpiece", SIZES | {"embedding_size": 8}),
+    "pegasus": Kind("Pegasus", "ForConditionalGeneration", "unigram", OF_BART),
+    "squeezebert": Kind("SqueezeBert", "Model", "wordpiece", SIZES | {"embedding_size": 16}),
+    "convbert": Kind("ConvBert", "Model", "wordpiece", SIZES | {"embedding_size": 16}),
+    "xglm": Kind(
+        "XGLM",
+        "ForCausalLM",
+        "bytes",
+        {"d_model": 16, "num_layers": 2, "attention_heads": 4, "ffn_dim": 24},
+    ),
 }
 # Outside the interface by which attention is listened to: their own weights are taken.
 OUTSIDE = {
@@ -193,7 +251,7 @@ def _save_model(
     config = getattr(transformers, f"{kind.name}Config")
     options = {"vocab_size": words} | SPECIAL | kind.options | changes
     made = config(**options)
-    name = "Gemma3ForCausalLM" if kind.name == "Gemma3Text" else f"{kind.name}{kind.head}"
+    name = f"{kind.name.removesuffix('Text')}{kind.head}"
     torch.manual_seed(7)
     model = getattr(transformers, name)(made)
     with torch.no_grad():
@@ -324,4 +382,4 @@ TOKENIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-EVERY = KINDS | OUTSIDE | BLIND
+EVERY = KINDS | MORE | OUTSIDE | BLIND

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from attnviz.traces.texts import toml
+from tests import LONGEST
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / ".ci" / "run"
@@ -40,7 +41,7 @@ def ran(folder: Path, *, user: int = 0, apt: int | None = 0, browser: str = "") 
         (programs / name).chmod(0o755)
     done = subprocess.run(
         [str(bash), str(SCRIPT)], env={**os.environ, "PATH": str(programs)}, check=True,
-        capture_output=True, text=True,
+        capture_output=True, text=True, timeout=LONGEST,
     )  # fmt: skip
     assert bool(done.stderr) == (apt not in (0, None))
     return [

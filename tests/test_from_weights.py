@@ -410,10 +410,11 @@ def test_what_can_be_asked_of_heads_can_be_asked_of_these(made: Trace) -> None:
     rolled = inspect(made, merge="rollout").view()
     words = inspect(made, query="tired", hide_first=True).view()
 
-    largest = int(made.weights[:, :, 3, 1].flatten().argmax())
-    assert f"L{largest // HEADS}H{largest % HEADS} reads" in linked.headline
-    assert rolled.headline == "rollout through 2 layers"
-    assert words.headline.startswith('what "tired" (4) reads')
+    link = made.weights[:, :, 3, 1] - made.weights[:, :, [0, 2], 1].mean(-1)  # of 4 tokens
+    largest = int(link.flatten().argmax())
+    assert linked.headline.startswith(f"In L{largest // HEADS}H{largest % HEADS}, ")
+    assert rolled.headline == "Rollout through 2 layers"
+    assert words.headline.startswith('In the mean of 6 heads, "tired" attends most to ')
 
 
 def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Trace) -> None:
@@ -424,7 +425,9 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
     first, last = found.heads[0], found.heads[-1]
     assert found.view().title == "one sentence, in mine and other"
     assert "weights of mine and weights of other · 2 layers" in found.view().settings
-    assert re.search(r"with \.\d+ in mine, and with \.\d+ in other", found.view().closing[0])
+    assert re.search(
+        r"\d\u00a0% of its attention in mine, .*\d\u00a0% in other", found.view().closing[0]
+    )
     assert first.largest.before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}
     assert not last.apart
@@ -450,9 +453,14 @@ def test_weights_without_names_are_the_first_and_the_second(made: Trace) -> None
     one, other = (from_weights(each, WORDS) for each in (WEIGHTS, WEIGHTS.flip(1)))
     longer = from_weights(random_weights(LAYERS, HEADS, 5, 5), [*WORDS, "!"])
 
-    assert "in the first weights, and" in compare_sentences(one, other).view().closing[0]
-    assert "in the first sentence, and" in compare_sentences(one, longer).view().closing[0]
-    with pytest.raises(AttnvizError, match="6 are on one side, up to L1H2, and 1 on the other"):
+    assert (
+        "of its attention in the first weights, " in compare_sentences(one, other).view().closing[0]
+    )
+    assert (
+        "of its attention in the first sentence, "
+        in compare_sentences(one, longer).view().closing[0]
+    )
+    with pytest.raises(AttnvizError, match="the same heads: 6, up to L1H2, and 1, up to L0H0"):
         compare_sentences(one, from_weights(torch.eye(4), WORDS))
 
 
@@ -467,7 +475,7 @@ def load(request: pytest.FixtureRequest) -> Load:
     def loaded(name: str, eager: bool = True) -> tuple[Any, Any]:
         import transformers
 
-        kind = "AutoModelForSeq2SeqLM" if name == "t5" else "AutoModelForCausalLM"
+        kind = "AutoModelForSeq2SeqLM" if name in ("t5", "bart") else "AutoModelForCausalLM"
         kind = "AutoModelForMaskedLM" if name == "bert" else kind
         with quietly():
             model = getattr(transformers, kind).from_pretrained(
@@ -581,6 +589,25 @@ def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
     parts = tuple((random_weights(3, 2, queries, keys),) for queries, keys in ((2, 2), (1, 3)))
 
     assert "which say how they change places" in refused(parts, WORDS)[1]
+
+
+def test_beams_of_a_decoder_beside_an_encoder_are_given_as_the_hint_says(load: Load) -> None:
+    model, tokenizer = load("bart")
+    inputs = tokenizer("the animal was tired", return_tensors="pt")
+    with quietly(), torch.no_grad():
+        outputs = model.generate(
+            **inputs, max_new_tokens=5, min_new_tokens=5, num_beams=3, num_return_sequences=2,
+            output_attentions=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        ids = outputs.sequences[1:]
+        whole = model(**inputs, decoder_input_ids=ids[:, :-1], output_attentions=True)
+
+    hint = refused(outputs, ids[0], tokenizer=tokenizer)[1]
+    given = re.search(r"with its beams: (\{.*\})", hint)
+    assert given is not None
+    with pytest.warns(Note, match="never read"):
+        own = from_weights(eval(given[1]), ids[0], tokenizer=tokenizer, item=2)
+    torch.testing.assert_close(own.weights, torch.cat([*whole.decoder_attentions]))
 
 
 def test_cross_attention_of_generate_is_stitched_too(load: Load) -> None:

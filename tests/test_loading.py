@@ -565,5 +565,5 @@ def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
 ) -> None:
     folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
     saying(num_experts_per_tok=9)(folder)
-    with pytest.raises(AttnvizError, match=r"cannot be run as float32: selected index k out of"):
+    with pytest.raises(AttnvizError, match=r"cannot be run on this text: selected index k out of"):
         trace(SHORT, model=str(folder))

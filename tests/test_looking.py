@@ -178,6 +178,25 @@ def test_rollout_is_that_of_abnar_and_zuidema(variant: str) -> None:
     assert hidden.sum() == (0 if variant == "scaled" else np.triu(np.ones_like(expected), 1).sum())
 
 
+def test_where_sinks_take_a_share_a_rollout_divides_its_rows_and_says_so(
+    small_transformer: Saved,
+) -> None:
+    """By what its caption says: a product of ½ mean + ½ identity, each row divided by its sum."""
+    found = inspect("the cat sat", model=str(small_transformer("gpt-oss")), merge="rollout")
+    expected = np.eye(len(found.trace.tokens))
+    for layer in found.trace.weights.double().numpy():
+        mixed = layer.mean(0) / 2 + np.eye(len(expected)) / 2
+        assert mixed.sum(-1).min() < 0.99
+        expected = np.diag(1 / mixed.sum(-1)) @ mixed @ expected
+
+    assert_allclose(values(found.maps[0]), expected, atol=1e-6)
+    formula = "A = ½ mean of the heads + ½ what passes by, each row divided by its sum (Abnar"
+    assert formula in found.view().picture.caption
+    one = inspect(found.trace, merge="rollout", query="2").view()
+    assert formula in one.picture.caption
+    assert "divided" not in looked(made(), merge="rollout").view().picture.caption
+
+
 def test_tokens_are_left_out_of_a_rollout_when_it_is_made() -> None:
     found = made(special=(0,))
     (whole,) = looked(found, merge="rollout").maps
@@ -209,16 +228,16 @@ def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
 
 def test_heads_are_ranked_by_one_weight() -> None:
     found = made(variant="causal")
-    link = link_of(looked(found, source="done", to="now"))
+    link = link_of(looked(found, source="done", to="now", rank="weight"))
     row, column = len(found.tokens) - 1, 3
     read = weights(found)[:, :, row, column].ravel()
 
     assert found.tokens.labels[column] == "now"
-    assert [each.of(link.column) for each in link.ranked] == sorted(read.tolist(), reverse=True)
+    assert [each.weight for each in link.ranked] == sorted(read.tolist(), reverse=True)
     assert link.ranked[0].map.name == f"L{read.argmax() // 3}H{read.argmax() % 3}"
     assert link.mean == pytest.approx(read.mean())
     best = weights(found)[read.argmax() // 3, read.argmax() % 3, row]
-    assert link.ranked[0].rank(column) == 1 + (best > read.max()).sum()
+    assert link.ranked[0].rank == 1 + (best > read.max()).sum()
 
 
 def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
@@ -274,9 +293,31 @@ def test_what_is_not_there_is_refused(wanted: dict[str, Any], problem: str) -> N
         looked(made(), **wanted).view()
 
 
-def test_nothing_is_left_of_a_text_of_added_tokens_alone() -> None:
-    with pytest.raises(AttnvizError, match="nothing is left"):
-        looked(made("a", special=(0,)), hide_special=True).view()
+@pytest.mark.parametrize(
+    ("token", "hides", "options"),
+    [
+        ("Don", ("hide_special",), "--hide-special"),
+        ("Don", ("hide_first",), "--hide-first"),
+        ("Don", ("hide_special", "hide_first"), "--hide-special and --hide-first"),
+        ("stop", ("hide_special", "hide_first"), "--hide-special"),
+    ],
+)
+def test_a_token_is_left_out_by_the_options_that_are_given(
+    token: str, hides: tuple[str, ...], options: str
+) -> None:
+    for asked in ({"query": token}, {"source": "my", "to": token}):
+        with pytest.raises(AttnvizError) as told:
+            looked(made(special=(0, 2)), **asked, **dict.fromkeys(hides, True)).view()
+        assert str(told.value).splitlines()[0] == f"'{token}' is left out ({options})"
+        assert told.value.hint == f"leave {options} out, or ask for another token"
+
+
+@pytest.mark.parametrize("hides", ["hide_special", "hide_first"])
+def test_nothing_is_left_of_a_text_of_added_tokens_alone(hides: str) -> None:
+    with pytest.raises(AttnvizError, match="nothing is left") as told:
+        looked(made("a", special=(0,)), **{hides: True}).view()
+    option = hides.replace("_", "-")
+    assert told.value.hint == f"give a longer text, or leave --{option} out"
 
 
 def test_the_second_of_tokens_that_read_alike_has_a_number() -> None:

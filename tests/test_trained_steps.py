@@ -19,12 +19,13 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import loaded
 from attnviz.vectors import positions
+from attnviz.views.steps.trained import about_scaling
 from attnviz.views.steps.walk import Walk, steps
 from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import Run
 from tests.evaluate import holds
-from tests.small_transformers import KINDS, OUTSIDE, Saved, save
+from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
 
 TEXT = "it was too tired"
 ASKED: dict[str, dict[str, Any]] = {  # kinds that differ in what their steps say
@@ -36,6 +37,8 @@ ASKED: dict[str, dict[str, Any]] = {  # kinds that differ in what their steps sa
     "gpt-oss": {},
     "gpt-neox": {},
     "opt": {},
+    "esm": {},
+    "llama4": {},
     "jamba": {},
     "bert": {},
     "t5": {"attention": "self"},
@@ -47,7 +50,8 @@ RECOGNISED = {  # which of the matrices can be told by what they make
     "gpt-neox": "query key value",
     "phi3": "query key value",
     "bert": "query key value",
-    "opt": "key value",  # queries are scaled before anybody hears of them
+    "opt": "query key value",  # though queries are scaled before anybody hears of them
+    "esm": "query key value",
     "qwen3": "value",  # queries and keys are normed on the way
 }
 
@@ -59,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def saved(folder: Path, name: str) -> str:
-    return str(save((KINDS | OUTSIDE)[name], folder / name.replace(" ", "-")))
+    return str(save((KINDS | MORE | OUTSIDE)[name], folder / name.replace(" ", "-")))
 
 
 def heard(folder: Path, name: str, **asked: Any) -> Trace:
@@ -84,6 +88,33 @@ def test_every_sentence_of_a_walk_is_known_and_true(folder: Path, name: str) -> 
     assert [told for walk in both for told in untrue(Run(made, view, walk))] == []
     assert len(sums) > 10
     assert [each.text for each in sums if not holds(each.text)] == []
+
+
+def test_queries_that_a_model_scales_are_shown_as_their_matrix_makes_them(folder: Path) -> None:
+    """OPT multiplies them with 1/√d, and no score: the weights are the same."""
+    (layer, *_), walk = heard(folder, "opt").layers, steps(heard(folder, "opt"), query="2")
+    attention = loaded(Settings(model=saved(folder, "opt"))).model.model.decoder.layers[0].self_attn
+
+    assert layer.queries is not None
+    assert_close(layer.queries, split_heads(attention.q_proj(layer.inputs), 4))
+    assert layer.scale == pytest.approx(1 / 2)
+    (scaling,) = (each for each in walk.sections if each.name == "scaling")
+    assert scaling.formula == "scaled = scores / √4"
+
+
+def test_where_queries_are_made_in_a_way_of_its_own_no_model_is_said_not_to_scale(
+    folder: Path,
+) -> None:
+    (layer, *_) = heard(folder, "qwen3").layers
+    unscaled = replace(layer, scale=1.0)
+
+    assert about_scaling(unscaled) == (
+        "Scores stay as they are: if the model scales anything, it does so where it makes queries "
+        "and keys."
+    )
+    assert about_scaling(replace(unscaled, given=frozenset())) == (
+        "Scores stay as they are: the model does not scale them."
+    )
 
 
 @pytest.mark.parametrize("name", RECOGNISED)

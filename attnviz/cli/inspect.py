@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
-from attnviz.analysis.inspection.looking import MERGE, RANK, WEIGH, Looking
+from attnviz.analysis.inspection.looking import BY, MERGE, RANK, WEIGH, Looking
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
@@ -17,7 +17,7 @@ from attnviz.cli.making import (
     TrainedOptions,
     WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
 from attnviz.cli.progress import with_bar
 from attnviz.cli.run import print_checks, traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
@@ -55,23 +55,39 @@ class LookingOptions:
             PANEL,
             "--from",
             metavar="TOKEN",
-            help="Rank the heads by how much this token reads of --to.",
-            short="Rank the heads by one weight: --from it --to animal",
+            help="Rank the heads by how much this token attends to --to.",
+            short="Rank the heads by one link: --from it --to animal",
             example="it",
         ),
     ] = None
     to: Annotated[
         str | None,
-        in_section(PANEL, "--to", metavar="TOKEN", help="What --from reads.", example="animal"),
+        in_section(
+            PANEL,
+            "--to",
+            metavar="TOKEN",
+            help="The token that --from attends to.",
+            example="animal",
+        ),
     ] = None
+    rank: Annotated[
+        str,
+        in_section(
+            PANEL,
+            "--rank",
+            metavar="HOW",
+            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
+            among=RANK,
+        ),
+    ] = Looking.rank
     by: Annotated[
         str,
         in_section(
             PANEL,
             "--by",
             metavar="KIND",
-            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
-            among=RANK,
+            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY.items())}.",
+            among=BY,
         ),
     ] = Looking.by
     merge: Annotated[
@@ -177,12 +193,15 @@ def inspect(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, model, trained, computed, without))
     looking = looked.looking(wanted)
+    beside = typed.of(text, model, trained, computed, without)
+    reads_again = looking.by == "effect" or looking.weigh == "gradient"
+    named = named_again(saved.trace, beside) if reads_again else {}
+    refuse_both(saved.trace, beside)
     asked = replace(model, model=model.model or MINILM)
     settings = settings_of(text, asked, trained, computed, without)
     groups = (looked, wanted, pictures)
-    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers)
+    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers, named=named)
 
     from attnviz.analysis.inspection.inspection import Inspection
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,6 +28,7 @@ from attnviz.cli.options import (
     refuse_others,
     settings_of,
 )
+from attnviz.cli.progress import while_working
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
@@ -85,7 +87,10 @@ def run(
     refuse_undrawable(shown, wanted)
     settings = settings_of(text, model, trained, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict)
+    with while_working("working out weights", quiet=wanted.quiet):
+        view = trace.view(
+            show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict
+        )
     output.deliver(view, wanted, pictures)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
@@ -113,10 +118,12 @@ def traced(
     settings: Settings,
     *groups: object,
     kept: tuple[int, ...] | None = None,
+    named: Mapping[str, object] = MappingProxyType({}),
 ) -> Trace:
     """The trace that is asked for: of a text, or one that was written before.
 
-    Of the layers of a trained model those are `kept` that are asked for.
+    Of the layers of a trained model those are `kept` that are asked for. What is `named` says
+    which model made a trace that was written.
     """
     if saved.trace is None:
         foreseen.refuse_settings(settings)
@@ -131,7 +138,7 @@ def traced(
 
     from attnviz.cli.saved import read_again
 
-    return read_again(name, saved.trace, *groups)
+    return read_again(name, saved.trace, *groups, **named)
 
 
 def _asked(groups: tuple[object, ...]) -> Iterator[str | None]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from attnviz.traces.trace import Trace
-from attnviz.traces.trained.card import TrainedCard
-from attnviz.wording.numbers import exact_text
-from attnviz.wording.words import counted
+from collections.abc import Mapping, Sequence
 
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trained.card import TrainedCard
+from attnviz.views.mask_shape import MaskShape, shapes_of
+from attnviz.wording.numbers import exact_text
+from attnviz.wording.words import counted, listed
+
+BETWEEN = " · "
+MOST_NAMED = 6  # layers
 EXACT = 1e-6  # relative: a scale that is so near to 1/√d_k, or to 1, is meant to be it
 
 
@@ -14,14 +19,14 @@ def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
     """What the settings line says of it, by what each part is about."""
     return {
         "kind": f"{card.kind}, {parameters_text(card.parameters)} parameters",
-        "heads": f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')} of width "
-        f"{card.head_dim}",
+        "heads": f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')}"
+        f"{_widths(trace.layers, card)}",
         "kv_heads": f"{counted(card.kv_heads, 'head')} of keys and values"
         if card.kv_heads < card.heads
         else "",
         "which": _which(trace, card),
-        "scale": _scale(trace),
-        "mask": _mask(trace),
+        "scale": _by_layer({each.layer: _scale(each) for each in trace.layers}, card),
+        **_masks(trace, card),
         "soft_cap": f"soft cap {exact_text(trace.variant.soft_cap)}"
         if trace.variant.soft_cap
         else "",
@@ -48,15 +53,56 @@ def _which(trace: Trace, card: TrainedCard) -> str:
     return "of its decoder" if card.which == "decoder" else ""
 
 
-def _scale(trace: Trace) -> str:
-    """What scores are multiplied with, where it is not 1/√ of the width."""
-    first = trace.layers[0]
-    if abs(first.scale * first.head_dim**0.5 - 1) < EXACT:
+def _widths(layers: Sequence[Layer], card: TrainedCard) -> str:
+    """How wide heads are; of a model that hands back weights alone nobody knows."""
+    if card.fallback:
         return ""
-    return "not scaled" if abs(first.scale - 1) < EXACT else f"scores times {first.scale:.3g}"
+    widths = dict.fromkeys(str(each.head_dim) for each in layers)
+    return f" of width {listed(list(widths))}"
 
 
-def _mask(trace: Trace) -> str:
-    if trace.variant.causal:
-        return "causal"
-    return "all tokens visible" if all(bool(each.visible.all()) for each in trace.layers) else ""
+def _scale(layer: Layer) -> str:
+    """What scores are multiplied with, where it is not 1/√ of the width.
+
+    Scores that stay as they are are not scaled where queries and keys are just what their matrices
+    make; else the model may have scaled these.
+    """
+    if abs(layer.scale * layer.head_dim**0.5 - 1) < EXACT:
+        return ""
+    if abs(layer.scale - 1) < EXACT:
+        return "" if {"queries", "keys"} & layer.given else "not scaled"
+    return f"scores times {layer.scale:.3g}"
+
+
+def _masks(trace: Trace, card: TrainedCard) -> dict[str, str]:
+    """What is seen, and how far, as the masks of the layers have it."""
+    if all(bool(each.visible.all()) for each in trace.layers):
+        return {"mask": "all tokens visible"}
+    if card.which == "cross":
+        return {}
+    shapes = shapes_of(trace.layers)
+    narrow = {number: _how_far(each) for number, each in shapes.items()}
+    causal = all(each.causal for each in shapes.values())
+    return {"mask": "causal" if causal else "", "window": _by_layer(narrow, card)}
+
+
+def _how_far(shape: MaskShape) -> str:
+    if shape.window is not None:
+        return f"window {shape.window}"
+    return "" if shape.chunk is None else f"chunks of {shape.chunk}"
+
+
+def _by_layer(told: Mapping[int, str], card: TrainedCard) -> str:
+    """`window 6 in layers 0 and 2`; of all layers of the model without their numbers."""
+    layers = {each: [str(number) for number in told if told[number] == each]
+              for each in told.values() if each}  # fmt: skip
+    return BETWEEN.join(f"{each}{_where(numbers, card)}" for each, numbers in layers.items())
+
+
+def _where(numbers: Sequence[str], card: TrainedCard) -> str:
+    """Nothing of all layers; of very many only how many they are."""
+    if len(numbers) == card.layers:
+        return ""
+    if len(numbers) > MOST_NAMED:
+        return f" in {len(numbers)} of {card.layers} layers"
+    return f" in layer{'s' * (len(numbers) > 1)} {listed(numbers)}"

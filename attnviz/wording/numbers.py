@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Literal
+
+from attnviz.wording.printable import PERCENT
 
 Form = Literal["fixed", "whole", "power"]
 LARGE = 1e6  # from here on numbers are written with powers of ten
+CUT = 1e-3  # of a last digit, that float32 may lack of it
+ROUNDING = 1e-6  # of sums to 1 in float32
 MORE_DIGITS = 2  # than there would be, where that tells two numbers apart
 
 
@@ -58,12 +63,41 @@ def exact_text(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
-def percent_text(share: float, digits: int) -> str:
+def percentage(share: float, *, at_least: bool = False) -> str:
+    """A share in tenths of a percent, rounded; or cut, where "or more" follows it.
+
+    100% is all and 0% is nothing: what is only close to them is not rounded to them.
+
+    >>> [percentage(each) for each in (0.749792, 0.5, 0.9996, 1.0, 0.0004, 0.0)]
+    ['75%', '50%', '99.9%', '100%', 'less than 0.1%', '0%']
+    >>> percentage(0.749792, at_least=True)
+    '74.9%'
     """
+    tenths = floor(1000 * share + CUT) if at_least else round(1000 * share)
+    tenths = min(tenths, 999) if share < 1 else tenths
+    return f"{tenths / 10:g}%" if tenths or not share else "less than 0.1%"
+
+
+def percent_text(share: float, digits: int) -> str:
+    """A measure in percent, in as many digits as it is given elsewhere.
+
     >>> percent_text(0.613, 0), percent_text(0.613, 1)
     ('61%', '61.3%')
     """
     return f"{fixed_text(100 * share, digits)}%"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in a sentence; only all of it is 100 %, and only nothing of it 0 %.
+
+    >>> [percent(each).replace("\\u00a0", " ") for each in (0.647, 1.0, 0.9962, 0.99998, 0.0004)]
+    ['65 %', '100 %', '99.6 %', 'over 99.9 %', 'under 0.1 %']
+    """
+    for places in (digits, digits + 1):
+        text = fixed_text(100 * share, places)
+        if float(text) not in (0, 100) or not share or abs(share - 1) < ROUNDING:
+            return f"{text}{PERCENT}"
+    return f"{'over 99.9' if share > 0.5 else 'under 0.1'}{PERCENT}"
 
 
 def significant_text(value: float, digits: int) -> str:
@@ -76,6 +110,15 @@ def significant_text(value: float, digits: int) -> str:
     if whole or not value:
         return f"{value + 0.0:.0f}"
     return f"{value:#.{digits}g}".rstrip(".")
+
+
+def short_text(value: float) -> str:
+    """Two digits at most; whole numbers in full.
+
+    >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
+    ['0.25', '2', '110', '25715', '1e-07']
+    """
+    return f"{value:.0f}" if 100 <= abs(value) < LARGE else f"{value:.2g}"
 
 
 def digits_apart(

@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 SPACE = "␣"
+PERCENT = "\u00a0%"  # behind a number, so that no line ends between the two
 _VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
@@ -17,6 +18,9 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 _A_JOINER = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
 HALF = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
+_ESCAPES = re.compile(
+    r"\\([ntr\\]|[0-7]{3}|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"
+)
 ANSI_C = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\047"}
 
 
@@ -28,15 +32,20 @@ def visible(text: str) -> str:
 def printable(text: str) -> str:
     """The same text with its spaces kept and everything else that is unsafe spelled out.
 
+    A space at which no line ends is kept before a sign of per cent.
+
     >>> printable("a b"), printable("\\x1b[31m"), printable("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
-    return text if is_printable(text) else _told(text, {**_VISIBLE, " ": " "})
+    if is_printable(text):
+        return text
+    return PERCENT.join(_told(part, {**_VISIBLE, " ": " "}) for part in text.split(PERCENT))
 
 
 def is_printable(text: str) -> bool:
     """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
-    return text.isprintable() and (text.isascii() or not _A_JOINER.search(text))
+    printed = text.isprintable() or text.replace(PERCENT, "").isprintable()
+    return printed and (text.isascii() or not _A_JOINER.search(text))
 
 
 def exact_json(value: Any) -> str:
@@ -61,6 +70,24 @@ def in_quotes(word: str) -> str:
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
     """
     return f"$'{''.join(map(_escaped, word))}'"
+
+
+def out_of_quotes(spelled: str) -> str:
+    """The word that `in_quotes` spelled.
+
+    >>> out_of_quotes("$'a\\u202eb'") == "a\u202eb"
+    True
+    """
+    return _ESCAPES.sub(_meant, spelled[2:-1])
+
+
+def _meant(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code in "ntr\\":
+        return {"n": "\n", "t": "\t", "r": "\r"}.get(code, code)
+    if code[0] == "x":
+        return chr(0xDC00 + int(code[1:], 16))
+    return chr(int(code[1:], 16) if code[0] in "uU" else int(code, 8))
 
 
 def _escaped(character: str) -> str:

@@ -14,6 +14,7 @@ from attnviz.analysis.inspection.words import kept
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
+from attnviz.wording.words import listed
 
 
 def hidden(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
@@ -40,7 +41,7 @@ def _left(side: Side, looking: Looking) -> Side:
     if len(out) == len(side.tokens):
         raise AttnvizError(
             "nothing is left of the text when these tokens are hidden",
-            "give a longer text, or leave --hide-special and --hide-first out",
+            f"give a longer text, or leave {listed(list(hidden_by(side.tokens, looking)))} out",
         )
     return kept(side, set(range(len(side.tokens))) - out)
 
@@ -50,11 +51,18 @@ def _where(before: Side, after: Side) -> tuple[tuple[int, ...], ...]:
     return tuple((at[group],) for group in after.groups)
 
 
+def hidden_by(tokens: Tokens, looking: Looking) -> dict[str, frozenset[int]]:
+    """The tokens that each option hides, of those options that are given."""
+    options = {
+        "--hide-special": tokens.special if looking.hide_special else frozenset(),
+        "--hide-first": frozenset((0,)) if looking.hide_first else frozenset(),
+    }
+    return {option: places for option, places in options.items() if places}
+
+
 def left_out(tokens: Tokens, looking: Looking) -> frozenset[int]:
     """The tokens that are hidden."""
-    special = tokens.special if looking.hide_special else frozenset()
-    first = frozenset((0,)) if looking.hide_first else frozenset()
-    return special | first
+    return frozenset[int]().union(*hidden_by(tokens, looking).values())
 
 
 def taken(

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from attnviz.analysis.inspection.hidden import hidden_by
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.analysis.inspection.words import whole_side, words_side
@@ -16,6 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.commands import option
+from attnviz.wording.words import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,6 @@ class Reading:
         return int((sizes > sizes[column]).sum()) + 1
 
 
-def by_weight(readings: Sequence[Reading], column: int) -> list[Reading]:
-    """Those that read most of one token first; those that do not see it last."""
-    return sorted(
-        readings, key=lambda each: (each.sees(column), abs(each.of(column))), reverse=True
-    )
-
-
 def by_peak(readings: Sequence[Reading]) -> list[Reading]:
     """Those first that put most on one token."""
     return sorted(readings, key=lambda each: abs(each.peak), reverse=True)
@@ -70,7 +65,8 @@ def place_in(side: Side, looking: Looking, wanted: str, name: str) -> int:
     found = [place for place, each in enumerate(side.groups) if set(each) & set(group)]
     if not found:
         label = whole.labels[whole.groups.index(group)]
-        out = "--hide-first" if group[0] not in side.tokens.special else "--hide-special"
+        hides = hidden_by(side.tokens, looking)
+        out = listed([option for option, places in hides.items() if places & set(group)])
         raise AttnvizError(
             f"'{label}' is left out ({out})",
             f"leave {out} out, or ask for another token",

@@ -27,6 +27,10 @@ Heads = Float[Tensor, "head query key"]
 KINDS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
 OF_A_MODEL = (*KINDS, "logits", "last_hidden_state", "sequences")  # one of which it hands back
 OR_KEYS = "; or keys, the tokens that cross-attention reads"
+OF_BEAMS = (
+    "; that of a decoder with its beams: "
+    '{"decoder_attentions": outputs.decoder_attentions, "beam_indices": outputs.beam_indices}'
+)
 OF_ATTENTION = "; of what nn.MultiheadAttention hands back give the second, which are its weights"
 WITH_WEIGHTS = "; nn.MultiheadAttention makes them with need_weights=True"
 EAGER = (
@@ -81,9 +85,11 @@ def _of_outputs(weights: Any, *, across: bool) -> Any:
     if across and "cross_attentions" in named:
         return weights["cross_attentions"]
     if len(named) > 1:
+        with_beams = OF_BEAMS if weights.get("beam_indices") is not None else ""
+        or_keys = OR_KEYS if "cross_attentions" in named else ""
         raise AttnvizError(
             f"the outputs hold {listed(named)}, and one of them can be looked at",
-            f"give it alone: outputs.{named[0]}{OR_KEYS if 'cross_attentions' in named else ''}",
+            f"give it alone: outputs.{named[0]}{with_beams}{or_keys}",
         )
     return weights[named[0]] if named else None
 

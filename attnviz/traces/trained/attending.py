@@ -12,9 +12,8 @@ from attnviz.traces.trace import Layer
 from attnviz.traces.trained.again import OnDemand, Remade
 from attnviz.traces.trained.agreeing import Apart, apart
 from attnviz.traces.trained.fallback import given_layers
-from attnviz.traces.trained.heard import Heard
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.passing import Passed, Reading, passed
+from attnviz.traces.trained.passing import CannotRun, Passed, Reading, passed
 from attnviz.traces.trained.prediction import Asked, Ending
 from attnviz.traces.trained.recognised import Recognised, bases_of, positions_of, recognise
 from attnviz.traces.without import heads_off, name_of, refuse_missing_heads
@@ -43,12 +42,16 @@ def attending(
 ) -> Attending:
     """Listened to, if that gives what the model itself computes; else as the model tells it."""
     off = heads_off(settings.without)
-    done = passed(model, reading, layers=layers, off=off, asked=asked)
+    runs = True
+    try:
+        done = passed(model, reading, layers=layers, off=off, asked=asked)
+    except CannotRun:  # not if it is listened to, or not at all
+        done, runs = None, False
     far = None if done is None else apart(model, reading, done)
     if done is not None and far is not None and far.by_rounding(settings.dtype):
         found = _heard(model, done, far)
     else:
-        told, count, ending = given_layers(model, reading, layers, asked)
+        told, count, ending = given_layers(model, reading, layers, asked, runs=runs)
         _refuse_without(model, settings)
         found = Attending(layers=told, numbers=tuple(range(count)), ending=ending)
     _refuse_missing(found.numbers, settings, layers)
@@ -61,7 +64,7 @@ def _heard(model: Loaded, done: Passed, far: Apart) -> Attending:
     made = [recognise(heard, bases) for heard in done.heard]
     turned_by, base = positions_of(made)
     return Attending(
-        layers=tuple(map(_layer, done.heard, made)),
+        layers=tuple(map(_layer, made)),
         numbers=done.numbers,
         ending=done.ending,
         apart=far,
@@ -77,7 +80,8 @@ def with_all_heads(model: Loaded, reading: Reading, asked: Asked | None) -> Endi
     return None if done is None else done.ending
 
 
-def _layer(heard: Heard, made: Recognised) -> Layer:
+def _layer(made: Recognised) -> Layer:
+    heard = made.heard
     remade = Remade(heard)
     joined = join_heads(heard.contexts())
     context = joined if heard.w_out is None else project(joined, heard.w_out, heard.b_out)

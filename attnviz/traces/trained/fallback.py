@@ -17,7 +17,7 @@ from attnviz.machine import memory
 from attnviz.traces.trace import Layer
 from attnviz.traces.trained.agreeing import own_weights
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.passing import Reading, run
+from attnviz.traces.trained.passing import CannotRun, Reading, run
 from attnviz.traces.trained.prediction import Asked, Ending
 from attnviz.traces.weights_alone import layer_of
 
@@ -27,16 +27,23 @@ TELL = {"output_attentions": True, "output_hidden_states": True}
 
 
 def given_layers(
-    model: Loaded, reading: Reading, layers: Collection[int] | None, asked: Asked | None
+    model: Loaded,
+    reading: Reading,
+    layers: Collection[int] | None,
+    asked: Asked | None,
+    *,
+    runs: bool,
 ) -> tuple[tuple[Layer, ...], int, Ending]:
     """Layers of weights alone, how many there are in all, and what the model came to.
 
-    A model that hands back no weights is refused.
+    A model that hands back no weights is refused; so is one that `runs`, but not if it is to.
     """
     _refuse_too_many(model, reading)
     try:
         made, outputs = run(model, reading, asked, **TELL)
-    except (TypeError, ValueError):
+    except CannotRun:
+        if not runs:
+            raise
         raise _no_attention(model) from None
     weights = own_weights(outputs, reading.which)
     if not weights:
@@ -98,7 +105,7 @@ def _no_attention(model: Loaded) -> AttnvizError:
     return AttnvizError(
         f"nothing of attention can be seen in the model '{model.name}' "
         f"({model.config.model_type}); it is made of {named}",
-        "take a model that attends, such as --model minilm",
+        model.text_part or "take a model that attends, such as --model minilm",
         about="model",
     )
 

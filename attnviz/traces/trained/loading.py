@@ -6,8 +6,9 @@ lacks would be drawn at random by whoever loads it: here that is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,12 @@ from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.trained.refusing import refused
 
 MOST_NAMED = 3  # of missing weights
+PLAIN = (bool, int, float, str, type(None))
 NOT_READ = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
 NO_TEXT = ("pixel_values", "input_features", "input_values")  # what others read first of all
+
+
+State = dict[tuple[str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,8 @@ class Loaded:
     model: Any
     tokenizer: Any
     stored_as: str  # the dtype of the checkpoint
+    dtype: str = "float32"  # in which it computes, but for the parts that it keeps in another
+    state: State = field(default_factory=dict)  # as it was loaded
 
     @property
     def config(self) -> Any:
@@ -49,6 +56,19 @@ class Loaded:
         except ValueError:  # an encoder and a decoder with one each
             return self.config
 
+    @property
+    def other_inputs(self) -> list[str]:
+        """What it takes that is no text, so that it may not do without."""
+        return [each for each in signature(type(self.model).forward).parameters if each in NO_TEXT]
+
+    @property
+    def text_part(self) -> str:
+        """How to come by the part of it that reads text, of a model that reads something else."""
+        part = getattr(self.model, "text_model", None)
+        if not hasattr(part, "save_pretrained"):
+            return ""
+        return "save the part that reads text: model.text_model.save_pretrained(folder)"
+
 
 def loaded(settings: Settings) -> Loaded:
     """The model that the settings name, on their device and in their dtype."""
@@ -57,7 +77,12 @@ def loaded(settings: Settings) -> Loaded:
     place = at_hand(place)
     device = devices.choose(settings.device, settings.dtype)
     now = () if place.folder is None else files.state_of(place.folder)
-    return _loaded(place, settings.dtype, str(device), settings.trust_remote_code, now)
+    asked = (place, settings.dtype, str(device), settings.trust_remote_code, now)
+    model = _loaded(*asked)
+    if _state_of(model.model) != model.state:
+        _loaded.cache_clear()
+        model = _loaded(*asked)
+    return model
 
 
 @lru_cache(maxsize=2)  # two sentences are often read by one model
@@ -83,7 +108,23 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.Sta
         tokenizer = _tokenizer(place, options)
     _without_caches(model)
     model = model.eval().requires_grad_(False).to(device)
-    return Loaded(place.name, model, tokenizer, _stored_as(place, config))
+    state = _state_of(model)
+    return Loaded(place.name, model, tokenizer, _stored_as(place, config), dtype, state)
+
+
+def _state_of(model: Any) -> State:
+    """What modules and their configs are, but for their numbers and for what is private.
+
+    A model may change when it runs: after a short text BigBird reads all of every other text, too.
+    Such a one is loaded again.
+    """
+    found: State = {}
+    for name, module in model.named_modules():
+        for each in filter(None, (module, getattr(module, "config", None))):
+            plain = {key: value for key, value in vars(each).items()
+                     if isinstance(value, PLAIN) and not key.startswith("_")}  # fmt: skip
+            found[name, type(each).__name__] = plain
+    return found
 
 
 def _config(place: Place, options: dict[str, Any]) -> Any:
@@ -95,7 +136,10 @@ def _config(place: Place, options: dict[str, Any]) -> Any:
 def _tokenizer(place: Place, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(place.address, **options)
+    tokenizer = AutoTokenizer.from_pretrained(place.address, **options)
+    # Looked up now, for special tokens with odd names are looked up without an end.
+    _ = tokenizer.all_special_ids, tokenizer.unk_token_id, tokenizer.mask_token_id
+    return tokenizer
 
 
 def _class_of(config: Any, trusted: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,10 @@ from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.prediction import Asked, Ending, ending
 from attnviz.traces.trained.refusing import shortly
 from attnviz.traces.without import Place
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, listed
 
 Ids = tuple[int, ...]
+OF_DTYPES = re.compile("dtype|scalar ?type|float|double|half|not implemented for", re.IGNORECASE)
 PROBE = 32  # tokens, on which a model's own attention is compared with what is computed here
 
 
@@ -75,7 +77,7 @@ def run(
 ) -> tuple[Ending, Any]:
     """What a model comes to, and what it hands back; it answers only where that is asked for."""
     part = part_of(model, reading.which, answers=asked is not None)
-    with room_for(model, reading), ending(model, asked, reading.which) as made:
+    with running(model, reading), ending(model, asked, reading.which) as made:
         return made, part(**inputs(model, reading), **named)
 
 
@@ -98,17 +100,26 @@ def _batch(model: Loaded, ids: Ids) -> Tensor:
     return torch.tensor([ids], device=model.model.device)
 
 
+class CannotRun(AttnvizError):
+    """A model stops on the way through a text, whatever the reason."""
+
+
 @contextmanager
-def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
-    """Say how many tokens fit, where a device has not enough memory for those that there are."""
+def running(model: Loaded, reading: Reading) -> Iterator[None]:
+    """What goes wrong while a model runs, whatever it is, is told in two lines.
+
+    That is how many tokens fit, where a device has not enough memory for those that there are.
+    """
     try:
         yield
+    except (AttnvizError, Unheard):
+        raise
     except torch.OutOfMemoryError:
         count = len(reading.ids)
-    except RuntimeError as error:
+    except Exception as error:
         if memory.ran_out(error):
             raise
-        raise _unfit(model, error) from None
+        raise _cannot_run(model, error) from None
     else:
         return
     fitting = _fitting(model, reading)
@@ -121,16 +132,24 @@ def room_for(model: Loaded, reading: Reading) -> Iterator[None]:
     )
 
 
-def _unfit(model: Loaded, error: RuntimeError) -> AttnvizError:
-    """Some parts of models are there for some dtypes alone, and configs tell of what cannot be."""
-    dtype = str(model.model.dtype).removeprefix("torch.")
-    usual = model.model.dtype == torch.float32
-    return AttnvizError(
-        f"the model '{model.name}' ({model.config.model_type}) cannot be run as {dtype}: "
-        f"{shortly(str(error))}",
-        "look at its config.json, or save the model again" if usual else "leave --dtype out",
-        about="model" if usual else "dtype",
-    )
+def _cannot_run(model: Loaded, error: Exception) -> CannotRun:
+    """Some parts are there for some dtypes alone, and configs tell of what cannot be; some models
+    need more than a text.
+    """
+    who = f"the model '{model.name}' ({model.config.model_type})"
+    said = shortly(str(error) or type(error).__name__)
+    if model.dtype != "float32" and OF_DTYPES.search(said):
+        told, hint = f"cannot be run as {model.dtype}", "leave --dtype out"
+        return CannotRun(f"{who} {told}: {said}", hint, about="dtype")
+    if isinstance(error, RuntimeError):
+        told = "cannot be run on this text"
+        hint = "look at its config.json, or save the model again"
+    elif model.other_inputs:
+        told = f"takes {listed(model.other_inputs)}, too, and cannot be run on a text alone"
+        hint = model.text_part or "take a model of text"
+    else:
+        told, hint = "cannot be run on a text", "look at its config.json, or take another model"
+    return CannotRun(f"{who} {told}: {said}", hint, about="model")
 
 
 def _fitting(model: Loaded, reading: Reading) -> int:

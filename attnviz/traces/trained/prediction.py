@@ -67,11 +67,14 @@ def decoder_answers(model: Loaded, which: Which) -> bool:
 
 
 def _answers_by(model: Loaded) -> nn.Module | None:
-    """The module that scores every answer."""
+    """The module that scores every answer; FSMT names a table of the same size."""
     try:
         found = model.model.get_output_embeddings()
     except NotImplementedError:
         return None
+    if isinstance(found, nn.Embedding):
+        linear = (each for each in model.model.modules() if isinstance(each, nn.Linear))
+        return next((each for each in linear if each.weight.shape == found.weight.shape), None)
     return found if isinstance(found, nn.Module) else None
 
 
@@ -126,7 +129,7 @@ def _at(places: Sequence[int], made: Ending) -> Callable[..., tuple[Tensor, ...]
     def chosen(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         vectors, *rest = args
         made.vectors = vectors[0] if made.vectors is None else made.vectors
-        return (vectors[:, list(places)], *rest)
+        return (vectors[..., list(places), :], *rest)
 
     return chosen
 

@@ -3,13 +3,17 @@
 Every model has modules of its own for that: one for each, or one for all three. A matrix is
 recognised by its numbers alone: what it makes of the inputs are these very vectors, or becomes
 them when positions turn it. Where none does, nothing is claimed.
+
+Some models, as OPT and ESM, scale queries instead of scores, before anybody hears of them. Then all
+that a matrix makes is multiplied with one number: it belongs to the scale of the scores, as in
+every other model, and queries are what their matrix makes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +42,7 @@ class Maker:
 
     matrix: Float[Tensor, "dim out"]
     bias: Float[Tensor, "out"] | None
+    factor: float = 1.0  # what the model multiplies all of them with before it attends
 
     def made(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         return split_heads(project(inputs, self.matrix, self.bias), heads)
@@ -66,6 +71,7 @@ class Unturned(BeforeRotary):
 class Recognised:
     """How a layer comes by its queries, keys and values, as far as that can be told."""
 
+    heard: Heard  # with the factors of queries and keys in its scale
     projections: Projections | None
     before_rotary: BeforeRotary | None
     turned_by: tuple[Positions, float] | None  # None: not at all, or in a way of the model's own
@@ -79,16 +85,36 @@ def recognise(heard: Heard, bases: Collection[float]) -> Recognised:
         "key": (_read(heard), heard.keys),
         "value": (_read(heard), heard.values),
     }
-    plain = {kind: _maker(heard.module, *each) for kind, each in of_kinds.items()}
-    found = {kind: maker for kind, maker in plain.items() if maker is not None}
-    before, by = None, None
-    if not {"query", "key"} & found.keys():
-        query = _maker(heard.module, *of_kinds["query"], turned=True)
-        key = _maker(heard.module, *of_kinds["key"], turned=True)
-        if query is not None and key is not None:
-            found |= {"query": query, "key": key}
-            before, by = Unturned(heard, query, key), _turned_by(heard, query, bases)
-    return Recognised(_projections(heard, found), before, by, _given(heard, found))
+    found = {
+        kind: maker
+        for kind, each in of_kinds.items()
+        if (maker := _maker(heard.module, *each, scaled=kind != "value"))
+    }
+    turned = {} if {"query", "key"} & found.keys() else {
+        kind: maker
+        for kind in ("query", "key")
+        if (maker := _maker(heard.module, *of_kinds[kind], scaled=True, turned=True))
+    }  # fmt: skip
+    if len(turned) < 2:
+        turned = {}
+    found |= turned
+    heard = _unscaled(heard, found)
+    before = Unturned(heard, **turned) if turned else None
+    by = _turned_by(heard, turned["query"], bases) if turned else None
+    return Recognised(heard, _projections(heard, found), before, by, _given(heard, found))
+
+
+def _unscaled(heard: Heard, found: Mapping[str, Maker]) -> Heard:
+    """With queries and keys as their matrices make them: what multiplies them scales scores."""
+    query, key = (found[kind].factor if kind in found else 1.0 for kind in ("query", "key"))
+    if query == key == 1:
+        return heard
+    return replace(
+        heard,
+        queries=heard.queries / query,
+        keys=heard.keys / key,
+        scale=heard.scale * query * key,
+    )
 
 
 def positions_of(layers: Sequence[Recognised]) -> tuple[Positions, float]:
@@ -133,6 +159,7 @@ def _maker(
     vectors: Vectors,
     *,
     turned: bool = False,
+    scaled: bool = False,
 ) -> Maker | None:
     """The matrix that makes these vectors of the inputs; or what becomes of them when turned."""
     few, wanted = inputs[:PROBED], vectors[:, :PROBED]
@@ -143,9 +170,21 @@ def _maker(
             continue
         for maker in _parts(matrix, bias, vectors.shape[0], vectors.shape[2]):
             made = maker.made(few, len(vectors))
+            factor = _factor(made[:, :1], wanted[:, :1]) if scaled else 1.0
+            made = made * factor
             if _is_turned(made, wanted) if turned else _same(made, wanted, len(matrix)):
-                return maker
+                return replace(maker, factor=factor)
     return None
+
+
+def _factor(made: Vectors, wanted: Vectors) -> float:
+    """The one number that makes the first token's vectors of these: 1, 1/√ of the width, or any."""
+    both, own = (float((made.double() * each.double()).sum()) for each in (wanted, made))
+    factor = both / own if own and wanted[:, 0].numel() > 1 else 1.0
+    usual = (1.0, wanted.shape[-1] ** -0.5)
+    slack = min(SLACK * wanted.numel() ** 0.5 * torch.finfo(wanted.dtype).eps, MOST_APART)
+    near = [each for each in usual if abs(factor / each - 1) <= slack]
+    return near[0] if near else factor
 
 
 def _matrices(module: nn.Module) -> Iterator[tuple[Tensor, Tensor | None]]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
@@ -42,6 +42,22 @@ def trace_trained(
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = loaded(settings)
+    try:
+        return _trace(model, text, settings, layers, command)
+    except AttnvizError:
+        as_it_was = loaded(settings)  # another, if this one changed when it read
+        if as_it_was is model:
+            raise
+    return _trace(as_it_was, text, settings, layers, command)
+
+
+def _trace(
+    model: Loaded,
+    text: str,
+    settings: Settings,
+    layers: Collection[int] | None,
+    command: str | None,
+) -> Trace:
     what = read(model, text, settings)
     asked = asked_of(model, what.tokens, what.reading.which)
     with quietly(), torch.no_grad():
@@ -117,8 +133,13 @@ def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
     decoder = reading.which != "self"
     module = model.model.get_decoder() if decoder else model.model
     ids = reading.written if decoder else reading.ids
-    made: Tensor = module.get_input_embeddings()(torch.tensor(ids, device=model.model.device))
+    tables = (each for each in module.modules() if isinstance(each, nn.Embedding))
+    table = module.get_input_embeddings() if hasattr(module, GETS) else next(tables)
+    made: Tensor = table(torch.tensor(ids, device=model.model.device))
     return made
+
+
+GETS = "get_input_embeddings"  # which the decoders of some models, as FSMT's, have not
 
 
 def _provenance(

@@ -8,9 +8,10 @@ import torch
 
 from attnviz.errors import AttnvizError, mention
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.cutting import tokenizing
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.passing import Ids, room_for
+from attnviz.traces.trained.passing import Ids, running
 from attnviz.traces.trained.passing import Reading as Read
 from attnviz.traces.trained.quiet import quietly
 from attnviz.traces.without import heads_off
@@ -64,7 +65,8 @@ def decoded(model: Loaded, ids: Ids, settings: Settings) -> Ids:
 
 def targeted(model: Loaded, target: str) -> Ids:
     """The same of a text that a person gives."""
-    ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
+    with tokenizing(model):
+        ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
     start = _said(model, "decoder_start_token_id")
     begun = ids if start is None else (start, *ids)
     return _without_end(model, begun, 1)
@@ -75,7 +77,7 @@ def _written(model: Loaded, ids: Ids, count: int, settings: Settings) -> Ids:
     given = torch.tensor([ids], device=model.model.device)
     off = heads_off(settings.without)
     listener = Listener(layers=(), off=off)
-    with quietly(), room_for(model, Read("self", ids)), listening(model.model, listener):
+    with quietly(), running(model, Read("self", ids)), listening(model.model, listener):
         found = model.model.generate(
             input_ids=given,
             attention_mask=torch.ones_like(given),

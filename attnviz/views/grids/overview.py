@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 from attnviz.cells import unmasked
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
+from attnviz.wording.numbers import short_text
 
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
@@ -94,7 +95,7 @@ class Overview:
         if tall == wide == 1:
             return ""
         queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
-        return f"one cell = {queries} (averaged) × {keys} (added)"
+        return f"one cell = mean of {queries}, sum of {keys}"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.
@@ -138,4 +139,4 @@ def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
 
 
 def _counted(number: float, one: str, several: str) -> str:
-    return f"{number:.2g} {one if number == 1 else several}"
+    return f"{short_text(number)} {one if number == 1 else several}"

@@ -23,7 +23,7 @@ from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called
 
 Places = tuple[int, tuple[tuple[int, ...], ...]]
-SINKS = frozenset(("first", "separators"))  # where heads read that find nothing
+SINKS = frozenset(("first", "separators"))  # what heads attend to that find nothing else
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _head(found: Map, inspection: Inspection, sides: dict[Places, Axis]) -> Head
         weights=found.cells,
         scores=_scores(found, inspection),
         share=found.share,
-        note=" · ".join(captions_of(_looked_at(found, inspection))),
+        note=" · ".join(captions_of(_looked_at(found, inspection), [found])),
         measure=called(inspection.looking),
     )
 

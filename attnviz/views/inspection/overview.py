@@ -51,7 +51,13 @@ def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
         measure=called(inspection.looking),
         share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
         bend=bend,
-        note=" · ".join((NOTE, *_on_letters(inspection, flags), *captions_of(inspection.looking))),
+        note=" · ".join(
+            (
+                NOTE,
+                *_on_letters(inspection, flags),
+                *captions_of(inspection.looking, maps),
+            )
+        ),
         flags=tuple(flags),
     )
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import Any
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights_alone import refuse_weights_alone as of_weights
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
+from attnviz.views.mask_shape import MaskShape, shape_of
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import Sum
@@ -30,12 +28,15 @@ ONE_DISTANCE = 1e-5  # how far what is added may vary among equal distances, of 
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
 IN_ITS_OWN_WAY = "the model makes in a way of its own: they are shown as it made them."
 NOT_KEPT = "The model's matrices make queries, keys and values; no file of a trace has them."
+NOT_SCALED = "the model does not scale them"
+SCALED_BEFORE = "if the model scales anything, it does so where it makes queries and keys"
 WITH_A_SINK = (
     "Each row of scores becomes shares: exp of each over the sum of all in the row, and of a "
     "number that the model learned for each head, its sink. What the sink takes is lost: a row "
     "sums to less than 1."
 )
 AFTERWARDS = "what the model makes of these vectors next is not shown"
+AHEAD = "No token may read the ones after it, as when a text is written."
 BUT_FOR_ANSWERS = f"{AFTERWARDS}, but for its answers"
 
 
@@ -161,7 +162,8 @@ def divisor(layer: Layer) -> str:
 def about_scaling(layer: Layer) -> str:
     """Of a model that divides scores by another number than the root of a head's width."""
     if not divisor(layer):
-        return "Scores stay as they are: the model does not scale them."
+        unknown = {"queries", "keys"} & layer.given
+        return f"Scores stay as they are: {SCALED_BEFORE if unknown else NOT_SCALED}."
     return (
         f"The model divides scores by {divisor(layer)}, a number of its own, in place of "
         f"√{layer.head_dim}."
@@ -173,31 +175,20 @@ def about_mask(here: Scene) -> str:
     visible = here.layer.visible
     if bool(visible.all()):
         return ""
+    shape = shape_of(visible)
+    if here.keys is here.trace.tokens and shape.named:
+        return " ".join(filter(None, (AHEAD if shape.causal else "", _how_far(shape))))
     if visible.ndim == 3:
         return "What each token may read the model decides, in each head on its own."
-    for name, variant in _sights(visible).items():
-        if here.keys is here.trace.tokens and torch.equal(variant, visible):
-            return name
     return "What each token may read the model decides."
 
 
-def _sights(visible: Bool[Tensor, "query key"]) -> dict[str, Bool[Tensor, "query key"]]:
-    """The masks that have a name, of so many tokens."""
-    queries, keys = (torch.arange(count, device=visible.device) for count in visible.shape)
-    widest = int(visible.sum(-1).max())
-    ahead = "No token may read the ones after it, as when a text is written."
-    near = f"A token reads only what is less than {counted(widest, 'place')} away."
-    half = (widest + 1) // 2
-    around = f"A token reads only what is less than {counted(half, 'place')} away."
-    rows: dict[str, dict[str, Any]] = {
-        ahead: {"causal": True},
-        f"{ahead} {near}": {"causal": True, "window": widest},
-        around: {"window": half},
-    }
-    return {
-        name: Variant("", "", **row).sees(queries[:, None], keys[None, :])
-        for name, row in rows.items()
-    }
+def _how_far(shape: MaskShape) -> str:
+    if shape.window is not None:
+        return f"A token reads only what is less than {counted(shape.window, 'place')} away."
+    return "" if shape.chunk is None else (
+        f"A token reads only what is in its own chunk of {counted(shape.chunk, 'token')}."
+    )  # fmt: skip
 
 
 def position_bias(here: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Section:

@@ -1,0 +1,209 @@
+"""Models that stop at a text, change when they read one, or need more than that: two lines each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from attnviz import AttnvizError, trace
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.quiet import quietly
+from tests.conftest import Attnviz
+from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, Saved, save
+
+TEXT = "The animal was too tired"
+LONG = "The animal was too tired to cross the street. " * 4
+WORDS = len(TOKENIZERS["wordpiece"]())
+OF_TEXT = SIZES | SPECIAL | {"vocab_size": WORDS}
+OF_PICTURES = {**SIZES, "image_size": 16, "patch_size": 8}
+FSMT = {"langs": ["en", "de"], "src_vocab_size": WORDS, "tgt_vocab_size": WORDS}
+PROPHETNET = {
+    "hidden_size": 16,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "num_encoder_attention_heads": 4,
+    "num_decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 96,
+}
+PERCEIVER = {
+    "num_latents": 4,
+    "d_latents": 16,
+    "d_model": 16,
+    "num_self_attends_per_block": 1,
+    "num_self_attention_heads": 4,
+    "num_cross_attention_heads": 4,
+}
+STARTS = {"decoder_start_token_id": 1}
+KINDS = {
+    "fsmt": Kind("FSMT", "ForConditionalGeneration", "wordpiece", OF_BART | FSMT | STARTS),
+    "prophetnet": Kind("ProphetNet", "ForConditionalGeneration", "wordpiece", PROPHETNET | STARTS),
+    "perceiver": Kind("Perceiver", "Model", "wordpiece", PERCEIVER),
+    "xmod": Kind("Xmod", "Model", "wordpiece", SIZES),
+    "bigbird": Kind("BigBird", "Model", "wordpiece", SIZES | {"block_size": 2}),
+    "clip": Kind(
+        "CLIP", "Model", "wordpiece", {"text_config": OF_TEXT, "vision_config": OF_PICTURES}
+    ),
+    "vilt": Kind("Vilt", "Model", "wordpiece", OF_PICTURES),
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    at = tmp_path_factory.mktemp("unfit")
+
+    def saved(name: str) -> str:
+        found = at / name
+        return str(found if found.is_dir() else save(KINDS[name], found))
+
+    return saved
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "hint"),
+    [
+        (
+            "perceiver",
+            "the model 'perceiver' (perceiver) cannot be run on a text: PerceiverModel.forward() "
+            "missing 1 required positional argument: 'inputs'",
+            "look at its config.json, or take another model",
+        ),
+        (
+            "xmod",
+            "the model 'xmod' (xmod) cannot be run on a text: Input language unknown. Please call "
+            "`XmodPreTrainedModel.set_default_language()`",
+            "look at its config.json, or take another model",
+        ),
+        (
+            "clip",
+            "the model 'clip' (clip) takes pixel_values, too, and cannot be run on a text alone: "
+            "'NoneType' object has no attribute 'shape'",
+            "save the part that reads text: model.text_model.save_pretrained(folder)",
+        ),
+        (
+            "vilt",
+            "the model 'vilt' (vilt) takes pixel_values, too, and cannot be run on a text alone: "
+            "You have to specify either pixel_values or image_embeds",
+            "take a model of text",
+        ),
+    ],
+)
+def test_a_model_that_stops_at_a_text_is_refused_in_two_lines(
+    name: str, problem: str, hint: str, folder_of: Callable[[str], str], attnviz: Attnviz
+) -> None:
+    told = attnviz("inspect", TEXT, "--model", folder_of(name))
+
+    assert (told.status, told.err) == (2, f"error: {problem}\n hint: {hint}\n")
+
+
+def test_the_part_that_reads_text_can_be_looked_at_where_the_hint_puts_it(
+    folder_of: Callable[[str], str], tmp_path: Path
+) -> None:
+    with quietly():
+        model = transformers.CLIPModel.from_pretrained(folder_of("clip"))
+        model.text_model.save_pretrained(tmp_path / "text")
+    TOKENIZERS["wordpiece"]().save_pretrained(tmp_path / "text")
+
+    made = trace(TEXT, model=str(tmp_path / "text"))
+
+    assert made.trained is not None
+    assert not made.trained.fallback
+
+
+@pytest.mark.parametrize("which", ["decoder", "cross"])
+def test_what_a_decoder_of_fsmt_reads_is_shown_as_it_hands_it_back(
+    which: Any, folder_of: Callable[[str], str]
+) -> None:
+    made = trace(TEXT, model=folder_of("fsmt"), attention=which, target="the street")
+    model = loaded(Settings(model=folder_of("fsmt"))).model
+    ids = {"input_ids": list(made.keys.ids), "decoder_input_ids": list(made.tokens.ids)}
+    if which == "decoder":
+        ids["input_ids"] = list(trace(TEXT, model=folder_of("fsmt")).tokens.ids)
+    with torch.no_grad():
+        outputs = model(**{name: torch.tensor([each]) for name, each in ids.items()},
+                        output_attentions=True)  # fmt: skip
+
+    theirs = outputs.decoder_attentions if which == "decoder" else outputs.cross_attentions
+    assert torch.equal(made.weights, torch.cat([*theirs]))
+    table = model.model.decoder.embed_tokens.weight
+    assert torch.equal(made.embeddings, table[list(made.tokens.ids)])
+    assert made.prediction is not None
+    expected = outputs.logits[0].softmax(-1).max(-1).values
+    assert torch.allclose(made.prediction.probabilities.max(-1).values, expected)
+
+
+def test_several_streams_of_a_decoder_are_no_table_of_its_tokens(
+    folder_of: Callable[[str], str],
+) -> None:
+    with pytest.raises(AttnvizError, match=r"hands back weights of 1 × 4 × \d+ × \d+, which are"):
+        trace(TEXT, model=folder_of("prophetnet"), attention="cross", target="the street")
+    made = trace(TEXT, model=folder_of("prophetnet"), attention="decoder", target="the street")
+    assert made.prediction is not None
+
+
+def test_what_a_text_changes_of_a_model_is_undone_before_the_next(
+    folder_of: Callable[[str], str],
+) -> None:
+    """Of a short text BigBird reads everything; and so it would of all texts after it."""
+    first, _, again = (trace(each, model=folder_of("bigbird")) for each in (LONG, TEXT, LONG))
+
+    assert torch.equal(first.weights > 0, again.weights > 0)
+    assert (first.weights == 0).any()  # it reads some blocks, and not all
+
+
+def test_no_other_model_is_loaded_again(small_transformer: Saved) -> None:
+    for name in ("gpt2", "bart"):
+        settings = Settings(model=str(small_transformer(name)))
+        model = loaded(settings)
+        trace(TEXT, settings)
+        trace(TEXT, settings, **({"generate": 2} if name == "gpt2" else {"attention": "decoder"}))
+        assert loaded(settings) is model
+
+
+def test_the_dtype_that_a_model_cannot_have_is_the_one_that_is_asked_for(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    told = attnviz(
+        "inspect", TEXT, "--model", str(small_transformer("xlnet")), "--dtype", "float64"
+    )
+
+    assert told.err == (
+        "error: the model 'xlnet' (xlnet) cannot be run as float64: expected scalar type Float but "
+        "found Double\n hint: leave --dtype out\n"
+    )
+
+
+def test_another_dtype_is_no_advice_where_that_is_not_what_stops_a_model(
+    small_transformer: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = transformers.BertModel
+
+    def stops(*args: Any, **named: Any) -> Any:
+        raise RuntimeError("shape '[1, 2]' is invalid for input of size 3")
+
+    monkeypatch.setattr(kind, "forward", stops)
+    with pytest.raises(AttnvizError, match="cannot be run on this text: shape") as told:
+        trace(TEXT, model=str(small_transformer("bert")), dtype="float64")
+    assert told.value.hint == "look at its config.json, or save the model again"
+
+
+def test_a_model_of_pictures_is_told_that_it_reads_no_text(
+    tmp_path: Path, attnviz: Attnviz
+) -> None:
+    config: Any = transformers.ViTConfig
+    with quietly():
+        transformers.ViTModel(config(**OF_PICTURES)).save_pretrained(tmp_path / "v")
+
+    told = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
+
+    assert told.err == (
+        "error: the model 'v' (vit) reads no text: it takes pixel_values\n"
+        " hint: take a model of text\n"
+    )
