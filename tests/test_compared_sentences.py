@@ -203,7 +203,7 @@ def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) 
     view = found.view()
 
     assert view.title == "one sentence, read by last and bert"
-    assert re.search(r" reads .* in last, and with .* in bert$", view.headline)
+    assert re.search(r" gives .* of its attention in last, .*% in bert$", view.headline)
     assert found.rows.replaced == ()
     assert found.first.tokens.ids == one.tokens.ids  # and not those that they were paired by
     off = trace("it was too tired", model=same.origin.settings.model, without="L0H0")
@@ -225,7 +225,8 @@ def test_weights_of_two_sentences_keep_their_names() -> None:
     view = compare_sentences(before, after).view()
 
     assert view.title == "two sentences, in step 0 and step 9"
-    assert view.closing[0].endswith('"a" reads "a" with 1.0 in step 0, and with .00 in step 9')
+    change = '"a" gives "a" 100\u00a0% of its attention in step 0, 0\u00a0% in step 9.'
+    assert view.closing[0].endswith(change)
 
 
 def test_the_same_tokens_are_read_alike() -> None:

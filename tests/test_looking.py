@@ -190,7 +190,7 @@ def test_where_sinks_take_a_share_a_rollout_divides_its_rows_and_says_so(
         expected = np.diag(1 / mixed.sum(-1)) @ mixed @ expected
 
     assert_allclose(values(found.maps[0]), expected, atol=1e-6)
-    formula = "A = ½ mean of the heads + ½ what passes by, each row divided by its sum (Abnar"
+    formula = "A = ½ mean of the heads + ½ residual connection, each row divided by its sum (Abnar"
     assert formula in found.view().picture.caption
     one = inspect(found.trace, merge="rollout", query="2").view()
     assert formula in one.picture.caption
