@@ -14,7 +14,7 @@ from attnviz import Trace, trace
 from attnviz.attention.block import EPSILON
 from attnviz.examples import checking, kinds
 from attnviz.examples.example import Example
-from attnviz.examples.reading import SETTINGS, read
+from attnviz.examples.reading import NOT_IN_A_LESSON, SETTINGS, read
 from attnviz.traces.document import contents
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
 from attnviz.traces.settings import Settings
@@ -322,7 +322,7 @@ def test_a_tolerance_of_nothing_wants_the_number_itself() -> None:
 
 def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
     """A setting, or a name that can be given, is taken in lessons as soon as there is one."""
-    settings = {name for name in vars(Settings()) if name not in ("given", "item")}
+    settings = {name for name in vars(Settings()) if name not in NOT_IN_A_LESSON}
 
     assert set(SETTINGS) == settings
     assert settings <= kinds.of_settings().keys()

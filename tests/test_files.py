@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import LONGEST_PATH, AttnvizError, shortened
 from attnviz.machine import files, leaving, writing
 from tests.conftest import Attnviz
 
@@ -243,7 +243,7 @@ def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
         "attnviz.learning.training.Training.__init__", lambda *_: pytest.fail("it works")
     )
 
-    path = words[-1] + "/config.json" * (words[-2] == "--save")
+    path = shortened(words[-1] + "/config.json" * (words[-2] == "--save"), LONGEST_PATH)
     assert attnviz(*words).err == (
         f"error: '{path}' cannot be written: file name too long\n"
         " hint: choose another file or folder\n"

@@ -118,7 +118,7 @@ def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
 
     for choice in (("--head", "1"), ("--merge", "mean")):
         shown = attnviz("inspect", "the animal", *one, *choice).out.replace("\n", " ")
-        assert "missing to 1 goes to the model's sinks" in shown
+        assert "the rest goes to the model's attention sinks" in shown
         assert "sums to 1" not in shown
     hidden = attnviz("inspect", "the animal", *one, "--head", "1", "--hide-first").out
     assert "missing to 1" not in hidden

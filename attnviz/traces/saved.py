@@ -224,7 +224,8 @@ class _Reader:
         }
         return of_their_types(Tokens, named)
 
-    def _tensor(self, value: Any) -> Tensor:
+    def _tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
+        """Numbers; where answers may be `unscored` at most places, NaN among them."""
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError(array.dtype)
@@ -232,8 +233,8 @@ class _Reader:
         if tensor.dtype == torch.bool:
             return tensor
         tensor = tensor.to(self.dtype)
-        if not (tensor < torch.inf).all():  # NaN, or infinity; -inf is a score that a mask hides
-            raise ValueError("a number that no trace has")
+        if not (tensor < torch.inf).all() and not unscored:  # -inf is a score that a mask hides
+            raise ValueError("NaN, or infinity, which no trace has")
         return tensor
 
     def _layer(self, stored: Contents, facts: Contents) -> Layer:
@@ -310,7 +311,8 @@ class _Reader:
     def _fitting(self, parts: Sequence[Part | ResidualPart], stored: Contents) -> dict[str, Tensor]:
         named = {part.data: part for part in parts if part.data}
         here = [name for name in named if name not in MAY_LACK or stored.get(name) is not None]
-        found = {name: self._tensor(stored[name]) for name in here}
+        answers = parts is OF_PREDICTION
+        found = {name: self._tensor(stored[name], unscored=answers) for name in here}
         sides = {name: part.sides for name, part in named.items()}
         refuse_misfits(found, sides, {}, self.source)
         return found
