@@ -13,7 +13,7 @@ from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.given_weights import given_parts
 from attnviz.views.trained_line import BETWEEN, trained_parts
-from attnviz.wording.numbers import exact_text, percent_text
+from attnviz.wording.numbers import exact_text, percentage
 from attnviz.wording.words import counted
 
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
@@ -187,5 +187,5 @@ def _reduced(origin: Origin) -> str:
     table = table_behind(origin)
     if table is None or table.kept is None:
         return ""
-    kept = percent_text(table.kept, 1)
+    kept = percentage(table.kept)
     return f" (principal components, which keep {kept} of the variance)"
