@@ -37,7 +37,8 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
 
     `command` is the one that was typed.
     """
-    here = Shown(learned, None if query is None else find_query(learned.watched, str(query)))
+    tokens = learned.model.vocabulary.as_read(learned.watched)
+    here = Shown(learned, None if query is None else find_query(tokens, str(query)))
     line, told = _settings_line(here), sentence_of(learned)
     frames = filmed(learned.moments, IN_A_FILM)
     return View(
@@ -92,9 +93,15 @@ def _heads(here: Shown, heads: Sequence[tuple[int, int]], places: Sequence[int])
         tuple(here.of_head(head, place) for head in heads for place in places),
         kind="course",
         across=len(places),
-        over=tuple(Name(here.step(place)) for place in places),
+        over=tuple(Name(_at(here, place)) for place in places),
         beside=tuple(map(here.name, heads)),
     )
+
+
+def _at(here: Shown, place: int) -> str:
+    """`step 313: are 98 %`, of a sentence with one blank."""
+    answer = here.answer(place).rpartition(" → ")[2]
+    return f"{here.step(place)}: {answer}" if answer else here.step(place)
 
 
 def _of_token(here: Shown, heads: Sequence[tuple[int, int]]) -> Group:
@@ -138,7 +145,7 @@ def _filmed(here: Shown, heads: Sequence[tuple[int, int]], place: int) -> Group:
     across = len(here.learned.moments[0].weights[0])
     return Group(
         "heads",
-        tuple(here.of_head(head, place) for head in heads),
+        tuple(here.of_head(head, place, answers=True) for head in heads),
         kind="course",
         across=across if heads == here.heads else min(len(heads), FEW_HEADS),
         over=tuple(here.name(head, place) for head in heads),
