@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import Settings, read, steps, trace
+from attnviz import Settings, compare, read, steps, trace
 from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, mix, switched_off
 from attnviz.errors import AttnvizError
@@ -273,3 +273,42 @@ def test_a_page_strikes_out_the_heads_that_are_off() -> None:
 
     assert b'"name":"L1H0"' in page or b'"name": "L1H0"' in page
     assert page.replace(b" ", b"").count(b'"off":true') == 1
+
+
+# Compared by the heads that are off.
+
+
+def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
+    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
+    view = made.view()
+    (table,) = (grid for grid in view.grids() if grid.words)
+
+    assert view.headline == (
+        "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
+    )
+    for place, off in enumerate((None, "L1H0", "L1H0,L1H1")):
+        alone = trace(AGREEMENT, model="agreement", without=off).prediction
+        assert alone is not None
+        first = alone.best(7, 1)[0]
+        assert table.words[place][0] == alone.answers[first]
+        assert table.values[place, 0] == pytest.approx(float(alone.probabilities[7, first]))
+    off = [grid.title for grid in view.grids() if grid.whole_off]
+    assert len(off) == 3
+    assert all(title.endswith(" (off)") for title in off)
+    assert view.heads is not None
+    assert sum(head.off for head in view.heads.heads) == 3
+
+
+def test_where_no_answer_changes_that_is_the_title() -> None:
+    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"])
+
+    assert made.view().headline == (
+        "Switching off L0H1 or L1H0=mean does not change the answer: are (99.9\u00a0%)"
+    )
+
+
+def test_without_a_model_no_answers_can_be_compared(attnviz: Attnviz) -> None:
+    assert attnviz("compare", TEXT, "--by", "without").err == (
+        "error: --by without compares what a model answers, and there is no model\n"
+        " hint: try --model agreement --by without --values none,L1H0,L1H0+L1H1\n"
+    )

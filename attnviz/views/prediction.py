@@ -25,7 +25,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import token_axis
 from attnviz.views.switched_off import names_off, without_heads
 from attnviz.wording.numbers import percent
-from attnviz.wording.words import isolated, listed
+from attnviz.wording.words import either, isolated, listed
 
 RANKS = ("1st", "2nd", "3rd")  # of the answers in a table
 MENTIONED = 0.005  # what is less likely is not worth a word
@@ -111,6 +111,57 @@ def _answer(made: Prediction, place: int, answer: int) -> str:
     """An answer as it is shown; nothing where none was scored."""
     scored = not made.probabilities[place, answer].isnan()
     return isolated(made.answers[answer]) if scored else ""
+
+
+def answers_of_ways(ways: Sequence[tuple[str, Trace]], query: int | None) -> Grid | None:
+    """The likeliest answers at one place, a row for each way of attending; if one place asks."""
+    made = [refuse_no_prediction(trace) for _, trace in ways]
+    places = _places(made[0], query)
+    if len(places) != 1:
+        return None
+    place, ranks = places[0], RANKS[: len(made[0].answers)]
+    best = [each.best(place, len(ranks)) for each in made]
+    pairs = list(zip(made, best, strict=True))
+    return Grid(
+        f"what the model answers {_where(made[0], ways[0][1].tokens, place).lower()}",
+        plain_axis("way", [name for name, _ in ways]),
+        plain_axis("answer", ranks),
+        unmasked(np.stack([array(each.probabilities[place, order]) for each, order in pairs])),
+        PROBABILITY,
+        note="each answer with its probability",
+        words=tuple(tuple(_answer(each, place, n) for n in order) for each, order in pairs),
+    )
+
+
+def flips(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
+    """Which heads, switched off, change what is answered: `Switching off L1H0 and L1H1 flips …`"""
+    made = refuse_no_prediction(base)
+    places = list(_places(made, query))
+    if not places:
+        return ""
+    was = [made.best(place, 1)[0] for place in places]
+    changed, kept = list[tuple[str, Trace, int]](), list[str]()
+    for name, trace in ways:
+        now = [refuse_no_prediction(trace).best(place, 1)[0] for place in places]
+        others = sum(one != other for one, other in zip(now, was, strict=True))
+        if trace is not base:
+            changed += [(name, trace, others)] if others else []
+            kept += [] if others else [name]
+    if not changed:
+        answers = f"answer: {_likeliest(made, places[0])}" if len(places) == 1 else "answers"
+        return f"Switching off {either(kept)} does not change the {answers}"
+    name, trace, count = changed[0]
+    alone = f"; {either(kept)} does not" if kept else ""
+    if len(places) > 1:
+        return f"Switching off {name} changes {count} of the {len(places)} answers{alone}"
+    now = _likeliest(refuse_no_prediction(trace), places[0])
+    return f"Switching off {name} flips {_likeliest(made, places[0])} to {now}{alone}"
+
+
+def _likeliest(made: Prediction, place: int) -> str:
+    """`are (99.9 %)`"""
+    first = made.best(place, 1)[0]
+    return f"{isolated(made.answers[first])} ({percent(float(made.probabilities[place, first]))})"
 
 
 def answers_ranked(trace: Trace, query: int) -> Ranked:

@@ -116,7 +116,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     _draw_borders(axes, grid, colors)
-    if grid.whole_off:
+    if grid.whole_off and len(grid.rows) > 1:
         axes.plot([0, len(grid.columns)], [len(grid.rows), 0], color=colors.faint, linewidth=1.2)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
 
