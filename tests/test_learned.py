@@ -160,7 +160,7 @@ def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_anothe
 def test_before_the_end_nothing_is_said_of_heads() -> None:
     made = learned(accuracy=0.8)
 
-    assert at_a_moment(made, 4) == "After 10 steps 10% of the verbs are right."
+    assert at_a_moment(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
     assert at_a_moment(made, 7) == sentence_of(made)
 
 

@@ -27,6 +27,7 @@ from attnviz.views.view import Name, Told
 from attnviz.wording.numbers import percent, share_text
 from attnviz.wording.words import isolated
 
+DOES = 0.5  # of its weight: a head does what it puts so much on
 Head = tuple[int, int]  # its layer, and its number there
 
 
@@ -104,6 +105,19 @@ class Shown:
             note=f"{AXES_NOTE} · {SUM_TO_ONE}",
             share=True,
         )
+
+    def ringed(self, heads: Sequence[Head]) -> tuple[int, int, int] | None:
+        """The cell that matters: what the blank comes to read, in the head that does it best.
+
+        That is the first of the task's readings; nothing where no head comes to do it.
+        """
+        answers = self.learned.moments[-1].answers
+        found = self.found[0] if self.found else None
+        if len(answers) != 1 or found is None or found.score < DOES or found.best not in heads:
+            return None
+        layer, number = found.best
+        row = self.learned.moments[-1].weights[layer][number][answers[0].place]
+        return heads.index(found.best), answers[0].place, int(row.argmax())
 
     def of_token(self, head: Head, places: Sequence[int]) -> Grid:
         """What the followed token reads, a row for each moment."""

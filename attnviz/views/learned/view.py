@@ -16,7 +16,7 @@ from attnviz.views.grids.description import caption, describe
 from attnviz.views.learned.curves import curves_of, history, scores_of_heads
 from attnviz.views.learned.data import data_of
 from attnviz.views.learned.explored import explored_of_learned
-from attnviz.views.learned.moments import few, filmed
+from attnviz.views.learned.moments import few, filmed, round_steps
 from attnviz.views.learned.shown import Shown
 from attnviz.views.settings_line import settings_line
 from attnviz.views.trace import groups as groups_of
@@ -130,10 +130,13 @@ def _slides(here: Shown) -> Iterator[Group]:
 
 def _shots(here: Shown, frames: Sequence[int]) -> Iterator[Shot]:
     """A frame for each of these moments, with all heads that have room."""
-    named = few(here.learned.moments, ON_A_PAGE)
+    rounds = round_steps(here.learned.moments[-1].step)
     heads = here.that_matter(FILMED_HEADS)
     for place in frames:
-        curves = tuple(curves_of(here.learned, here.found, named, place + 1))
+        curves = tuple(
+            replace(each, named=rounds)
+            for each in curves_of(here.learned, here.found, [], place + 1)
+        )
         group = _filmed(here, heads, place)
         yield Shot((group, Group("curves", curves)), at_a_moment(here.learned, place))
 
@@ -149,6 +152,7 @@ def _filmed(here: Shown, heads: Sequence[tuple[int, int]], place: int) -> Group:
         kind="course",
         across=across if heads == here.heads else min(len(heads), FEW_HEADS),
         over=tuple(here.name(head, place) for head in heads),
+        ringed=here.ringed(heads),
     )
 
 
