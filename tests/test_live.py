@@ -150,8 +150,8 @@ def test_on_the_smallest_what_is_right_is_said() -> None:
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
     lines = glimpsed(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
-    row = next(line for line in lines if line.plain.startswith("old"))
-    start = len("cabinet ")
+    row = next(line for line in lines if line.plain.startswith("2 old"))
+    start = len("7 cabinet ")
     seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
     lights = [sum(style.bgcolor.get_truecolor()) for style in seen if style.bgcolor]
 

@@ -26,7 +26,7 @@ TASKS = {
         "a b c d e f g h",
         "attnviz.learning.tasks.reverse:task",
         1,
-        0,
+        20,
     ),
     "sort": Row(
         "numbers from 1 to 20, in order",
@@ -34,7 +34,7 @@ TASKS = {
         "5 2 8 1 → 1 2 5 8",
         "attnviz.learning.tasks.sort:task",
         1,
-        0,
+        220,
     ),
     "induction": Row(
         "a row of letters, twice",
@@ -42,7 +42,7 @@ TASKS = {
         "maplemaple",
         "attnviz.learning.tasks.induction:task",
         3,
-        0,
+        110,
     ),
     "agreement": Row(
         "a verb in the form that its subject asks for, whatever else stands before it",
@@ -58,7 +58,7 @@ TASKS = {
         "Tom slept near Ben and beside the car Anna waited . he",
         "tasks/pronouns.toml",
         5,
-        0,
+        1060,
     ),
     "brackets": Row(
         "brackets of four kinds, one in another",
@@ -66,7 +66,7 @@ TASKS = {
         "([]{<>})",
         "attnviz.learning.tasks.brackets:task",
         5,
-        0,
+        620,
     ),
 }
 
