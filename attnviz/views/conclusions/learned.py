@@ -10,10 +10,9 @@ from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.learned.found import Found, found_in
 from attnviz.wording.numbers import percentage, share_text
-from attnviz.wording.printable import PERCENT
+from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import counted, listed
 
-FIGURE_SPACE = "\u2007"  # as wide as a digit
 DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
 MOST_NAMED = 1  # of the heads that do the same beside the best one; more are counted
 
