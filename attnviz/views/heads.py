@@ -63,7 +63,7 @@ def _bars(ranking: Ranking) -> Ranked:
         "reads, and how much of its attention that takes",
         decimals=1,
     )
-    return Ranked(grid, tuple(what_it_reads(ranking, head) for head in ranking.heads), reach)
+    return Ranked(grid, tuple(what_it_reads(ranking, head) for head in ranking.heads))
 
 
 def _document(ranking: Ranking) -> Contents:

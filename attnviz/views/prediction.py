@@ -185,7 +185,7 @@ def answers_ranked(trace: Trace, query: int) -> Ranked:
         "" if before is None else f"with all heads {percent(float(before[query, each]))}"
         for each in best
     ]
-    return Ranked(grid, tuple(was), 1.0)
+    return Ranked(grid, tuple(was))
 
 
 def answers_grid(

@@ -71,6 +71,9 @@ class Name:
     more: tuple[Told, ...] = ()
 
 
+FINDINGS = "findings"  # the name of a group whose titles are sentences that stand by themselves
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Panels that belong together; in a picture, what belongs to each of them stands below it."""
