@@ -93,7 +93,7 @@ def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
     made = trace(AGREEMENT, model="agreement")
     subject = made.tokens.labels.index("keys")
     assert max(float(head[-1, subject]) for head in made.layers[1].attended.weights) > 0.9
-    assert 'the place "?" (8) answers are' in shown.out
+    assert 'At "?" the model answers: are' in shown.out
     assert "causal attention of the model agreement" in shown.out or "model agreement" in shown.out
 
 
@@ -506,8 +506,8 @@ def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
     other = "the old key near the small cabinets"
     shown = attnviz("compare", AGREEMENT, other, "--model", "agreement").out
 
-    assert 'first text: the place "?" (8) answers are' in shown
-    assert 'second text: the place "?" (8) answers is' in shown
+    assert 'first text: At "?" the model answers: are' in shown
+    assert 'second text: At "?" the model answers: is' in shown
 
 
 def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:

@@ -31,13 +31,19 @@ from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
-from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
 from attnviz.views.headline import headline
 from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
-from attnviz.views.prediction import all_answers, answered, best_answers
+from attnviz.views.prediction import (
+    all_answers,
+    answered,
+    answers_ranked,
+    best_answers,
+    title_of_answers,
+)
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
@@ -50,6 +56,7 @@ from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
+OF_ANSWERS = ("prediction",)
 IN_AN_EXCERPT = ("weights ", "prediction")
 OF_A_BLOCK = ("outputs",)
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
@@ -125,14 +132,19 @@ def _parts_shown(
     names = ",".join(show) if show else None
     options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
     asked = () if place is None else tuple(readings(trace, place))
+    kind, line, found = (
+        headline(trace),
+        settings_line(trace),
+        title_of_answers(trace, place, alone=tuple(parts or ()) == OF_ANSWERS),
+    )
     return View(
-        title=headline(trace),
-        headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
-        settings=settings_line(trace),
+        title=found or kind,
+        headline=found or " · ".join([*(each.title for each in asked[:1]), kind]),
+        settings=f"{kind} · {line}" if found else line,
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=_closing(trace, screen, place, way),
+        closing=tuple(each for each in _closing(trace, screen, place, way) if each != found),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         explored=lambda: explored_of_trace(trace, place),
@@ -168,6 +180,8 @@ def _shown(
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
+    elif tuple(show or ()) == OF_ANSWERS and way == "heatmap":
+        screen = picture = [Group("prediction", (answers_ranked(trace, query),))]
     elif show and way == "heatmap":
         screen = picture = groups(trace, show, query)
     else:
@@ -464,8 +478,8 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
     """Scores of each head, raw or on their way to weights."""
     rows, columns = _sides(trace, layer)
     return [
-        Grid(title, rows, columns, cells, centred("score", cells), note=note)
-        for title, cells in _of_heads(name, trace, layer, stage)
+        Grid(title, rows, columns, cells, centred("score", cells), note=note, off=off)
+        for title, cells, off in _of_heads(name, trace, layer, stage)
     ]
 
 
@@ -473,19 +487,24 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
     drawn = list(_of_heads(MIXED_BY[mixed_by], trace, layer, stage))
-    shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells in drawn)
+    shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells, _ in drawn)
     border = GOES_ON if rows.border or columns.border else ""
     told = (AXES_NOTE, note_on_rows(trace, mixed_by, shares), border)
     note = " · ".join(filter(None, told))
     return [
-        Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
-        for title, cells in drawn
+        Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True, off=off)
+        for title, cells, off in drawn
     ]
 
 
-def _of_heads(name: str, trace: Trace, layer: Layer, stage: Stage) -> Iterator[tuple[str, Cells]]:
+def _of_heads(
+    name: str, trace: Trace, layer: Layer, stage: Stage
+) -> Iterator[tuple[str, Cells, tuple[bool, ...]]]:
+    """Of each head its title, its numbers, and which of its rows are off: all, or none."""
     for head in range(layer.heads):
-        yield titled(name, trace, layer, head), layer.weights.cells(stage, head)
+        off = (True,) * len(trace.tokens) if head in layer.off else ()
+        named = f"{titled(name, trace, layer, head)}{OFF * bool(off)}"
+        yield named, layer.weights.cells(stage, head), off
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:

@@ -85,6 +85,7 @@ class Group:
     across: int = 1  # of a table, or a course: how many panels its rows have
     over: tuple[Name, ...] = ()  # of a course: what stands over its panels, in place of titles,
     beside: tuple[Name, ...] = ()  # and beside its rows
+    ringed: tuple[int, int, int] | None = None  # the panel, row and column of the cell that matters
 
     @property
     def all(self) -> tuple[Drawable, ...]:

@@ -29,7 +29,7 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
-from attnviz.renderers.picture.texts import fitted, without_what_all_say
+from attnviz.renderers.picture.texts import fitted, title_words, without_what_all_say
 from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, shortened, text_width
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import same_scale
@@ -253,7 +253,8 @@ def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Ite
     left, bottom, width, height = box
     if title := _title(panel.drawn):
         text, size = fitted(title, headed.title, letters.smallest, width)
-        yield Words(text, left, bottom + height - headed.title * POINT, size)
+        top = bottom + height - headed.title * POINT
+        yield from title_words(text, left, top, size, off=panel.drawn.grid.whole_off)
     if not headed.axis:
         return
     grid, (_, y, _, high) = panel.drawn.grid, panel.lines
@@ -296,7 +297,7 @@ def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
 def _tint(drawn: Arcs, row: int, column: int) -> Tint:
     grid = drawn.grid
     hidden = bool(grid.hidden[row, column])
-    return Tint(grid.scale, None if hidden else float(grid.values[row, column]))
+    return Tint(grid.scale, None if hidden else float(grid.values[row, column]), grid.is_off(row))
 
 
 def _marks(panel: Panel) -> Iterator[Mark]:
@@ -319,7 +320,7 @@ def _lines(panel: Panel) -> Iterator[Arc]:
     pitch = min(panel.pitch / POINT, LARGEST_PITCH)
     for place in np.argsort(weights, axis=None, kind="stable")[-MOST_LINES:].tolist():
         row, column = divmod(place, weights.shape[1])
-        tint = Tint(grid.scale, float(weights[row, column]))
+        tint = Tint(grid.scale, float(weights[row, column]), grid.is_off(row))
         width = thickness(tint, WIDEST, TOGETHER) * pitch
         if tint.share:
             yield Arc(_bent(panel, row, column), max(width, tint.share * THINNEST), tint)

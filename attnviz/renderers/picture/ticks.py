@@ -82,7 +82,7 @@ def style_of(letters: Lettering, page: Size, stretch: float, squeeze: float) -> 
 
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     ticks = _thinned(axis, pitch, style)
-    extent = widest(ticks.labels, ticks.size)
+    extent = widest((*ticks.labels, *axis.reserved), ticks.size)
     return replace(ticks, extent=extent + BESIDE * ticks.size * POINT)
 
 
@@ -116,7 +116,8 @@ def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
         names = axis.names if len(axis) > MOST_BY_WORD else _labels(axis)
         places = range(first, len(axis), step)
         labels = tuple(shortened(names[place]) for place in places)
-    size = max(min(size, style.widest_label / (widest(labels, 1.0) or 1.0)), style.smallest)
+    wide = widest((*labels, *axis.reserved), 1.0) or 1.0
+    size = max(min(size, style.widest_label / wide), style.smallest)
     if widest(labels, size) > style.widest_label:
         labels = tuple(_cut_to(label, size, style.widest_label) for label in labels)
     return Ticks(axis.title, len(axis), tuple(places), labels, size)
