@@ -30,7 +30,7 @@ from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
 from attnviz.views.prediction import answered
 from attnviz.views.reading import token_axis
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.sweep import curves_of
 from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
@@ -220,7 +220,7 @@ def _settings_line(comparison: Comparison) -> str:
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
-    without = (*VARYING[comparison.by], "dropout")
+    without = (KIND, *VARYING[comparison.by], "dropout")
     parts = _which_layer(comparison), settings_line(trace, without=without), _before_what(trace)
     fixed = _fixed(ASPECTS[comparison.by].fixed, comparison)
     return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)

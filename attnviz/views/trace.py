@@ -33,7 +33,7 @@ from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.headline import headline
+from attnviz.views.headline import headline, title_of_parts
 from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
@@ -127,7 +127,7 @@ def _parts_shown(
     asked = () if place is None else tuple(readings(trace, place))
     return View(
         title=headline(trace),
-        headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
+        headline=title_of_parts(trace, parts, place),
         settings=settings_line(trace),
         screen=screen,
         picture=picture,

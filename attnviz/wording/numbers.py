@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from attnviz.wording.printable import PERCENT
+
 Form = Literal["fixed", "whole", "power"]
 LARGE = 1e6  # from here on numbers are written with powers of ten
+ROUNDING = 1e-6  # of sums to 1 in float32
 MORE_DIGITS = 2  # than there would be, where that tells two numbers apart
 
 
@@ -64,6 +67,19 @@ def percent_text(share: float, digits: int) -> str:
     ('61%', '61.3%')
     """
     return f"{fixed_text(100 * share, digits)}%"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in a sentence; only all of it is 100 %, and only nothing of it 0 %.
+
+    >>> [percent(each).replace("\\u00a0", " ") for each in (0.647, 1.0, 0.9962, 0.99998, 0.0004)]
+    ['65 %', '100 %', '99.6 %', 'over 99.9 %', 'under 0.1 %']
+    """
+    for places in (digits, digits + 1):
+        text = fixed_text(100 * share, places)
+        if float(text) not in (0, 100) or not share or abs(share - 1) < ROUNDING:
+            return f"{text}{PERCENT}"
+    return f"{'over 99.9' if share > 0.5 else 'under 0.1'}{PERCENT}"
 
 
 def significant_text(value: float, digits: int) -> str:

@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 SPACE = "␣"
+PERCENT = "\u00a0%"  # behind a number, so that no line ends between the two
 _VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
@@ -28,15 +29,20 @@ def visible(text: str) -> str:
 def printable(text: str) -> str:
     """The same text with its spaces kept and everything else that is unsafe spelled out.
 
+    A space at which no line ends is kept before a sign of per cent.
+
     >>> printable("a b"), printable("\\x1b[31m"), printable("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
-    return text if is_printable(text) else _told(text, {**_VISIBLE, " ": " "})
+    if is_printable(text):
+        return text
+    return PERCENT.join(_told(part, {**_VISIBLE, " ": " "}) for part in text.split(PERCENT))
 
 
 def is_printable(text: str) -> bool:
     """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
-    return text.isprintable() and (text.isascii() or not _A_JOINER.search(text))
+    printed = text.isprintable() or text.replace(PERCENT, "").isprintable()
+    return printed and (text.isascii() or not _A_JOINER.search(text))
 
 
 def exact_json(value: Any) -> str:

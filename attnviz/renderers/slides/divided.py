@@ -13,7 +13,7 @@ from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import FINDINGS, Group, View, page_of
 
 MOST = 40  # that stand alone: more slides nobody would show
 LEFT_OUT = "{left} of {count} panels have no slide of their own: only the first shows them"
@@ -83,7 +83,7 @@ def _of_group(group: Group) -> Iterator[Group]:
 def _titles(view: View, parts: Sequence[Group]) -> list[str]:
     """What all are, and each is beside the others; what is called alike is counted."""
     names = without_what_all_say([_title(part.panels[-1]) for part in parts], [""])
-    over = [_over(view, part.panels[-1]) for part in parts]
+    over = ["" if part.name == FINDINGS else _over(view, part.panels[-1]) for part in parts]
     titles = [BETWEEN.join(filter(None, each)) for each in zip(over, names, strict=True)]
     counts, seen = Counter([view.headline, *titles]), Counter([view.headline])
     told = []
