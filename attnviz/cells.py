@@ -43,6 +43,9 @@ class Cells(ABC):
     def window(self, rows: slice, columns: slice) -> Patch:
         """What stands in some rows and columns."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.shape[0]} × {self.shape[1]} cells>"
+
     def row(self, row: int) -> Patch:
         """One row, as a table of one."""
         return self.window(slice(row, row + 1), EVERYTHING)
@@ -99,7 +102,7 @@ class Cells(ABC):
         return np.concatenate(found) if found else np.empty(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Whole(Cells):
     """A table that is in memory."""
 
@@ -115,7 +118,7 @@ class Whole(Cells):
         return Patch(self.values[rows, columns], self.hidden[rows, columns])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Later(Cells):
     """A table that is made whenever it is asked for: many may be there, and none is kept."""
 

@@ -5,6 +5,7 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -15,6 +16,11 @@ from pathlib import Path
 from types import FrameType
 
 NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
+
+LONGEST = 2000  # letters of a problem, or of a hint
+LONGEST_NAME, LONGEST_PATH = 80, 400  # letters of what a problem quotes
+MOST_KNOWN = 200  # names that a hint lists
+QUOTED = re.compile(r"(?<!\w)'((?:[^']|'(?=\w))*)'(?!\w)")
 
 
 class AttnvizError(Exception):
@@ -32,6 +38,8 @@ class AttnvizError(Exception):
     """
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
+        problem = QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST))
+        hint = shortened(hint, LONGEST)
         super().__init__(problem)
         if hasattr(self, "add_note"):  # which a traceback ends with, since Python 3.11
             self.add_note(hint)
@@ -51,6 +59,21 @@ class AttnvizError(Exception):
     def told(self, problem: str) -> AttnvizError:
         """The same error in other words."""
         return AttnvizError(problem, self.hint, about=self.about, file=self.file)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many letters: its beginning and its end.
+
+    >>> shortened("abcdefghijkl", 8), shortened("abc", 8)
+    ('abcde…kl', 'abc')
+    """
+    end = most // 4
+    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
+
+
+def _in_short_quotes(quoted: re.Match[str]) -> str:
+    """A name that may come from a stranger's file; a path, which people type, stays longer."""
+    return f"'{shortened(quoted[1], LONGEST_PATH if '/' in quoted[1] else LONGEST_NAME)}'"
 
 
 def _is_of(frame: FrameType, *packages: str) -> bool:
@@ -85,7 +108,11 @@ def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> A
     did you mean 'causal'? known: causal, plain
     """
     names = list(known)
-    nearest = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    short = [each for each in names if len(each) <= LONGEST_NAME]
+    looked_for = name.lower() if len(name) <= LONGEST_NAME else ""
+    nearest = get_close_matches(looked_for, short, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    hint = f"{question}known: {', '.join(names)}" if names else "there is none to choose"
+    told = [shortened(each, LONGEST_NAME) for each in names[:MOST_KNOWN]]
+    told += ["…"] * (len(names) > MOST_KNOWN)
+    hint = f"{question}known: {', '.join(told)}" if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)

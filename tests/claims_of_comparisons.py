@@ -384,6 +384,29 @@ def cannot_be_told(said: Said, match: re.Match[str]) -> None:
     banded(match[5], before)
 
 
+@claim(
+    "Dividing by √(\\d+) cannot make <who> read less, and in ([\\d,]+) of ([\\d,]+) seeds it "
+    "hardly changes how much: (.*?) with it, (.*?) without it\\."
+)
+def never_less(said: Said, match: re.Match[str]) -> None:
+    check_who(said, match[2])
+    before, after = of_scores(said, "effective")
+    true(len(before) == int(match[4].replace(",", "")) >= 10, match[0])
+    true((np.abs(after - before) < 0.005).sum() == int(match[3].replace(",", "")) > 0, match[0])
+    true((after - before).min() > -1e-4, match[0])
+    banded(match[5], after)
+    banded(match[6], before)
+    of_scores_alone(said, match[0])
+
+
+def of_scores_alone(said: Said, told: str) -> None:
+    """What no theorem is true of: a cap bends large scores most, and what is added stays."""
+    for way in said.comparison.alternatives:
+        assert way.layer is not None
+        attended = way.layer.attended
+        true((attended.scores * way.layer.scale == attended.logits).all(), told)
+
+
 # How sharply ways read
 
 
@@ -417,14 +440,21 @@ def all_hidden(said: Said, match: re.Match[str]) -> None:
 def nothing_seen_to_compare(said: Said, match: re.Match[str]) -> None:
     counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
     true(any((each == 0).any() for each in counts), match[0])
-    true(sum(bool((each <= 1).all()) for each in counts) >= len(counts) - 1, match[0])
+    true(all((each <= 1).all() for each in counts), match[0])
 
 
 @claim("There is nothing to compare: a query that sees one token reads it whole\\.")
 def nothing_to_compare(said: Said, match: re.Match[str]) -> None:
     counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
-    true(sum((each <= 1).all() for each in counts) >= len(counts) - 1, match[0])
+    true(all((each <= 1).all() for each in counts), match[0])
     true(any((each == 1).any() for each in counts), match[0])
+
+
+@claim("Only in '(.*?)' does <who> see more than one token: there is nothing to compare\\.")
+def only_one_has_a_choice(said: Said, match: re.Match[str]) -> None:
+    check_who(said, match[2])
+    for name, way in zip(said.names, said.comparison.alternatives, strict=True):
+        true((said.seen(way).sum(-1) > 1).any() == (name == match[1]), match[0])
 
 
 @claim("<who> reads as sharply in (.*?): <n>( to <n>)?(?: tokens| of the largest entropy)\\.")
@@ -728,7 +758,7 @@ def whatever_it_is(said: Said, match: re.Match[str]) -> None:
 COURSE = (
     f"(stays at {NUMBER}|begins and ends at {NUMBER}|goes beyond what numbers can hold|"
     f"(?:goes|rises|falls) from {NUMBER} to {NUMBER}(?: bits)?(?:, and not straight)?|"
-    f"shows no clear change \\({NUMBER} and {NUMBER}(?: bits)?\\))(?: bits)?"
+    f"(?:shows no clear change|can only rise) \\({NUMBER} and {NUMBER}(?: bits)?\\))(?: bits)?"
 )
 SEEDS = f"(Over [\\d,]+ seeds|In the median of \\d+ seeds|{ONE_DRAW[:-2]})"
 OVER = f"{SEEDS}, as (.*) goes from <n> to <n>, "
@@ -793,6 +823,10 @@ def course(said: Said, told: str, measure: str, scale: str) -> None:
     if told.startswith("begins"):
         return
     true(numbers[0] != numbers[1], told)
+    if "can only rise" in told:
+        true((sweep.by, measure) == ("temperature", "entropy"), told)
+        true((np.diff(rows, axis=0) > -1e-4).all(), told)
+        of_scores_alone(said, told)
     if "rises" in told or "falls" in told:
         goes(rows[0], rows[-1], told) if "rises" in told else goes(rows[-1], rows[0], told)
         margin = 0.051 * abs(middles[-1] - middles[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from attnviz import compare, compare_sentences, trace
+from attnviz import compare, compare_sentences, from_weights, trace
 from attnviz.analysis.inspection import sentences as analysis
 from attnviz.analysis.inspection.pairing import paired
 from attnviz.analysis.inspection.sentences import Sentences
@@ -188,6 +189,41 @@ def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -
     assert first_change > 1
     for head in found.heads:
         assert rows.first[head.largest.query] >= first_change
+
+
+def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) -> None:
+    """Checkpoints of one name are called by their folders, too; tokenizers need not be the same."""
+    one, same, other = (
+        trace("it was too tired", model=save(KINDS[kind], tmp_path / folder))
+        for kind, folder in (("gpt2", "a/last"), ("gpt2", "b/last"), ("bert", "bert"))
+    )
+    found = compare_sentences(one, other)
+    view = found.view()
+
+    assert view.title == "one sentence, read by last and bert"
+    assert re.search(r" reads .* in last, and with .* in bert$", view.headline)
+    assert found.rows.replaced == ()
+    assert found.first.tokens.ids == one.tokens.ids  # and not those that they were paired by
+    off = trace("it was too tired", model=same.origin.settings.model, without="L0H0")
+    assert compare_sentences(one, off).names == ("a/last", "b/last")
+    assert compare_sentences(one, off).view().title == "one sentence, read by a/last and b/last"
+    with pytest.raises(AttnvizError) as refused:
+        compare_sentences(one, same)
+    assert (str(refused.value), refused.value.hint) == (
+        "both read the same sentence, and no head reads anything otherwise",
+        "give another sentence, or another model's trace of this one",
+    )
+
+
+def test_weights_of_two_sentences_keep_their_names() -> None:
+    before, after = (
+        from_weights(np.eye(3)[rows], ["a", "b", last], name=name)
+        for rows, last, name in (([0, 1, 2], "c", "step 0"), ([1, 0, 2], "d", "step 9"))
+    )
+    view = compare_sentences(before, after).view()
+
+    assert view.title == "two sentences, in step 0 and step 9"
+    assert view.closing[0].endswith('"a" reads "a" with 1.0 in step 0, and with .00 in step 9')
 
 
 def test_the_same_tokens_are_read_alike() -> None:

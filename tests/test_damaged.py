@@ -42,7 +42,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "900 deep": (".toml", f"scores = {nested(900)}", "'{}' is nested too deep"),
     "200,000 deep": (".json", f'{{"scores": {nested(200_000)}}}', "'{}' is nested too deep"),
     "200,000 deep in TOML": (".toml", f"scores = {nested(200_000)}", "'{}' is nested too deep"),
-    "5,000 digits": (".toml", f"\nscores = [[{NINES}]]", "line 2 of '{}' has a number of 5,000"),
+    "5,000 digits": (".toml", f"\nscores = [[{NINES}]]", "line 2 of '{}' has a name or a num"),
     "5,000 digits in JSON": (".json", f'{{"scores": [[{NINES}]]}}', "line 1 of '{}' has a number"),
     "400 digits": (
         ".json",

@@ -92,7 +92,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
     lost = ranking.heads[0].without.accuracy
 
     assert first.startswith("Without L0H0 alone ")
-    assert f" {int(1000 * lost + 1e-3) / 10:g}% of the letters are right" in first
+    assert f" {round(1000 * lost) / 10:g}% of the letters are right" in first
     assert first.endswith("; it reads the letter opposite with .99.")
     assert second.startswith("Without L1H0 ")
     assert third.startswith("Without any head ")
@@ -127,6 +127,14 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
                 "Without any head 25% are.",
             ),
         ),
+        (  # a share is rounded, as in the table; what "or more" follows is cut
+            (0.9999, 0.749792, 0.9046, 0.95),
+            (
+                "Without L0H0 alone 75% of the letters are right, instead of 99.9%.",
+                "Without any single one of the others 90.4% or more are.",
+                "Without any head 37.5% are.",
+            ),
+        ),
         (
             (0.99, 0.1),
             ("Without L0H0, its only head, 10% of the letters are right, instead of 99%.",),
@@ -145,6 +153,20 @@ def test_each_sentence_is_said_where_it_is_true(
     ranking: Ranking, figures: tuple[float, ...], said: tuple[str, ...]
 ) -> None:
     assert sentences_on(made(ranking, *figures)) == said
+
+
+def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
+    ranking: Ranking,
+) -> None:
+    """Of the same sentences: two digits of 128 of them would not be those of 1,000."""
+    facts = ranking.model.facts
+
+    assert facts["sentences"] == ranking.sentences == 1000
+    assert facts["accuracy"] == round(ranking.whole.accuracy, 4)
+    for head in ranking.heads:
+        if head.name in ranking.model.heads:
+            assert facts["scores"][head.name] == round(head.scores["opposite"], 4)
+    assert [*facts["scores"]] == [*ranking.model.heads] != []
 
 
 def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:

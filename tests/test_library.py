@@ -10,14 +10,19 @@ import re
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 
+import numpy as np
 import pytest
+import torch
 
 import attnviz
+from attnviz import Settings
 from attnviz.errors import Note
 from attnviz.traces.source import refuse_other_than_text
+from attnviz.wording.keywords import changed
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -88,6 +93,117 @@ def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
         refuse_other_than_text(["I", "am"])  # which tests would stop before: they check types
 
     assert "from_weights(weights, tokens)" in error.value.hint
+
+
+STORY = "The animal was too tired"
+REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
+    "a setting that nobody knows": (
+        lambda: attnviz.trace("I am", seeed=1),
+        "there is no keyword 'seeed'",
+        "did you mean 'seed'?",
+    ),
+    "a choice of a look at heads": (
+        lambda: attnviz.inspect(STORY, layr=5),
+        "there is no keyword 'layr'",
+        "did you mean 'layer'?",
+    ),
+    "a keyword of comparing": (
+        lambda: attnviz.compare("I am", valeus=[1, 2]),
+        "there is no keyword 'valeus'",
+        "did you mean 'values'?",
+    ),
+    "a look of a picture": (
+        lambda: attnviz.trace("I am").heatmap(them="dark"),
+        "there is no keyword 'them'",
+        "did you mean 'theme'?",
+    ),
+    "what is not near to any": (
+        lambda: attnviz.trace("I am").view(ax=1),
+        "there is no keyword 'ax'",
+        "known: show, query, as_, predict, layer, head",
+    ),
+    "several layers": (
+        lambda: attnviz.inspect(STORY, layer=[4, 5]),
+        "layer is [4, 5], and should be a whole number",
+        "try layer=1",
+    ),
+    "a model in memory": (
+        lambda: attnviz.inspect(STORY, model=torch.nn.Linear(2, 2)),
+        "model is of type Linear, and should be a text",
+        'try model="…"',
+    ),
+    "two texts in a row": (
+        lambda: changed("the second text", {}),  # as `compare(text, text)` has it
+        "the settings are of type str, and should be Settings",
+        'give each setting by its name, such as model="minilm"; a second text is other="…"',
+    ),
+    "a size in words": (
+        lambda: attnviz.trace("I am").heatmap(size="8x5"),
+        "size is '8x5', and should be two numbers",
+        "try size=(8, 5)",
+    ),
+    "letters in points": (
+        lambda: attnviz.trace("I am").heatmap(text_size=8),
+        "text_size is 8, and must be from 0.45 to 4: so many times as large as usual are letters",
+        "try text_size=1.5",
+    ),
+    "a setting of a Trace": (
+        lambda: attnviz.inspect(attnviz.trace("I am"), model="minilm"),
+        "model says how a text is traced, and a Trace is given, which is there already",
+        "leave model out, or give the text",
+    ),
+    "a transformer's heads by right answers": (
+        lambda: attnviz.rank("minilm"),
+        "'minilm' is a trained transformer, and attnviz heads counts right answers of models that "
+        "learned a task",
+        'try: attnviz inspect "the animal was tired" --model minilm --by effect',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_library_is_given_wrongly_is_refused_in_two_lines(name: str) -> None:
+    call, problem, hint = REFUSED[name]
+    with pytest.raises(attnviz.AttnvizError) as error:
+        call()
+
+    assert (str(error.value), error.value.hint) == (problem, hint)
+
+
+def test_what_says_the_same_is_taken_for_it() -> None:
+    """Numbers of tokens, paths, dtypes, devices, and numbers of NumPy."""
+    made = attnviz.trace("I am", dtype=torch.float64, device=torch.device("cpu"), dim=np.int64(4))
+    assert made.weights.dtype == torch.float64
+    assert made.origin.settings == Settings(dtype="float64", device="cpu", dim=4)
+    path = PACKAGE / "traces" / "models" / "reverse"
+    assert attnviz.trace("a b c d e f g h", model=path).model is not None
+
+    found = attnviz.inspect(made, source=2, to=np.int64(1))
+    assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
+    assert attnviz.inspect(made, query=2).looking.query == "2"
+
+
+def test_what_results_hold_is_printed_in_a_line() -> None:
+    both = attnviz.compare_sentences(STORY, "The animal was too wide")
+
+    assert re.fullmatch(r"<Read L5H8: 0\.\d{3} bits apart>", repr(both.heads[0]))
+    assert repr(both.heads[0].first) == "<Map L5H8: 7 × 7>"
+    assert repr(both.heads[0].first.cells).endswith(": 7 × 7 cells>")
+    numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms
+    assert repr(attnviz.rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"
+
+
+def test_letters_of_a_figure_that_is_saved_are_truetype(tmp_path: Path) -> None:
+    """As publishers want them; the settings of matplotlib are left as they are."""
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    attnviz.trace("I am").heatmap().savefig(tmp_path / "a.pdf")
+    written = (tmp_path / "a.pdf").read_bytes()
+
+    assert b"/CIDFontType2" in written
+    assert b"/Type3" not in written
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:

@@ -86,6 +86,13 @@ def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
     assert small.pooled == "one cell = 2 queries (averaged) × 3 keys (added)"
 
 
+def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
+    """Not as 1.1e+02 queries."""
+    whole = overview_by_hand(1, 1, 329, 329)
+
+    assert whole.grained(3, 5).pooled == "one cell = 110 queries (averaged) × 66 keys (added)"
+
+
 def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand_for() -> None:
     tokens = overview_by_hand(1, 1, 5, 5)
     blocks = overview_by_hand(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attnviz.machine.surroundings import odd_sizes
 from tests.terminals import once, shown_on_terminal
 
 pytestmark = pytest.mark.terminal
@@ -124,6 +125,14 @@ def test_a_pager_that_is_missing_shows_nothing(tmp_path: Path) -> None:
     assert status == 0
 
 
+@pytest.mark.parametrize("broken", ["false", "'", "exit 3"])
+def test_what_a_broken_pager_does_not_show_is_printed(broken: str) -> None:
+    text, status = page(PAGER=broken)
+
+    assert text.endswith("to be printed\n")
+    assert status == 0
+
+
 def test_less_shows_what_fits_and_leaves() -> None:
     text, status = page()
 
@@ -142,3 +151,19 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
 
     assert text.endswith("got it\nwas shown\n")
     assert status == 0
+
+
+def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> None:
+    arguments = ("run", "I am", "--variant", "plain", "--no-pager")
+
+    assert shown(*arguments, COLUMNS="0", LINES="0") == shown(*arguments)
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "²", "1e3", "9" * 20, "wide", ""])
+def test_columns_and_lines_that_are_no_size_are_ignored(
+    size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", size)
+    monkeypatch.setenv("LINES", "24")
+
+    assert odd_sizes() == ["COLUMNS"]

@@ -9,10 +9,11 @@ import torch
 
 from attnviz import trace
 from attnviz.learning.asked import task_of
+from attnviz.learning.facts import with_facts
+from attnviz.learning.learner import scores_of_heads
 from attnviz.learning.names import TASKS
 from attnviz.learning.shipping import LARGEST, SHIPPED, trained
 from attnviz.learning.task import NOTHING, examples_of
-from attnviz.learning.training import scores_of_heads
 from attnviz.traces.models import folder
 from attnviz.traces.models.forward import plan_of, through
 from attnviz.traces.models.names import HERE, names
@@ -55,6 +56,18 @@ def test_what_a_shipped_model_claims_is_so_of_other_sentences(name: str) -> None
         reading = next(each for each in task.readings if each.does == does)
         found = float(scores[reading.name][int(layer), int(number)])
         assert math.isclose(found, model.facts["scores"][head], abs_tol=0.05)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_a_shipped_model_claims_is_what_its_numbers_give(name: str) -> None:
+    """On the sentences that `attnviz heads` tries it on, which are enough for two digits."""
+    model = model_of(name)
+    facts = with_facts(model, task_of(name), model.facts["steps"]).facts
+    scores = facts.pop("scores")
+
+    assert facts.pop("sentences") == 1000
+    assert facts.items() <= model.facts.items()
+    assert scores == pytest.approx(model.facts["scores"], abs=2e-4)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -49,6 +49,7 @@ from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.wording.commands import Command
 from attnviz.wording.words import listed
 
+OWN = ("by", "other", "values", "reference", "layer")  # keywords beside those of Settings
 NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
 
 
@@ -69,6 +70,20 @@ class Alternative:
     def layer(self) -> Layer | None:
         """The attention that is compared."""
         return None if self.trace is None else self.trace.layers[self.number]
+
+    @property
+    def of_scores_alone(self) -> bool:
+        """Whether the softmax is taken of scores that are only divided, not bent or added to.
+
+        Then it is a theorem that dividing them by more makes no row sharper. By log(divisor), the
+        derivative of a row's entropy in nats is the variance of what the softmax gets, under the
+        row's weights; and a variance is never negative.
+        """
+        if self.layer is None:
+            return False
+        attended = self.layer.attended
+        others = (attended.capped_scores, attended.bias, attended.mask)
+        return all(each is None for each in others)
 
     def cells(self, head: int | None) -> Cells:
         """The weights of a head, or in the mean of all."""
@@ -109,8 +124,8 @@ class Comparison(Showable):
 
     >>> from attnviz import compare
     >>> found = compare("I am", by="mask", values=["causal", "none"])
-    >>> found.alternatives[1].name, found.changes[1].query, found.changes[1].key
-    ('none', 0, 0)
+    >>> found.alternatives[1].name, found.changes[1].query
+    ('none', 0)
     """
 
     by: str
@@ -174,7 +189,7 @@ def compare(
     if isinstance(text, Trace):
         refuse_weights_alone(text, "ways of attending are compared by vectors and scores", "by")
     aspect = chosen_aspect(by, values, texts=other is not None)
-    source = source_of(text, settings, **changes)
+    source = source_of(text, settings, OWN, **changes)
     _refuse_trained(source, other)
     _refuse_blocks(source)
     _refuse_what_is_given(source, aspect)
@@ -210,7 +225,7 @@ def _layer_of(source: Source, asked: int | None) -> int:
 
 def _refuse_trained(source: Source, other: str | None) -> None:
     """Two sentences that a transformer reads are compared head by head, of any length."""
-    if other is not None and is_trained(source.settings.model):
+    if other is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the heads of '{source.settings.model}' are compared, each on both sentences",
             f"attnviz compare TEXT OTHER --model {source.settings.model} does so; in Python "

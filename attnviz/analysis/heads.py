@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
-from attnviz.learning.learner import accuracies_of, losses_of
+from attnviz.learning.facts import sentences_to_try
+from attnviz.learning.learner import accuracies_of, losses_of, scores_of_heads
 from attnviz.learning.of_model import task_of_model
-from attnviz.learning.task import NOTHING, Examples, Task, examples_of
-from attnviz.learning.training import scores_of_heads
+from attnviz.learning.task import NOTHING, Examples, Task
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.models.forward import Passed, plan_of, through
 from attnviz.traces.models.model import Model
@@ -19,11 +20,8 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trained.asked import refuse_ranking
 from attnviz.traces.without import Place, name_of
-
-SENTENCES = 1000  # that each head is tried on, and of very long ones
-FEWEST = 50  # so many, where they have more
-WEIGHTS = 2**24  # than these
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Ranking(Showable):
         return self.whole.accuracy - head.without.accuracy
 
 
-def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
+def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """The heads of a model by what is lost without each.
 
     >>> from attnviz import rank
@@ -79,12 +77,14 @@ def rank(model: str | Model, task: str | Task | None = None) -> Ranking:
     'Without L0H0 alone 83.7% of the verbs are right, instead of 100%; it reads the preposition \
 before a noun with .54.'
     """
-    found = model_of(model) if isinstance(model, str) else model
+    name = model.name if isinstance(model, Model) else str(model)
+    if not isinstance(model, Model):
+        refuse_ranking(name)
+    found = model if isinstance(model, Model) else model_of(name)
     known = task if isinstance(task, Task) else task_of_model(found, task)
-    settings = Settings(model=model if isinstance(model, str) else found.name)
     layers, heads = _counts(found)
     places = [(layer, head) for layer in range(layers) for head in range(heads)]
-    examples = _examples(known, found)
+    examples = sentences_to_try(known, found)
     with torch.no_grad():
         passed = _through(found, examples)
         scores = scores_of_heads(passed, examples)
@@ -105,7 +105,7 @@ before a noun with .54.'
         whole=_tried(passed, examples),
         heads=tuple(sorted(tried, key=lambda each: (each.without.accuracy, -each.without.loss))),
         none=none,
-        base=trace_of(Source(known.watch, settings, found.matrices, model=found)),
+        base=trace_of(Source(known.watch, Settings(model=name), found.matrices, model=found)),
     )
 
 
@@ -125,11 +125,3 @@ def _tried(passed: Passed, examples: Examples) -> Tried:
 def _counts(model: Model) -> tuple[int, int]:
     """How many layers there are, and how many heads each has."""
     return model.settings.layers or 1, plan_of(model).variant.heads
-
-
-def _examples(task: Task, model: Model) -> Examples:
-    """Sentences that nothing was learned from; fewer of very long ones."""
-    layers, heads = _counts(model)
-    fitting = WEIGHTS // (layers * heads * task.longest**2)
-    count = max(FEWEST, min(SENTENCES, fitting))
-    return examples_of(task, model.settings.seed, count, held_out=True)

@@ -21,7 +21,7 @@ from attnviz.cli.parsing import Parsing
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, Note, unknown
 from attnviz.machine import memory
-from attnviz.machine.surroundings import without
+from attnviz.machine.surroundings import odd_sizes, without
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     completion.prepare()
     try:
         # A backend that Jupyter names to its commands need not be there, and shows windows.
-        with _notes_told(), without("MPLBACKEND"):
+        with _notes_told(), without("MPLBACKEND", *odd_sizes()):
             status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:

@@ -33,6 +33,7 @@ from attnviz.cli.options import (
     Typed,
     accepts,
     command_line,
+    named_again,
     refuse_both,
     refuse_others,
     settings_of,
@@ -254,10 +255,14 @@ def compare(
         return
     _refuse_what_is_learned(typed.of(blocks, teaching))
     text, chosen, told = _beside_a_file(text, chosen, saved.trace, typed.of(text))
-    refuse_both(saved.trace, told | typed.of(model, trained, matrices))
+    beside = told | typed.of(model, trained, matrices)
+    named = named_again(saved.trace, beside)
+    refuse_both(saved.trace, beside)
     refuse_others(model.model, typed.of(text, attention, matrices))
     settings = settings_of(text, model, trained, attention, matrices)
-    base = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention))
+    base = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention) | named)
+    if base is not None and base.trained is None:
+        refuse_both(saved.trace, named)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
         from attnviz.cli.compare_sentences import compare_sentences
 

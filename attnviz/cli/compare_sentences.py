@@ -67,6 +67,7 @@ def _held(
     """Two sentences against each other; or one, as the model reads it in two ways."""
     from attnviz.analysis.inspection import sentences  # torch, for which errors need not wait
     from attnviz.traces.from_text import trace
+    from attnviz.traces.trained.rereading import model_of
 
     if chosen.other is not None:
         return sentences.compare_sentences(
@@ -81,6 +82,8 @@ def _held(
     by, values = str(chosen.by), _values(chosen)
     words = first if isinstance(first, str) else first.text
     ways = [ASPECTS[by].choose(settings, each) for each in values]
+    if not isinstance(first, str):
+        model_of(first)  # which is refused unless it made the trace
     both = [trace(words, each, command=command) for each in ways]
     return sentences.held(both[0], both[1], (values[0], values[1]), looking)
 

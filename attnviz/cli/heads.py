@@ -14,8 +14,8 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces.models.names import names, place_of
-from attnviz.traces.trained.place import is_trained
-from attnviz.wording.commands import Command, chosen, quoted
+from attnviz.traces.trained.asked import refuse_ranking
+from attnviz.wording.commands import Command, chosen
 
 OF_A_SENTENCE = ("query", "full")  # and there is none
 
@@ -55,24 +55,13 @@ def heads(
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     if model.model is None:
         raise AttnvizError("there is no model whose heads could be ranked", f"try --model {_one()}")
-    _refuse_trained(model.model)
+    refuse_ranking(model.model)
     place_of(model.model)
 
     from attnviz.analysis.heads import rank  # torch, for which errors need not wait
 
     made = Command(name="heads", options=chosen(model, tried))
     output.deliver(rank(model.model, tried.task).view(command=made), wanted, pictures)
-
-
-def _refuse_trained(name: str) -> None:
-    """Of a trained transformer there are no answers that are known to be right."""
-    if is_trained(name):
-        raise AttnvizError(
-            f"'{name}' is a trained transformer, and attnviz heads counts right answers of models "
-            "that learned a task",
-            f'try: attnviz inspect "the animal was tired" --model {quoted(name)} --by effect',
-            about="model",
-        )
 
 
 def _one() -> str:

@@ -17,7 +17,7 @@ from attnviz.cli.making import (
     TrainedOptions,
     WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, refuse_both, settings_of
+from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
 from attnviz.cli.progress import with_bar
 from attnviz.cli.run import print_checks, traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
@@ -177,12 +177,15 @@ def inspect(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_both(saved.trace, typed.of(text, model, trained, computed, without))
     looking = looked.looking(wanted)
+    beside = typed.of(text, model, trained, computed, without)
+    reads_again = looking.by == "effect" or looking.weigh == "gradient"
+    named = named_again(saved.trace, beside) if reads_again else {}
+    refuse_both(saved.trace, beside)
     asked = replace(model, model=model.model or MINILM)
     settings = settings_of(text, asked, trained, computed, without)
     groups = (looked, wanted, pictures)
-    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers)
+    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers, named=named)
 
     from attnviz.analysis.inspection.inspection import Inspection
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers import Look
-from attnviz.renderers.look import DPI, INCHES, LABEL_ON_A_SLIDE, LARGEST_SIDE, TEXT_SIZES
+from attnviz.renderers.look import (
+    DPI,
+    INCHES,
+    LABEL_ON_A_SLIDE,
+    LARGEST_SIDE,
+    TEXT_SIZES,
+    refuse_odd_points,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -132,4 +139,6 @@ def times(text_size: str) -> float:
         return TEXT_SIZES[text_size] / LABEL_ON_A_SLIDE
     if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
         raise unknown("text size", text_size, [*TEXT_SIZES, "points such as 20"])
-    return float(text_size.removesuffix("pt")) / LABEL_ON_A_SLIDE
+    points = float(text_size.removesuffix("pt"))
+    refuse_odd_points(points)
+    return points / LABEL_ON_A_SLIDE

@@ -198,6 +198,15 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
         )
 
 
+def named_again(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
+    """The model of a trace, where somebody names it anew: taken out of what is typed beside it.
+
+    A file may not name what is loaded: neither a model, nor one whose code is trusted.
+    """
+    names = () if trace is None else ("model", "trust_remote_code")
+    return {name: typed.pop(name) for name in names if name in typed}
+
+
 def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
     """A model has decided already what some options are about, also by their usual values."""
     if model is not None and not is_trained(model):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 
 LESS = "less -FRX"
 NO_PAGERS = ("", "cat")
-NOT_STARTED = (126, 127)  # what a shell answers that finds no such command
+KILLED = 128  # and above: what a shell answers of a command that a signal has ended
 
 
 @contextmanager
@@ -33,13 +33,14 @@ def paged() -> Iterator[None]:
 
 
 def page(text: str) -> bool:
-    """Show a text in PAGER, else in less; False if there is none, and nothing is shown yet."""
+    """Show a text in PAGER, else in less; False if there is none, or it failed."""
     command = os.environ.get("PAGER", LESS).strip()
     if command in NO_PAGERS or (command == LESS and shutil.which("less") is None):
         return False
     # Ctrl-C is for the pager, which is still there: whoever left would take its terminal along.
     # What is ignored the pager would ignore, too; a function of ours it does not inherit.
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
         running = subprocess.Popen(
             command,
@@ -52,7 +53,7 @@ def page(text: str) -> bool:
         running.communicate(text)  # a reader who quits early has had enough
     finally:
         signal.signal(signal.SIGINT, before)
-    return running.returncode not in NOT_STARTED
+    return bool(interrupts) or not 0 < running.returncode < KILLED
 
 
 def _environment() -> dict[str, str]:

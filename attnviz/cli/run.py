@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import typer
@@ -113,10 +114,12 @@ def traced(
     settings: Settings,
     *groups: object,
     kept: tuple[int, ...] | None = None,
+    named: Mapping[str, object] = MappingProxyType({}),
 ) -> Trace:
     """The trace that is asked for: of a text, or one that was written before.
 
-    Of the layers of a trained model those are `kept` that are asked for.
+    Of the layers of a trained model those are `kept` that are asked for. What is `named` says
+    which model made a trace that was written.
     """
     if saved.trace is None:
         foreseen.refuse_settings(settings)
@@ -131,7 +134,7 @@ def traced(
 
     from attnviz.cli.saved import read_again
 
-    return read_again(name, saved.trace, *groups)
+    return read_again(name, saved.trace, *groups, **named)
 
 
 def _asked(groups: tuple[object, ...]) -> Iterator[str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from attnviz.traces.saved import read
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
-from attnviz.wording.commands import Command, chosen, option
+from attnviz.wording.commands import Command, chosen, command_in
 
-UNSEEN = {"--quiet", "--no-pager", "--limit"}  # what changes nothing in a file
+UNSEEN = {"quiet", "no_pager", "limit"}  # what changes nothing in a file
 
 
 def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
@@ -36,27 +35,16 @@ def read_again(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
 
 def _drawn_along(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
     """Whether the command that made a trace drew the same with it, whatever it named the files."""
-    if not made_by.startswith(f"attnviz {name} "):
-        return False
-    names = {option(each.name) for group in groups for each in fields(group)} - UNSEEN
-    try:
-        then = _said(made_by, names)
-    except ValueError:  # no command that a shell would take
-        return False
-    now = _said(Command(name=name, options=chosen(*groups)).line, names)
-    kinds, kinds_then = (
-        {Path(file).suffix for file in each.pop("--out", [])} for each in (now, then)
+    names = {each.name for group in groups for each in fields(group)} - UNSEEN
+    both = [
+        command_in(line) for line in (made_by, Command(name=name, options=chosen(*groups)).line)
+    ]
+    then, now = (
+        {key: each for key, each in (made.options if made else {}).items() if key in names}
+        for made in both
     )
-    return now == then and kinds <= kinds_then
-
-
-def _said(line: str, names: set[str]) -> dict[str, list[str]]:
-    """What a command says after the options of these names."""
-    said: dict[str, list[str]] = {}
-    values: list[str] = []  # of an option that is none of these
-    for word in shlex.split(line):
-        if word.startswith("--"):
-            values = said.setdefault(word, []) if word in names else []
-        else:
-            values.append(word)
-    return said
+    kinds_then, kinds = (
+        {Path(file).suffix for file in each.pop("out", [])} for each in (then, now)
+    )
+    alike = both[0] is not None and both[0].name == name and then == now
+    return alike and kinds <= kinds_then

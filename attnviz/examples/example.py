@@ -15,9 +15,10 @@ from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
+from attnviz.traces.foreseen import refuse_download
 from attnviz.traces.lined import in_keys
 from attnviz.traces.models.shipped import card_of
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Settings, as_information
 from attnviz.traces.showing import Showable
 from attnviz.traces.texts import located
 
@@ -124,6 +125,7 @@ class Example(Showable):
         if self.text is not None and self.settings.model is not None:
             return card_of(self.settings.model).cut(self.text)
         if self.text is not None:
+            refuse_download(self.settings.tokenizer)
             return tokenize(self.text, self.settings.tokenizer)
         words = self.given.get("tokens")
         return named([str(word) for word in words]) if isinstance(words, list) else None
@@ -147,7 +149,7 @@ class Example(Showable):
         from attnviz.traces.origin import FromExample
 
         changed = dict(changes or {})
-        chosen = {name: each for name, each in changed.items() if _is_setting(name)}
+        chosen = {name: each for name, each in as_information(changed).items() if _is_setting(name)}
         settings = replace(self.settings, **chosen)
         try:
             alone = item == 1 and self.items == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attnviz.traces.settings import Settings
@@ -107,6 +108,7 @@ DRAW: Mapping[str, Kind] = {"name": WORD, "seed": SEED, "skip": SKIP, "transpose
 _OF_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: WORD}
 
 
+@cache
 def of_settings() -> dict[str, Kind]:
     """What each setting takes, as its field is annotated."""
     hints = get_type_hints(Settings)

@@ -5,9 +5,10 @@ docs/examples.md has one with every key explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,20 @@ from attnviz.examples.example import Example, Expectation
 from attnviz.examples.file import ExampleFile
 from attnviz.examples.made import is_made, names_in, shape_of
 from attnviz.examples.recipes import recipe_of, refuse_misnamed
+from attnviz.machine.permission import NameInFile
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
 from attnviz.traces.lined import in_keys
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
 KEYS = (*WORDS, "settings", "recipe", "given", "expect")
 WHERE = ("step", "query", "item", "layer", "with")  # something is expected,
 WHAT = ("values", "shape", "parameters", "claim", "arithmetic")  # what it is,
 HOW = ("tolerance",)  # and how closely it must be met
-SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in ("given", "item"))
+NOT_IN_A_LESSON = ("given", "item", "trust_remote_code")
+SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in NOT_IN_A_LESSON)
 HEAD = "[[expect]]"
 
 
@@ -79,12 +82,28 @@ def _text(contents: Mapping[str, Any], name: str, file: ExampleFile) -> str:
 def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
     file.refuse_unknown("setting", table, SETTINGS, "[settings]")
     file.refuse_other_kinds(table, kinds.of_settings(), "[settings]")
+    _refuse_what_is_loaded(table, file, "[settings]")
+    named = as_information({name: kinds.plain(each) for name, each in table.items()})
     try:
-        return Settings(**{name: kinds.plain(each) for name, each in table.items()})
+        return Settings(**named)
     except AttnvizError as error:
         line = file.line(error.about if error.about in table else "settings", "[settings]")
         told = in_keys(error)
         raise file.error(str(told), told.hint, line) from None
+
+
+def _refuse_what_is_loaded(
+    table: Mapping[str, Any], file: ExampleFile, after: str, number: int = 0
+) -> None:
+    """A lesson can take a model, or its vectors, only of those that come with attnviz."""
+    for name in ("model", "embeddings"):
+        named = as_information(table).get(name)
+        if isinstance(named, NameInFile):
+            raise file.error(
+                f"'{name}' is '{named}', and a lesson can only name what comes with attnviz",
+                f"known: {', '.join(COMES_WITH_ATTNVIZ[name])}",
+                file.line(name, after, number),
+            )
 
 
 def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mapping[str, Any]:
@@ -92,7 +111,7 @@ def _given(table: Mapping[str, Any], recipe: Recipe, file: ExampleFile) -> Mappi
     known = [*GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("matrix to give", table, known, "[given]")
     return {
-        name: _giving(name, value, recipe, file, file.line(name, "[given]"))
+        name: _giving(name, value, recipe, file, partial(file.line, name, "[given]"))
         for name, value in table.items()
     }
 
@@ -113,14 +132,16 @@ def _used(contents: Mapping[str, Any]) -> set[str]:
     return names_in([table for table in tables if isinstance(table, dict)])
 
 
-def _giving(name: str, value: Any, recipe: Recipe, file: ExampleFile, line: int | None) -> Any:
+def _giving(
+    name: str, value: Any, recipe: Recipe, file: ExampleFile, line: Callable[[], int | None]
+) -> Any:
     """A matrix as it is written; one that is drawn, or made of draws, once it is sure it can be."""
     given = _numbers(value)
     if is_made(name, given):
         try:
             shape_of(given, recipe.shapes)
         except AttnvizError as error:
-            raise file.error(f"'{name}': {error}", error.hint, line) from None
+            raise file.error(f"'{name}': {error}", error.hint, line()) from None
     return given
 
 
@@ -139,6 +160,7 @@ def _expectation(
     file.refuse_other_kinds(table, kinds.EXPECTED, HEAD, number)
     _refuse_odd_step(table, number, file)
     _refuse_odd_claim(table, number, file)
+    _refuse_what_is_loaded(table.get("with", {}), file, HEAD, number)
     line = file.line("step", HEAD, number)
     return Expectation(
         step=table.get("step") or "softmax",
@@ -164,7 +186,7 @@ def _changes(
     known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("setting or matrix", table, known, HEAD, number)
     file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
-    line = file.line("with", HEAD, number)
+    line = partial(file.line, "with", HEAD, number)
     return {
         name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
         for name, each in table.items()

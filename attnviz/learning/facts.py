@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import torch
+from jaxtyping import Float
 
-from attnviz.learning.moment import Moment
-from attnviz.learning.task import NOTHING, Examples, Reading, Task
+from attnviz.learning.learner import accuracies_of, scores_of_heads
+from attnviz.learning.task import NOTHING, Examples, Reading, Task, examples_of
+from attnviz.traces.models.forward import plan_of, through
 from attnviz.traces.models.model import Model
 
 DOES = 0.5  # of its weight, from which on a head is said to do something: more than all else
 DIGITS = 4  # of shares, so that a config can be read
+SENTENCES = 1000  # that a model is tried on
+FEWEST = 50  # of very large models, or very long sentences
+NUMBERS = 2**24  # weights, and numbers of vectors, that there may be at once for more than these
 
 
-def with_facts(model: Model, task: Task, moment: Moment, held_out: Examples) -> Model:
-    """The same model with what can be said of it at this moment."""
-    doing = dict(_doing(task, moment))
+@torch.no_grad()
+def with_facts(model: Model, task: Task, step: int) -> Model:
+    """The same model with what can be said of it after so many steps."""
+    tried = sentences_to_try(task, model)
+    passed = through(model, plan_of(model, training=True), tried.ids)
+    doing = dict(_doing(task, scores_of_heads(passed, tried)))
     facts = {
         "task": task.name,
         "asked": task.asked,
-        "steps": moment.step,
-        "accuracy": round(moment.accuracy, DIGITS),
-        "sentences": len(held_out.ids),
-        "tokens": _lengths(held_out),
+        "steps": step,
+        "accuracy": round(accuracies_of(passed, tried).item(), DIGITS),
+        "sentences": len(tried.ids),
+        "tokens": _lengths(tried),
         "scores": {head: round(score, DIGITS) for head, (_, score) in doing.items()},
     }
     heads = {head: reading.does for head, (reading, _) in doing.items()}
     return replace(model, heads=heads, facts=facts)
 
 
-def _doing(task: Task, moment: Moment) -> Iterator[tuple[str, tuple[Reading, float]]]:
+def sentences_to_try(task: Task, model: Model) -> Examples:
+    """Sentences that nothing was learned from; fewer of very long ones, or of a large model."""
+    layers, plan = model.settings.layers or 1, plan_of(model)
+    heads, width = plan.variant.heads, plan.width or 1
+    of_a_token = heads * task.longest + max(heads * width, model.settings.width)
+    fitting = NUMBERS // (layers * task.longest * of_a_token)
+    count = max(FEWEST, min(SENTENCES, fitting))
+    return examples_of(task, model.settings.seed, count, held_out=True)
+
+
+def _doing(
+    task: Task, found: Mapping[str, Float[np.ndarray, "layer head"]]
+) -> Iterator[tuple[str, tuple[Reading, float]]]:
     """Of each head what it does most, and with how much of its weight, if that is most of it."""
-    layers, heads = next(iter(moment.scores.values())).shape if moment.scores else (0, 0)
+    layers, heads = next(iter(found.values())).shape if found else (0, 0)
     for layer in range(layers):
         for head in range(heads):
-            scores = {each: float(moment.scores[each.name][layer, head]) for each in task.readings}
+            scores = {each: float(found[each.name][layer, head]) for each in task.readings}
             best = max(scores, key=lambda each: (scores[each] >= DOES, scores[each]))
             if scores[best] >= DOES:
                 yield f"L{layer}H{head}", (best, scores[best])

@@ -231,11 +231,12 @@ def _row(grammar: Grammar, way: Way, numbers: Mapping[List, int]) -> dict[str, l
     """A way as rows of numbers."""
     sizes = [grammar.tokens_of(each) for each in way]
     ends = [end - 1 for end in accumulate(sizes)]  # the last token of each slot
-    together = grammar.held_out or [each.name for each in way if each.words]
-    asked = [slot for slot, each in enumerate(way) if each.name == grammar.asks]
-    answered = [NOTHING] * sum(sizes)
-    for slot in asked:
-        answered[ends[slot]] = _nearest(way, slot + 1, grammar.answers)
+    together = {*grammar.held_out} or {each.name for each in way if each.words}
+    answered, nearest = [NOTHING] * sum(sizes), NOTHING
+    for slot, each in enumerate(way):
+        nearest = slot if each.name == grammar.answers else nearest
+        if each.name == grammar.asks:
+            answered[ends[slot]] = nearest
     return {
         "lists": [numbers[each.words, each.kind] for each in way],
         "held out": [int(each.name in together) for each in way],
@@ -246,24 +247,18 @@ def _row(grammar: Grammar, way: Way, numbers: Mapping[List, int]) -> dict[str, l
     }
 
 
-def _nearest(way: Way, before: int, name: str) -> int:
-    """The last slot of this name before one; NOTHING if there is none."""
-    return max((slot for slot in range(before) if way[slot].name == name), default=NOTHING)
-
-
 def _read(way: Way, ends: Sequence[int], reads: Reads) -> list[int]:
     """Which token each token reads."""
     tokens = ends[-1] + 1
     previous = list(range(NOTHING, tokens - 1))
     if not reads.of:
         return previous
-    found = [NOTHING] * tokens
-    for slot, end in enumerate(ends):
-        if way[slot].name == reads.of and reads.reads == PREVIOUS:
-            found[end] = previous[end]
-        elif way[slot].name == reads.of:
-            nearest = _nearest(way, slot, reads.reads)
-            found[end] = NOTHING if nearest == NOTHING else ends[nearest]
+    found, nearest = [NOTHING] * tokens, NOTHING
+    for each, end in zip(way, ends, strict=True):
+        if each.name == reads.of:
+            found[end] = previous[end] if reads.reads == PREVIOUS else nearest
+        if each.name == reads.reads:
+            nearest = end
     return found
 
 

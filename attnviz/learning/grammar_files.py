@@ -5,8 +5,10 @@ docs/learning.md has one with every key explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -50,11 +52,16 @@ SENTENCES = "[[sentences]]"
 OF_SENTENCES = ("patterns", "times", "only")
 ONLY = ("", "learned", "held out")
 MOST_TIMES = 1000
+MOST_KINDS = 100  # of a class of words
+MOST_READINGS = 100
+MOST_PLACES = 500_000  # words in all ways to put sentences together
+MOST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
 EXAMPLE = '"the {noun x as subject} {verb x}"'
 SETTINGS = tuple(
     each.name
     for each in fields(Settings)
-    if each.name not in ("tokenizer", "embeddings", "given", "item", "memory", "model")
+    if each.name
+    not in ("tokenizer", "embeddings", "given", "item", "memory", "model", "trust_remote_code")
 )
 
 # The model of a grammar that says nothing of it: such as learns agreement.
@@ -73,6 +80,7 @@ def read(path: Path, source: str | None = None) -> Task:
         if key not in whole.table:
             raise whole.error("", f"there is no '{key}'", "docs/learning.md has a whole grammar")
     grammar = _grammar(whole)
+    _refuse_wide_lists(grammar, whole)
     _refuse_what_cannot_be_drawn(grammar, whole)
     task = Task(
         name=path.stem,
@@ -121,6 +129,11 @@ def _classes(words: Part) -> Classes:
     """The lists of words, and what each of them is called."""
     if not words.table:
         raise words.error("", "there are no words", 'write below [words]: noun = ["key", "door"]')
+    for name, value in words.table.items():
+        if isinstance(value, dict) and len(value) > MOST_KINDS:
+            raise words.error(
+                name, f"'{name}' has {len(value):,} kinds", f"give it {MOST_KINDS} at most"
+            )
     return {
         name: {kind: _list(words.part(name), kind, each) for kind, each in value.items()}
         if isinstance(value, dict)
@@ -143,8 +156,8 @@ def _list(part: Part, key: str, value: Any) -> tuple[Word, ...]:
             f"{len(found[0])}",
             "the words of a list are as long as each other: make two lists of them",
         )
-    if len(set(found)) < len(found):
-        twice = next(word for word in found if found.count(word) > 1)
+    twice, times = Counter(found).most_common(1)[0]
+    if times > 1:
         raise part.error(key, f"'{' '.join(twice)}' is there twice", "leave one of them out")
     return found
 
@@ -160,12 +173,16 @@ def _sentences(whole: Part, classes: Classes) -> tuple[Ways, Ways]:
     phrases = _phrases(whole.part("phrases"), classes)
     learned: Ways = {}
     measured: Ways = {}
+    places = 0
     for number, table in enumerate(tables):
         part = Part(whole.file, table, SENTENCES, number)
         for key in table:
             part.refuse_unknown("key of sentences", key, OF_SENTENCES)
         only = part.one_of("only", ONLY)
         for way, share in _ways(part, phrases, classes):
+            places += 1 + len(way)
+            if places > MOST_PLACES:
+                raise _too_many_places(part, part.line("patterns"))
             if only != "held out":
                 learned[way] = learned.get(way, 0.0) + share
             if only != "learned":
@@ -183,8 +200,11 @@ def _phrases(part: Part, classes: Classes) -> Mapping[str, str]:
             raise part.error(
                 name, f"'{name}' is a list of words, too", "give the phrase another name"
             )
+    kinds, places = kinds_of(classes), 0
     for name, text in part.table.items():
-        _pattern(text, part.table, kinds_of(classes), part, part.line(name))
+        places += 1 + _pattern(text, part.table, kinds, part, partial(part.line, name)).size
+        if places > MOST_PLACES:
+            raise _too_many_places(part, part.line(name))
     return part.table
 
 
@@ -197,16 +217,26 @@ def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[
     times = part.whole("times", 1, MOST_TIMES)
     kinds = kinds_of(classes)
     for text in patterns:
-        line = _line_of_text(part, text)
-        pattern = _pattern(text, phrases, kinds, part, line)
-        if most_ways(pattern, kinds) > MOST_WAYS:
+        pattern = _pattern(text, phrases, kinds, part, partial(_line_of_text, part, text))
+        found = most_ways(pattern, kinds)
+        if found > MOST_WAYS:
             raise part.file.error(
                 f"there are more than {MOST_WAYS:,} ways to put this sentence together",
                 "leave some of what stands in [ ] out, or make several patterns of it",
-                line,
+                _line_of_text(part, text),
             )
+        if found * pattern.size > MOST_PLACES:
+            raise _too_many_places(part, _line_of_text(part, text))
         for share, way in ways(pattern, kinds):
             yield way, share * times / len(patterns)
+
+
+def _too_many_places(part: Part, line: int | None) -> AttnvizError:
+    return part.file.error(
+        f"all ways to put sentences together have more than {MOST_PLACES:,} words",
+        "make fewer sentences, or shorter ones",
+        line,
+    )
 
 
 def kinds_of(classes: Classes) -> dict[str, tuple[str, ...]]:
@@ -215,14 +245,14 @@ def kinds_of(classes: Classes) -> dict[str, tuple[str, ...]]:
 
 
 def _pattern(
-    text: str, phrases: Mapping[str, str], kinds: Kinds, part: Part, line: int | None
+    text: str, phrases: Mapping[str, str], kinds: Kinds, part: Part, line: Callable[[], int | None]
 ) -> Pattern:
-    """A pattern, or a phrase, as it is written on a line."""
+    """A pattern, or a phrase, as it is written on a line, which is looked for if it is odd."""
     try:
         pattern = pattern_of(text, phrases)
         refuse_unknown_words(pattern, kinds)
     except AttnvizError as error:
-        raise part.file.error(str(error), error.hint, line) from None
+        raise part.file.error(str(error), error.hint, line()) from None
     return pattern
 
 
@@ -235,6 +265,8 @@ def _line_of_text(part: Part, text: str) -> int | None:
 
 def _readings(part: Part, names: Sequence[str]) -> dict[str, Reads]:
     """What the heads may come to do."""
+    if len(part.table) > MOST_READINGS:
+        raise part.error("", f"there are more than {MOST_READINGS} readings", "leave some out")
     return {name: _reads(part, name, names) for name in part.table}
 
 
@@ -269,6 +301,19 @@ def _held_out(whole: Part, names: Sequence[str]) -> tuple[str, ...]:
     for name in found:
         whole.refuse_unknown("place in a sentence", name, names, "held_out")
     return found
+
+
+def _refuse_wide_lists(grammar: Grammar, whole: Part) -> None:
+    """All lists make one table, in which each has as much room as the longest."""
+    most = max(map(len, grammar.lists.values()))
+    longest = max(len(word[0]) for word in grammar.lists.values())
+    if len(grammar.lists) * most * longest > MOST_CELLS:
+        raise whole.error(
+            "words",
+            f"{len(grammar.lists):,} lists, one of them of {most:,} words, are a table of more "
+            f"than {MOST_CELLS:,} numbers",
+            "make the longest list shorter; every word of a sentence is a list, too",
+        )
 
 
 def _refuse_odd_forms(grammar: Grammar, whole: Part) -> None:

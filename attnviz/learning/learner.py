@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -81,6 +82,24 @@ def accuracies_of(passed: Passed, examples: Examples) -> Float[Tensor, "*seed"]:
     asked = examples.answers != NOTHING
     right = (passed.logits.argmax(-1) == examples.answers) & asked
     return right.sum((-2, -1)) / asked.sum((-2, -1))
+
+
+def scores_of_heads(
+    passed: Passed, examples: Examples
+) -> dict[str, Float[np.ndarray, "layer head"]]:
+    """Of each reading: how much weight each head puts on what it should read then, on average."""
+    return {
+        name: np.stack([_score(layer.attended.weights, read) for layer in passed.layers])
+        for name, read in examples.readings.items()
+    }
+
+
+def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> np.ndarray:
+    there = read != NOTHING
+    chosen = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
+    put = weights.gather(-1, chosen).squeeze(-1) * there[:, None]
+    found: np.ndarray = (put.sum((0, 2)) / there.sum()).cpu().numpy()
+    return found
 
 
 def side_by_side(models: Sequence[Model]) -> Model:

@@ -141,7 +141,8 @@ def _parted(lines: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
         )
     each = min(ONE_OF, len(lines))
     measured = [*lines[each - 1 :: each]]
-    return [line for line in lines if line not in {*measured}], measured
+    held_out = {*measured}
+    return [line for line in lines if line not in held_out], measured
 
 
 def _end(words: Sequence[str]) -> str:

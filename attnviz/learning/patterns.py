@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from math import perm, prod
 
 from attnviz.errors import AttnvizError, unknown
@@ -19,6 +19,8 @@ PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
 SLOT = re.compile(r"([\w-]+)(?: ([\w-]+))??(?: as ([\w-]+))?")
 LETTER = re.compile(r"[a-z]")
 MOST_WAYS = 20_000  # in which sentences may be put together
+MOST_PARTS = 1000  # words, places and brackets of a pattern, once its phrases are put in
+DEEPEST = 20  # phrases in phrases, and brackets in brackets
 
 Kinds = Mapping[str, Sequence[str]]  # of each class of words; none where it is one plain list
 
@@ -50,6 +52,7 @@ class Pattern:
     """What a pattern says, read."""
 
     items: tuple[Item, ...]
+    size: int  # how many words, places and brackets it is written with
 
     @property
     def slots(self) -> Iterator[Slot]:
@@ -67,40 +70,59 @@ def _slots(items: tuple[Item, ...]) -> Iterator[Slot]:
 
 def pattern_of(text: str, phrases: Mapping[str, str]) -> Pattern:
     """A pattern as it is written; `{phrase}` stands for a pattern of its own."""
-    parts = PARTS.findall(_with_phrases(text, phrases))
-    items, left = _items(parts, 0)
-    if left:
+    parts = list(islice(_parts(text, phrases, ()), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
+        raise AttnvizError(
+            f"this is a sentence of more than {MOST_PARTS:,} words, once its phrases are put in",
+            "make shorter sentences",
+        )
+    items, closed = _items(iter(parts), 0)
+    if closed:
         raise AttnvizError("a ] closes no [", "write [ before what may be missing")
-    return Pattern(items)
+    return Pattern(items, len(parts))
 
 
-def _with_phrases(text: str, phrases: Mapping[str, str]) -> str:
-    """Each phrase put in for its name; one that is in itself is refused."""
-    for _ in range(len(phrases) + 1):
-        before = text
-        for name, phrase in phrases.items():
-            text = text.replace(f"{{{name}}}", f" {phrase} ")
-        if text == before:
-            return text
-    raise AttnvizError("a phrase is made of itself", "write it with words, or with other phrases")
+def _parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...]) -> Iterator[str]:
+    """What a pattern is written with; in place of the name of a phrase what that is written with.
+
+    One part after the other, so that nobody has to wait for the end of what is too long.
+    """
+    for part in PARTS.findall(text):
+        name = part[1:-1] if part.endswith("}") else ""
+        if name not in phrases:
+            yield part
+            continue
+        if name in within:
+            raise AttnvizError(
+                "a phrase is made of itself", "write it with words, or with other phrases"
+            )
+        if len(within) == DEEPEST:
+            raise AttnvizError(
+                f"more than {DEEPEST} phrases stand within each other", "write some with words"
+            )
+        yield from _parts(phrases[name], phrases, (*within, name))
 
 
-def _items(parts: Sequence[str], depth: int) -> tuple[tuple[Item, ...], Sequence[str]]:
-    """What stands before the next ], and what is left from there on."""
+def _items(parts: Iterator[str], depth: int) -> tuple[tuple[Item, ...], bool]:
+    """What stands before the next ], and whether there is one."""
     found: list[Item] = []
-    while parts and parts[0] != "]":
-        part, parts = parts[0], parts[1:]
+    for part in parts:
+        if part == "]":
+            return tuple(found), True
         if part == "[":
-            inner, parts = _items(parts, depth + 1)
-            if not parts:
+            if depth == DEEPEST:
+                raise AttnvizError(
+                    f"more than {DEEPEST} [ stand within each other", "leave some of them out"
+                )
+            inner, closed = _items(parts, depth + 1)
+            if not closed:
                 raise AttnvizError("a [ is never closed", "write ] behind what may be missing")
             found.append(inner)
-            parts = parts[1:]
         elif part[0] in "{}":
             found.append(_slot(part))
         else:
             found.extend(tokenize(part, "words").labels)
-    return tuple(found), parts
+    return tuple(found), False
 
 
 def _slot(part: str) -> Slot:

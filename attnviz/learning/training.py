@@ -9,8 +9,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
@@ -21,13 +19,12 @@ from attnviz.learning.batches import Batches
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, accuracies_of, apart
+from attnviz.learning.learner import Learner, accuracies_of, apart, scores_of_heads
 from attnviz.learning.moment import Moment as Moment
 from attnviz.learning.names import TASKS
 from attnviz.learning.progress import Kept, Progress
-from attnviz.learning.task import NOTHING, Examples, Task, examples_of
+from attnviz.learning.task import Task, examples_of
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
@@ -163,7 +160,7 @@ class Training:
     @property
     def _told(self) -> Model:
         """The last good model, with what it says of itself."""
-        return with_facts(self._good, self.task, self.moments[-1], self._held_out)
+        return with_facts(self._good, self.task, self.moments[-1].step)
 
     def _go_on(self, since: Progress) -> None:
         self.moments = [*since.moments]
@@ -233,24 +230,6 @@ def next_look(step: int) -> int:
 def kept(model: Model) -> Model:
     """The model as it is now, whatever becomes of its parameters."""
     return model.with_parameters({name: apart(each) for name, each in model.parameters.items()})
-
-
-def scores_of_heads(
-    passed: Passed, examples: Examples
-) -> dict[str, Float[np.ndarray, "layer head"]]:
-    """Of each reading: how much weight each head puts on what it should read then, on average."""
-    return {
-        name: np.stack([_score(layer.attended.weights, read) for layer in passed.layers])
-        for name, read in examples.readings.items()
-    }
-
-
-def _score(weights: Float[Tensor, "sentence head query key"], read: Tensor) -> np.ndarray:
-    there = read != NOTHING
-    chosen = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
-    put = weights.gather(-1, chosen).squeeze(-1) * there[:, None]
-    found: np.ndarray = (put.sum((0, 2)) / there.sum()).cpu().numpy()
-    return found
 
 
 def decided(task: Task, choices: Choices) -> Choices:

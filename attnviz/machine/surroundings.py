@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def without(name: str) -> Iterator[None]:
-    """A variable of the environment is not there meanwhile."""
-    before = os.environ.pop(name, None)
+def without(*names: str) -> Iterator[None]:
+    """Some variables of the environment are not there meanwhile."""
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
     finally:
-        if before is not None:
-            os.environ[name] = before
+        os.environ.update(before)
+
+
+def odd_sizes() -> list[str]:
+    """COLUMNS and LINES, where they say no size: on a screen 0 columns wide nothing is printed."""
+    said = {name: os.environ.get(name, "1") for name in ("COLUMNS", "LINES")}
+    return [name for name, size in said.items() if not re.fullmatch("[1-9][0-9]{0,5}", size)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.look import Look as Look
+from attnviz.wording.keywords import changed
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
@@ -85,4 +86,4 @@ def render(view: View, suffix: str, **looks: Any) -> bytes:
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()
     'layer,head,query number,query,key number,key,weight,visible'
     """
-    return b"".join(chunks(view, suffix, Look(**looks)))
+    return b"".join(chunks(view, suffix, changed(Look(), looks)))

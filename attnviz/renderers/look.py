@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, theme
@@ -37,7 +38,7 @@ class Look:
         _refuse_odd_size(self.size)
         _refuse_odd_dpi(self.dpi, self.size)
         _refuse_odd_seconds(self.seconds)
-        _refuse_odd_text(self.text_size * LABEL_ON_A_SLIDE)
+        _refuse_odd_text(self.text_size)
 
 
 def _refuse_unknown_palette(name: str) -> None:
@@ -90,8 +91,19 @@ def _refuse_odd_seconds(seconds: float) -> None:
         )
 
 
-def _refuse_odd_text(points: float) -> None:
+def _refuse_odd_text(times: float) -> None:
     """Refuse letters that nobody can read, or that fill the page."""
+    low, high = (points / LABEL_ON_A_SLIDE for points in POINTS)
+    if not low <= times <= high:
+        raise AttnvizError(
+            f"text_size is {times:g}, and must be from {ceil(100 * low) / 100:g} to {high:g}: so "
+            "many times as large as usual are letters",
+            "try text_size=1.5",
+        )
+
+
+def refuse_odd_points(points: float) -> None:
+    """The same of letters in points, on a page that is as wide as a slide."""
     if not POINTS[0] <= points <= POINTS[1]:
         nearest = min(max(points, POINTS[0]), POINTS[1])
         raise AttnvizError(

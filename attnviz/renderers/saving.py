@@ -15,6 +15,7 @@ from attnviz.renderers import PAGE, STEP, Look, chunks, pages
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
 from attnviz.views.view import View
 from attnviz.wording.commands import chosen
+from attnviz.wording.keywords import changed
 
 OPTIONS = {"palette": "colors", "seconds": "seconds_per_step"}  # where they have other names
 STEPWISE = ("steps", "example show")  # the commands that have a pace
@@ -22,7 +23,7 @@ STEPWISE = ("steps", "example show")  # the commands that have a pace
 
 def save(view: View, *paths: str | Path, **looks: Any) -> None:
     """Every file, all of them or none; with the command that would write the same."""
-    look = Look(**looks)
+    look = changed(Look(), looks)
     _, notes = write(_told(view, paths, look), list(map(Path, paths)), look)
     for each in notes:
         mention(each)

@@ -11,8 +11,9 @@ from pathlib import Path
 from attnviz.attention.choices import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
+from attnviz.machine.permission import NameInFile, refuse_name_in_file
 from attnviz.tokens.finding import find_query
-from attnviz.tokens.tokenizers import refuse_nothing, tokenize
+from attnviz.tokens.tokenizers import named, refuse_nothing, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import (
@@ -26,7 +27,7 @@ from attnviz.traces.trained import static
 from attnviz.traces.trained.asked import refuse_decided, refuse_untrained, refuse_unusable
 from attnviz.traces.trained.place import is_trained
 from attnviz.traces.without import refuse_missing_heads
-from attnviz.wording.commands import chosen
+from attnviz.wording.commands import chosen, quoted
 from attnviz.wording.words import counted
 
 BEGINNING = 2**20  # letters of a long text, by which it is judged
@@ -133,6 +134,18 @@ def _refuse_missing_vectors(name: str) -> None:
     """Neither a file of vectors, nor a model that has some."""
     if static.place_of(name) is None:
         files.refuse_missing(files.file_and_name(name)[0], "take embeddings from")
+
+
+def refuse_download(tokenizer: str) -> None:
+    """Refuse a tokenizer that a file names, where tiktoken would fetch it."""
+    if isinstance(tokenizer, NameInFile):
+        try:
+            named(tokenizer, download=False)
+        except AttnvizError:
+            hint = (
+                f"if you want it downloaded, name it once: attnviz run TEXT -t {quoted(tokenizer)}"
+            )
+            refuse_name_in_file(tokenizer, "tokenizer", hint, about="tokenizer")
 
 
 def refuse_missing_layer(layer: int, count: int) -> None:

@@ -38,6 +38,7 @@ from attnviz.traces.trained.place import is_trained
 from attnviz.traces.trained.tracing import trace_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
+from attnviz.wording.keywords import changed
 from attnviz.wording.words import counted
 
 
@@ -45,7 +46,7 @@ def trace(
     text: str | None,
     settings: Settings | None = None,
     *,
-    given: Matrices | None = None,
+    given: Matrices | str | Path | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
     mistake: str = "",
     command: str | None = None,
@@ -55,9 +56,9 @@ def trace(
     """Attention on a text, every step of it kept.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
-    What is `given` is used instead of what would be drawn or computed, and so are `vectors` for
-    those of the file that the settings name. A `mistake` is one to be looked at. Of the
-    layers of a trained model those are `kept` that are asked for.
+    What is `given`, or in a file of that name, is used instead of what would be drawn or
+    computed, and so are `vectors` for those of the file that the settings name. A `mistake` is
+    one to be looked at. Of the layers of a trained model those are `kept` that are asked for.
 
     >>> from attnviz import trace
     >>> made = trace("I am learning this", variant="causal")
@@ -66,7 +67,9 @@ def trace(
     >>> made.weights[0, 0, 1].tolist()[2:]  # "am" reads nothing of what comes after it
     [0.0, 0.0]
     """
-    chosen = replace(settings or Settings(), **changes)
+    chosen = changed(settings or Settings(), changes)
+    if isinstance(given, str | Path):
+        chosen, given = changed(chosen, {"given": given}), None
     source = source_of_text(text, chosen, given, vectors)
     return trace_of(source, mistake=mistake, command=command, kept=kept)
 

@@ -66,12 +66,19 @@ class LinedFile:
 
         After one of several headings the key is looked for until the next one.
         """
-        places = [0, *self._headings.get(after, [])][number + 1 : number + 3] if after else []
+        places = self._headings.get(after, [])[number : number + 2] if after else []
         start, end = (*places, None, None)[:2]
         if not key:
             return (start or 0) + 1
-        found = line_of("\n".join(self.lines[start:end]), key)
+        if (start, end, key) not in self._found:
+            self._found[start, end, key] = line_of("\n".join(self.lines[start:end]), key)
+        found = self._found[start, end, key]
         return None if found is None else found + (start or 0)
+
+    @cached_property
+    def _found(self) -> dict[tuple[int | None, int | None, str], int | None]:
+        """The line of each key that was looked for between two others: asked for many times."""
+        return {}
 
     def error(self, problem: str, hint: str, line: int | None = None) -> AttnvizError:
         where = f"'{self.path}'" if line is None else f"line {line} of '{self.path}'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,13 +47,14 @@ from attnviz.traces.parts import (
     OF_RESIDUAL,
     SAVED,
 )
-from attnviz.traces.settings import Positions, Settings
+from attnviz.traces.settings import Positions, Settings, as_information
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained import stored as trained
 from attnviz.traces.trained.again import OnDemand
 from attnviz.traces.without import INSTEAD
-from attnviz.vectors.arrays import numpy_arrays
+from attnviz.vectors.arrays import IN_FULL, numpy_arrays
 from attnviz.vectors.table import FromTable
+from attnviz.wording.commands import command_in
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -61,7 +63,7 @@ SAID = {
     "positions": Positions,
     "prompt": int | None,
 }
-OF_A_BYTE = 5  # of such a file: how many bytes it takes to read it
+OF_A_BYTE = 2  # of JSON: how many bytes it takes to read it
 MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
     "inputs",  # or a transformer, which has a way of its own from vectors to answers
     "vectors",
@@ -138,10 +140,10 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 
 def _contents(path: Path) -> Contents:
-    memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
     if path.suffix.lower() == ".json":
+        memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
         return texts.json_object(texts.read(path, "trace"), path)
-    return _nested(numpy_arrays(path, texts=True))
+    return _nested(numpy_arrays(path, texts=True, bytes_of=lambda name: IN_FULL))
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -168,7 +170,9 @@ class _Reader:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
-        self.provenance = of_their_types(Provenance, contents["attnviz"])
+        said = of_their_types(Provenance, contents["attnviz"])
+        alone = command_in(said.command or "") is not None  # or it is left out
+        self.provenance = said if alone else replace(said, command=None)
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def trace(self) -> Trace:
@@ -349,7 +353,7 @@ class _Reader:
 
     def _origin(self) -> Origin:
         facts = self.facts["origin"]
-        settings = of_their_types(Settings, facts["settings"])
+        settings = of_their_types(Settings, as_information(facts["settings"]))
         if facts["kind"] == "transformer":
             return trained.read_again(settings, facts)
         if self.handed:

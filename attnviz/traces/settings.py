@@ -6,13 +6,16 @@ One field per option of the command line; None means "as the variant has it".
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, Place, Scoring
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
+from attnviz.machine.permission import name_in_file
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.models.names import TRANSFORMER, names
 from attnviz.traces.without import heads_off
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted, listed
@@ -33,6 +36,12 @@ MOST_LAYERS = 1000
 CAPS = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
 LARGEST_SEED = 2**63 - 1
 LARGEST_WINDOW = 2**63 - 1
+COMES_WITH_ATTNVIZ: dict[str, Collection[str]] = {  # by the settings that name something to load
+    "tokenizer": TOKENIZERS,
+    "model": (*names(), TRANSFORMER),
+    "embeddings": (TRANSFORMER,),
+    "given": (),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +214,20 @@ NAMES: dict[str, tuple[str, Collection[str]]] = {  # settings that are one word 
     "norm": ("place for the norm", NORMS),
     "activation": ("activation", ACTIVATIONS),
 }
+
+
+def as_information(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that a file holds: they give no permission, and name what is loaded only by others.
+
+    >>> as_information({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
+    False
+    """
+    named = {
+        name: name_in_file(settings[name], known)
+        for name, known in COMES_WITH_ATTNVIZ.items()
+        if name in settings
+    }
+    return {**settings, **named, "trust_remote_code": False}
 
 
 FLOATS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given whole: 2

@@ -32,7 +32,7 @@ class Showable:
         `choices` are those of the command that shows such a thing.
         """
         view: Callable[..., View] = pkgutil.resolve_name(VIEW)
-        return view(self, **choices)
+        return view(self, choices)
 
     def heatmap(self, **choices: Any) -> Figure:
         """The picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
@@ -60,10 +60,11 @@ class Showable:
 
     def _chosen(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
         """What is to be shown; and how it is to look, apart."""
-        names = {each.name for each in fields(pkgutil.resolve_name(LOOK))}
+        names = [each.name for each in fields(pkgutil.resolve_name(LOOK))]
         looks = {name: value for name, value in choices.items() if name in names}
         rest = {name: value for name, value in choices.items() if name not in names}
-        return self.view(**rest), looks
+        view: Callable[..., View] = pkgutil.resolve_name(VIEW)
+        return view(self, rest, names), looks
 
     def _repr_html_(self) -> str:
         """What a cell of a notebook shows: the page, in a frame of its own."""

@@ -10,11 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
+from attnviz.machine.permission import refuse_name_in_file
 from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
 from attnviz.traces import matrix_files
 from attnviz.traces.embedded import named_vectors
-from attnviz.traces.foreseen import memory_of
+from attnviz.traces.foreseen import memory_of, refuse_download
 from attnviz.traces.matrices import Matrices, held
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
@@ -35,7 +36,8 @@ from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
 from attnviz.traces.trained.place import is_trained
 from attnviz.vectors.drawn import Seeds
 from attnviz.vectors.table import FromTable
-from attnviz.wording.commands import Command, chosen
+from attnviz.wording.commands import Command, chosen, quoted
+from attnviz.wording.keywords import changed
 from attnviz.wording.words import counted
 
 Vectors = Float[Tensor, "*seed token dim"]
@@ -104,15 +106,22 @@ class Sentence:
     memory: Tokens | None
 
 
-def source_of(text: str | Trace | None, settings: Settings | None = None, **changes: Any) -> Source:
-    """What a text, or a Trace that is there already, would be traced from."""
+def source_of(
+    text: str | Trace | None,
+    settings: Settings | None = None,
+    also: Sequence[str] = (),
+    **changes: Any,
+) -> Source:
+    """What a text, or a Trace that is there already, would be traced from.
+
+    `also` are the other keywords of whoever was given these.
+    """
     if not isinstance(text, Trace):
-        wanted = replace(settings or Settings(), **changes)
-        return source_of_text(text, wanted)
+        return source_of_text(text, changed(settings or Settings(), changes, also))
     origin = text.origin
     return Source(
         text.text,
-        replace(settings or origin.settings, **changes),
+        changed(settings or origin.settings, changes, also),
         Matrices() if isinstance(origin, Drawn) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         table_behind(origin),
@@ -139,6 +148,17 @@ def source_of_text(
     model.refuse_others(chosen(settings))
     _refuse_given(model, given, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
+
+
+def refuse_settings(changes: Mapping[str, Any]) -> None:
+    """Of a Trace, which is there already."""
+    changed(Settings(), changes)  # which refuses what is no setting at all
+    for name in changes:
+        raise AttnvizError(
+            f"{name} says how a text is traced, and a Trace is given, which is there already",
+            f"leave {name} out, or give the text",
+            about=name,
+        )
 
 
 def refuse_other_than_text(text: object) -> None:
@@ -207,6 +227,7 @@ def tokens_of(source: Source) -> Tokens:
     """The tokens of the text; without one those that are given, or as many as there are vectors."""
     given = source.matrices
     count = given.sizes.get("token", given.sizes.get("key"))
+    refuse_download(source.settings.tokenizer)
     if source.text is None:
         if count is None:
             raise AttnvizError(
@@ -293,6 +314,8 @@ def matrices_of(settings: Settings) -> Matrices:
     """The matrices of the file that the settings name, if they name one."""
     if settings.given is None:
         return Matrices()
+    hint = f"name it, with a text: --given {quoted(settings.given)}"
+    refuse_name_in_file(settings.given, "file of matrices", hint, about="given")
     return matrix_files.read(settings.given, settings.item, settings.heads)
 
 

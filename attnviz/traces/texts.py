@@ -1,6 +1,7 @@
 """Texts that hold named values, TOML and JSON; and the line of a name, for what is wrong with it.
 
-Nothing here needs torch.
+Both are read in time and memory that grow no faster than the text, whatever is in it. Nothing
+here needs torch.
 """
 
 from __future__ import annotations
@@ -8,12 +9,31 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attnviz.errors import AttnvizError
-from attnviz.machine import files
+from attnviz.machine import files, memory
+
+MOST_PARTS = 16  # of a name with dots
+MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
+DEEPEST = 100  # lists and tables in each other
+LONGEST_WORD = 1000  # digits of a number, or letters of a name
+_WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
+_NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
+# What a TOML text is made of, once no quote in it is escaped. A string of several lines is matched
+# without its end, too: so no place of the text is looked at more than a few times.
+_PIECES = re.compile(
+    rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
+    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME})|(?P<value>=)"""
+    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
+    re.DOTALL | re.MULTILINE,
+)
+_JSON_TEXT = re.compile(r'("[^"]*")(\s*:)?')  # once no quote in it is escaped
+# The most bytes that Python takes for a list, an object, a text or its name, and a number.
+_OF_JSON = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}
 
 
 def read(path: Path, kind: files.Kind) -> str:
@@ -23,12 +43,12 @@ def read(path: Path, kind: files.Kind) -> str:
 
 def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
     """A TOML text as tables, lists and values."""
+    _refuse_costly(text, source)
     try:
         contents: dict[str, Any] = _loads()(text, **options)
     except RecursionError:
         raise _too_deep(source) from None
     except (ValueError, ArithmeticError) as error:
-        _refuse_long_numbers(text, source)
         told = str(error) if isinstance(error, ValueError) else "a number beyond all bounds"
         raise AttnvizError(
             f"'{source}' is not valid TOML: {told[:1].lower()}{told[1:]}",
@@ -36,6 +56,42 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
             file=source,
         ) from None
     return contents
+
+
+def _refuse_costly(text: str, source: str) -> None:
+    """Refuse what takes TOML's reader far more time, or memory, than the text is long."""
+    names = depth = 0
+    for piece in _PIECES.finditer(_unescaped(text)):
+        kind, dots = piece.lastgroup, piece[0].count(".")
+        parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
+        names += max(parts - 1, 0) + (kind in ("value", "heading"))
+        if kind in ("heading", "start", "end"):
+            depth += -1 if kind == "end" else max(piece[0].count("["), 1)
+            if depth > DEEPEST:
+                raise _too_deep(source)
+        if kind == "long":
+            problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
+        elif parts > MOST_PARTS:
+            problem = f"a name of more than {MOST_PARTS} parts"
+        elif names > MOST_NAMES:
+            problem = f"the last of more than {MOST_NAMES:,} names"
+        else:
+            continue
+        line = text.count("\n", 0, piece.start()) + 1
+        raise AttnvizError(
+            f"line {line} of '{source}' has {problem}",
+            "no file that attnviz can read needs so many",
+            file=source,
+        )
+
+
+def _unescaped(text: str) -> str:
+    """A text of TOML or JSON without escaped quotes; every place in it stays where it was.
+
+    >>> _unescaped(r'"a\\"b\\\\"')
+    '"a__b__"'
+    """
+    return text.replace("\\\\", "__").replace('\\"', "__")
 
 
 def _loads() -> Callable[..., dict[str, Any]]:
@@ -54,13 +110,19 @@ def line_of(text: str, key: str) -> int | None:
     >>> line_of("a = 1\\nb = 2", "b")
     2
     """
-    pattern = re.compile(rf"""(^|[{{,])\s*["']?{re.escape(key)}["']?\s*[=:]""")
+    if len(key) > LONGEST_WORD:
+        return None
+    word = re.escape(key)
+    bare = "" if not key or re.search(r"\s", key) else f"|{word}"
+    pattern = re.compile(rf"""(^|[{{,])\s*("{word}"|'{word}'{bare})\s*[=:]""")
     lines = enumerate(text.splitlines(), start=1)
     return next((number for number, line in lines if pattern.search(line)), None)
 
 
 def json_object(text: str, path: Path) -> dict[str, Any]:
     """A JSON text that is one object."""
+    needed = sum(bytes_ * text.count(mark) for mark, bytes_ in _OF_JSON.items())
+    memory.refuse_more(len(text) + needed, f"to read '{path}'")
     try:
         contents = json.loads(text, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
@@ -74,7 +136,7 @@ def json_object(text: str, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep(str(path)) from None
     except _TwiceError as twice:
-        line = line_of(text, str(twice))
+        line = _line_of_json(text, str(twice))
         raise AttnvizError(
             f"line {line}: '{path}' gives '{twice}' twice", "leave one of them out"
         ) from None
@@ -92,9 +154,17 @@ class _TwiceError(Exception):
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+        counts = Counter(name for name, _ in pairs)
+        raise _TwiceError(counts.most_common(1)[0][0])
     return found
+
+
+def _line_of_json(text: str, name: str) -> int:
+    """The line, from 1, on which a name of JSON stands first, however it is written there."""
+    for found in _JSON_TEXT.finditer(_unescaped(text)):
+        if found[2] and json.loads(text[found.start(1) : found.end(1)]) == name:
+            return text.count("\n", 0, found.start()) + 1
+    raise ValueError(name)
 
 
 def _too_deep(source: str) -> AttnvizError:
@@ -104,7 +174,7 @@ def _too_deep(source: str) -> AttnvizError:
 def _refuse_long_numbers(text: str, source: str) -> None:
     """Python reads no whole number of more than some thousand digits."""
     longest = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
-    found = re.search(rf"\d[\d_]{{{longest},}}", text) if longest else None
+    found = re.search(rf"(?<!\d)\d{{{longest + 1},}}", text) if longest else None
     if found:
         line = text.count("\n", 0, found.start()) + 1
         raise AttnvizError(

@@ -11,7 +11,7 @@ from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import Whole, unmasked
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.learned import how_right, percent_right
+from attnviz.views.conclusions.learned import how_right
 from attnviz.views.gate import in_print
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.glimpse import Course, Glimpse
@@ -19,7 +19,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.learned.found import best_head
 from attnviz.views.reading import token_axis
-from attnviz.wording.numbers import share_text, significant_text
+from attnviz.wording.numbers import percentage, share_text, significant_text
 
 WEIGHT = Scale("weight", 0.0, 1.0)
 
@@ -65,7 +65,7 @@ def _courses(moments: Sequence[Moment], asked: str) -> tuple[Course, ...]:
     finite = losses[np.isfinite(losses)]
     return (
         Course("loss", significant_text(losses[-1], 2), float(finite.max(initial=1e-9)), losses),
-        Course(f"{asked}s right", percent_right(float(right[-1])), 1.0, right),
+        Course(f"{asked}s right", percentage(float(right[-1])), 1.0, right),
     )
 
 

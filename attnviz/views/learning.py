@@ -30,7 +30,7 @@ from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless
 from attnviz.views.settings_line import NORM, settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
-from attnviz.wording.numbers import percent_text
+from attnviz.wording.numbers import percentage
 from attnviz.wording.words import counted
 
 LOSS = "loss"
@@ -163,21 +163,23 @@ def _tables(learning: Learning) -> tuple[Grid, ...]:
 
 def _needed(learning: Learning) -> Grid:
     """In how many seeds it is learned, and after how many steps: nothing, if it is not."""
-    low, high = (percent_text(share, 0) for share in BAND)
+    low, high = (percentage(share) for share in BAND)
     reached = [learning.reached(way) for way in learning.ways]
     rows = [
-        [np.isfinite(each).sum(), *(steps_at(each, share) for share in (BAND[0], 0.5, BAND[1]))]
+        [np.isfinite(each).sum(), steps_at(each, BAND[0]), np.median(each), steps_at(each, BAND[1])]
         for each in reached
     ]
     values = np.array(rows, dtype=float)
+    values[np.isinf(values)] = np.nan
+    halves = bool((values % 1 == 0.5).any())  # the median of an even number of seeds
     return Grid(
         f"steps until {right_text(learning.until, learning.task.asked)}",
         _of_ways(learning),
         plain_axis("measure", ["seeds", low, "median", high]),
-        Whole(np.where(np.isfinite(values), values, np.nan), np.zeros(values.shape, dtype=bool)),
+        Whole(values, np.zeros(values.shape, dtype=bool)),
         colorless("steps"),
         note=f"seeds = in how many of {len(learning.seeds):,} it is learned",
-        decimals=0,
+        decimals=int(halves),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the numbers depend on, in one line: `causal attention · 4 tokens (gpt2) · width 8 · seed 42`."""
+"""What the numbers depend on, in one line: `causal attention · 4 tokens (gpt2) · seed 42`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.views.given_weights import given_parts
 from attnviz.views.headline import headline
 from attnviz.views.trained_line import BETWEEN, trained_parts
-from attnviz.wording.numbers import exact_text, percent_text
+from attnviz.wording.numbers import exact_text, percentage
 from attnviz.wording.words import counted
 
 KIND = "attention"  # the part that says which kind of attention it is
@@ -196,5 +196,5 @@ def _reduced(origin: Origin) -> str:
     table = table_behind(origin)
     if table is None or table.kept is None:
         return ""
-    kept = percent_text(table.kept, 1)
+    kept = percentage(table.kept)
     return f" (principal components, which keep {kept} of the variance)"

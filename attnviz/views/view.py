@@ -18,6 +18,7 @@ from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
+from attnviz.wording.keywords import of_function
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a View has nothing of tensors in it
@@ -261,10 +262,13 @@ class View:
         save(self, *paths, **looks)
 
 
-def view(result: Any, **choices: Any) -> View:
-    """What can be shown of a Trace, a Comparison, a Walk, an Example."""
+def view(result: Any, choices: Mapping[str, Any], looks: Iterable[str] = ()) -> View:
+    """What can be shown of a Trace, a Comparison, a Walk, an Example.
+
+    `looks` are names of other choices, which whoever calls knows.
+    """
     make: Callable[..., View] = pkgutil.resolve_name(VIEWS[type(result).__name__])
-    return make(result, **choices)
+    return make(result, **of_function(make, choices, looks))
 
 
 def page_of(groups: Sequence[Group], settings: str, caveat: str = "") -> Page:

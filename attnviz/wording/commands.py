@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.wording.printable import in_quotes
+from attnviz.wording.printable import in_quotes, out_of_quotes
 
 # Options whose values are files or folders.
 PATHS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
+
+# The commands that make traces, and what can be chosen of them; but for what runs Python.
+OF_TRACES = ("run", "inspect", "steps", "compare", "example show")
+FLAGS = (
+    "attention_only", "causal", "curves", "footnote", "full", "hide_first", "hide_special", "json",
+    "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale", "transparent",
+    "truncate", "verify", "words",
+)  # fmt: skip
+CHOICES = (
+    "activation", "as_", "attention", "by", "colors", "device", "digits", "dim", "dpi", "dropout",
+    "dtype", "embeddings", "feed_forward", "file", "generate", "given", "head", "head_dim", "heads",
+    "item", "key", "kv_heads", "layer", "layers", "limit", "memory", "merge", "model", "norm",
+    "out", "position_base", "positions", "query", "reference", "repeats", "scoring",
+    "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
+    "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace", "values",
+    "variant", "weigh", "window", "without",
+)  # fmt: skip
+_WORD = re.compile(  # as `quoted` spells it, and the space behind it
+    r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
+)
 
 OTHERWISE = {"source": "from"}  # options whose fields are called something else
 
@@ -44,6 +65,54 @@ class Command:
         return " ".join(map(quoted, ["attnviz", *self.name.split(), *words]))
 
 
+def command_in(line: str) -> Command | None:
+    """The command of attnviz that a line holds, if it is nothing but one.
+
+    What a file says of how it was made is a stranger's text, which people copy into a shell. So it
+    has to be, letter for letter, what attnviz itself writes: a command that makes traces, options
+    that there are, each word quoted. Then a shell finds nothing to do in it but to run attnviz.
+    Its files, those that are read and those that are written, are below the folder that it runs
+    in; and it runs no Python, for which there are --trust-remote-code and --learn alone. It may
+    name a model of a hub, which is downloaded by whoever runs it.
+
+    >>> command_in("attnviz run 'I am' --heads 2").options
+    {'heads': ['2']}
+    >>> [command_in(f"attnviz run 'I am'{more}") for more in ("; ls", " | sh", " --out ../x.png")]
+    [None, None, None]
+    """
+    words = _words(line)
+    start = 3 if words[1:2] == ["example"] else 2
+    name, rest = " ".join(words[1:start]), iter(words[start:])
+    options: dict[str, Any] = {}
+    texts: list[str] = []
+    for word in rest:
+        if word == "--":
+            texts.extend(rest)
+        elif not word.startswith("--"):
+            texts.append(word)
+        elif word in _FLAGS:
+            options |= _FLAGS[word]
+        elif word in _CHOICES:
+            options.setdefault(_CHOICES[word], []).append(next(rest, ""))
+        else:
+            return None
+    argument, second = [*texts, None, None][:2]
+    found = Command(name=name, argument=argument, second=second, options=options)
+    return found if name in OF_TRACES and found.line == line else None
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line that `quoted` spelled; of any other those up to what it did not."""
+    found, place = [], 0
+    while match := _WORD.match(line, place):
+        place, spelled = match.end(), match[1]
+        if spelled.startswith("$"):
+            found.append(out_of_quotes(spelled))
+        else:
+            found.append(spelled.replace("'\"'\"'", "\0").replace("'", "").replace("\0", "'"))
+    return found
+
+
 def chosen(*groups: Any) -> dict[str, Any]:
     """What differs from its default in some dataclasses whose fields are options."""
     return {
@@ -60,6 +129,12 @@ def option(name: str) -> str:
     ('--head-dim', '--as', '--from')
     """
     return f"--{OTHERWISE.get(name, name).rstrip('_').replace('_', '-')}"
+
+
+_CHOICES = {option(name): name for name in CHOICES}
+_FLAGS = {option(f"no_{name}"): {name: False} for name in FLAGS} | {
+    option(name): {name: True} for name in FLAGS
+}
 
 
 def quoted(word: str) -> str:

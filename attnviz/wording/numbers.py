@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Literal
 
 from attnviz.wording.printable import PERCENT
@@ -11,6 +12,7 @@ from attnviz.wording.printable import PERCENT
 Form = Literal["fixed", "whole", "power"]
 LARGE = 1e6  # from here on numbers are written with powers of ten
 ROUNDING = 1e-6  # of sums to 1 in float32
+CUT = 1e-3  # of a last digit, that float32 may lack of it
 MORE_DIGITS = 2  # than there would be, where that tells two numbers apart
 
 
@@ -61,8 +63,24 @@ def exact_text(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
-def percent_text(share: float, digits: int) -> str:
+def percentage(share: float, *, at_least: bool = False) -> str:
+    """A share in tenths of a percent, rounded; or cut, where "or more" follows it.
+
+    100% is all and 0% is nothing: what is only close to them is not rounded to them.
+
+    >>> [percentage(each) for each in (0.749792, 0.5, 0.9996, 1.0, 0.0004, 0.0)]
+    ['75%', '50%', '99.9%', '100%', 'less than 0.1%', '0%']
+    >>> percentage(0.749792, at_least=True)
+    '74.9%'
     """
+    tenths = floor(1000 * share + CUT) if at_least else round(1000 * share)
+    tenths = min(tenths, 999) if share < 1 else tenths
+    return f"{tenths / 10:g}%" if tenths or not share else "less than 0.1%"
+
+
+def percent_text(share: float, digits: int) -> str:
+    """A measure in percent, in as many digits as it is given elsewhere.
+
     >>> percent_text(0.613, 0), percent_text(0.613, 1)
     ('61%', '61.3%')
     """
@@ -92,6 +110,15 @@ def significant_text(value: float, digits: int) -> str:
     if whole or not value:
         return f"{value + 0.0:.0f}"
     return f"{value:#.{digits}g}".rstrip(".")
+
+
+def short_text(value: float) -> str:
+    """Two digits at most; whole numbers in full.
+
+    >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
+    ['0.25', '2', '110', '25715', '1e-07']
+    """
+    return f"{value:.0f}" if 100 <= abs(value) < LARGE else f"{value:.2g}"
 
 
 def digits_apart(

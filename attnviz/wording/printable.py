@@ -18,6 +18,9 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 _A_JOINER = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
 HALF = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
+_ESCAPES = re.compile(
+    r"\\([ntr\\]|[0-7]{3}|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"
+)
 ANSI_C = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\047"}
 
 
@@ -67,6 +70,24 @@ def in_quotes(word: str) -> str:
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
     """
     return f"$'{''.join(map(_escaped, word))}'"
+
+
+def out_of_quotes(spelled: str) -> str:
+    """The word that `in_quotes` spelled.
+
+    >>> out_of_quotes("$'a\\u202eb'") == "a\u202eb"
+    True
+    """
+    return _ESCAPES.sub(_meant, spelled[2:-1])
+
+
+def _meant(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code in "ntr\\":
+        return {"n": "\n", "t": "\t", "r": "\r"}.get(code, code)
+    if code[0] == "x":
+        return chr(0xDC00 + int(code[1:], 16))
+    return chr(int(code[1:], 16) if code[0] in "uU" else int(code, 8))
 
 
 def _escaped(character: str) -> str:

@@ -6,10 +6,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: float, noun: str) -> str:
     """
-    >>> counted(1, "token"), counted(2000, "token")
-    ('1 token', '2,000 tokens')
+    >>> counted(1, "token"), counted(2000, "token"), counted(15.5, "step")
+    ('1 token', '2,000 tokens', '15.5 steps')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -19,6 +19,8 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
+from attnviz.traces.trained.rereading import named_again
+from attnviz.wording.keywords import changed
 
 STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
 ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
@@ -81,17 +83,17 @@ class Inspection(Showable):
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
     """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at.
+    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at. Of a
+    Trace `model` and `trust_remote_code` name the model that made it again, which a file may not.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
     >>> inspect(story, source="it", to="animal").view().headline
     'L5H11 reads "animal" (3) from "it" (7) with .66, the most of 72 heads'
     """
-    looking = Looking(**{name: each for name, each in changes.items() if name in NAMES})
+    looking = changed(Looking(), {name: each for name, each in changes.items() if name in NAMES})
     others = {name: each for name, each in changes.items() if name not in NAMES}
+    chosen = changed(settings or Settings(model=MINILM), others, also=NAMES)
     if isinstance(text, Trace):
-        return Inspection(trace=text, looking=looking)
-    wanted = {"model": MINILM} | others if settings is None else others
-    made = trace(text, settings, kept=looking.layers, **wanted)
-    return Inspection(trace=made, looking=looking)
+        return Inspection(trace=named_again(text, **others), looking=looking)
+    return Inspection(trace=trace(text, chosen, kept=looking.layers), looking=looking)

@@ -41,7 +41,7 @@ class Side:
         return tuple(self.tokens.special.issuperset(group) for group in self.groups)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Map:
     """Who reads whom in one head, or in several together."""
 
@@ -53,6 +53,9 @@ class Map:
     columns: Side
     share: bool = True  # whether a row is divided up, and sums to 1 while nothing of it is left out
     of: tuple[Map, ...] = ()  # what it is merged of
+
+    def __repr__(self) -> str:
+        return f"<Map {self.name}: {len(self.rows)} × {len(self.columns)}>"
 
 
 Step = Callable[[tuple[Map, ...], Trace, Looking], tuple[Map, ...]]

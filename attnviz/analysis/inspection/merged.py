@@ -72,7 +72,7 @@ def _which(maps: tuple[Map, ...], looking: Looking) -> str:
     return counted(len(maps), "head")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Merged(Cells):
     """Cells of several maps as one, a window at a time: their mean, or the largest."""
 
@@ -93,7 +93,7 @@ class Merged(Cells):
         return Patch(values / (len(self.maps) if self.how is np.add else 1), hidden)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RolledOut(Cells):
     """The product of all layers, each ½ its heads' mean and ½ what passes by (Abnar & Zuidema)."""
 

@@ -12,7 +12,7 @@ from attnviz.cells import EVERYTHING, Cells, Patch
 Groups = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Regrouped(Cells):
     """Several rows and columns as one: the sum over keys, and the mean over queries."""
 
@@ -38,7 +38,7 @@ class Regrouped(Cells):
         return Patch(values, _added(~inner.hidden[places], down, across) == 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Divided(Cells):
     """The same, each row divided by its sum; a row of zeros stays one."""
 

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, maps_of
 from attnviz.analysis.inspection.pairing import Pairs, paired
 from attnviz.analysis.measures import divergence, normalized
 from attnviz.cells import CELLS_AT_ONCE, EVERYTHING
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
-from attnviz.traces.handed.words import numbered_alike
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.place import MINILM
+from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
+from attnviz.wording.keywords import changed
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
@@ -46,7 +50,7 @@ class Change:
         return abs(self.after - self.before)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Read:
     """A head on both sentences: how far apart its rows are, and the weight that changes most."""
 
@@ -59,6 +63,9 @@ class Read:
     @property
     def name(self) -> str:
         return self.first.name
+
+    def __repr__(self) -> str:
+        return f"<Read {self.name}: {self.apart:.3f} bits apart>"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -87,13 +94,13 @@ def compare_sentences(
     *,
     layer: int | None = None,
     head: int | None = None,
-    query: str | None = None,
+    query: int | str | None = None,
     command: str | None = None,
     **changes: Any,
 ) -> Sentences:
     """Two sentences read by a trained model: `compare_sentences("too tired", "too wide")`
 
-    Of weights that were computed elsewhere, one sentence as two models read it will do, too.
+    Of traces, one sentence as two models read it will do, too.
     `changes` replace fields of the settings, of which `model` is one.
 
     >>> from attnviz import compare_sentences
@@ -101,43 +108,64 @@ def compare_sentences(
     >>> found.heads[0].name  # the head that changes most
     'L5H8'
     """
-    looking = Looking(layer=layer, head=head, query=query)
-    if isinstance(first, Trace) and isinstance(second, Trace) and first.handed:
-        return held(*_numbered_alike(first, second), names_of(first, second), looking)
-    texts = [each.text if isinstance(each, Trace) else each for each in (first, second)]
-    if texts[0] == texts[1]:
+    looking = changed(Looking(), {"layer": layer, "head": head, "query": query})
+    chosen = changed(settings or Settings(model=MINILM), changes, also=NAMES)
+    if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
-    chosen = replace(settings or Settings(model="minilm"), **changes)
+    named = {name: getattr(chosen, name) for name in NAMED_AGAIN}
+    for made, beside in ((first, second), (second, first)):
+        if isinstance(made, Trace) and isinstance(beside, str) and made.trained is not None:
+            model_of(named_again(made, **named))  # which has to be the one that reads the other
     one, other = (
         each if isinstance(each, Trace) else trace(each, chosen, command=command)
         for each in (first, second)
     )
-    return held(one, other, SENTENCES, looking)
-
-
-def _numbered_alike(first: Trace, second: Trace) -> tuple[Trace, Trace]:
-    """With ids that are the same where words are: each trace has numbered its own."""
-    one, other, *keys = numbered_alike(first.tokens, second.tokens, first.keys, second.keys)
-    return (
-        replace(first, tokens=one, keys=one if first.keys is first.tokens else keys[0]),
-        replace(second, tokens=other, keys=other if second.keys is second.tokens else keys[1]),
-    )
+    found = held(one, other, names_of(one, other), looking)
+    if one.handed is None and of_one_sentence(one, other) and not found.changes:
+        raise AttnvizError(
+            "both read the same sentence, and no head reads anything otherwise",
+            "give another sentence, or another model's trace of this one",
+        )
+    return found
 
 
 def names_of(first: Trace, second: Trace) -> tuple[str, str]:
-    """What two traces of weights are called: one text may have been read by two models."""
-    if first.tokens.pieces != second.tokens.pieces:
-        return SENTENCES
-    names = ["" if each.handed is None else each.handed.name for each in (first, second)]
-    told = len({*names, ""}) == 3
-    return (names[0], names[1]) if told else WEIGHTS
+    """What two traces are called: by names of their own, or by where their models are."""
+    for one, other in zip(_names(first), _names(second), strict=True):
+        if one and other and one != other:
+            return one, other
+    return WEIGHTS if of_one_sentence(first, second) else SENTENCES
+
+
+def of_one_sentence(first: Trace, second: Trace) -> bool:
+    """Whether both read the same; of weights that were handed over only tokens are known."""
+    texts = first.text, second.text
+    return texts[0] == texts[1] if all(texts) else first.tokens.labels == second.tokens.labels
+
+
+def _names(traced: Trace) -> tuple[str, str]:
+    if traced.handed is not None:
+        return traced.handed.name, traced.handed.name
+    model = Path(traced.origin.settings.model or "")
+    return model.name, "/".join(model.parts[-2:])  # run-1/checkpoint and run-2/checkpoint
+
+
+def _sides(first: Trace, second: Trace) -> list[Tokens]:
+    """Who reads, and what is read, of both; two vocabularies are made one, by their labels."""
+    sides = [first.tokens, second.tokens, first.keys, second.keys]
+    models = [None if each.handed else each.origin.settings.model for each in (first, second)]
+    if models[0] is not None and models[0] == models[1]:
+        return sides
+    labels = dict.fromkeys(label for side in sides for label in side.labels)
+    ids = {label: number for number, label in enumerate(labels)}
+    return [replace(side, ids=tuple(ids[label] for label in side.labels)) for side in sides]
 
 
 def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) -> Sentences:
     """The heads of one trace against those of another."""
-    rows = paired(first.tokens, second.tokens)
-    alone = first.keys is first.tokens
-    columns = rows if alone else paired(first.keys, second.keys)
+    tokens, others, keys, other_keys = _sides(first, second)
+    rows = paired(tokens, others)
+    columns = rows if first.keys is first.tokens else paired(keys, other_keys)
     query = None if looking.query is None else _place(rows, looking.query)
     maps = maps_of(first, looking), maps_of(second, looking)
     _refuse_other_heads(*maps)

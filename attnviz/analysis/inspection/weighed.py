@@ -58,7 +58,7 @@ def _by_gradient(found: Map, gradients: Gradients) -> Map:
     return replace(found, cells=ByGradient(found.cells, gradient, values), share=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ByGradient(Cells):
     """Each weight times the gradient of an answer: that of what its query gets, along a value."""
 
@@ -75,7 +75,7 @@ class ByGradient(Cells):
         return Patch(patch.values * (self.gradient[rows] @ self.values[columns].T), patch.hidden)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ByLength(Cells):
     """Each weight times the length of what its key hands on."""
 

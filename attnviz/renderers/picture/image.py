@@ -30,6 +30,7 @@ from attnviz.views.grids.pooling import block_size, pool
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View
+from attnviz.wording.keywords import changed
 
 PIXELS_PER_INCH = 200
 COMPRESSED = 3  # of 9: more takes long, and saves little
@@ -87,7 +88,7 @@ def captions_of(view: View, look: Look) -> Captions:
 
 def figure(view: View, **looks: Any) -> Figure:
     """The picture, for those who go on with it in matplotlib; no window knows of it."""
-    look = Look(**looks)
+    look = changed(Look(), looks)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         drawn = _drawn(view, look, captions)

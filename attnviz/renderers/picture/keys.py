@@ -22,6 +22,7 @@ from attnviz.renderers.picture.placed import (
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.scales import Scale
+from attnviz.wording.numbers import short_text
 
 LEADING = 1.6  # from one line to the next
 BAR, SWATCH = (6.0, 0.75), (1.5, 1.0)  # how wide and how high they are, in sizes of the letters
@@ -62,7 +63,7 @@ def of_scale(scale: Scale) -> Key:
     if scale.bend == "straight":
         return Key(typeset(end), scale)
     middle = float(scale.at(np.array(0.5)))
-    return Key(typeset(f"{end}, {middle:.2g} in the middle"), scale)
+    return Key(typeset(f"{end}, {short_text(middle)} in the middle"), scale)
 
 
 def of_hidden(scale: Scale) -> Key:

@@ -17,6 +17,7 @@ from attnviz.renderers.terminal.few_colors import looks, ramp
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
+from attnviz.wording.numbers import short_text
 
 RAMP = "▁▂▃▄▅▆▇█"
 LEGEND = 16  # columns of colour in a legend, and on a narrow screen
@@ -98,7 +99,7 @@ def scale_line(
     else:
         middle = len(halves) // 2
         number = float(scale.at(np.array(0.5)))
-        line.append_text(halves[:middle]).append(f" {number:.2g} ", DIM)
+        line.append_text(halves[:middle]).append(f" {short_text(number)} ", DIM)
         line.append_text(halves[middle:])
     return line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
 

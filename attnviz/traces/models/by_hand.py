@@ -40,6 +40,7 @@ SETTINGS = {  # and what each is
 }
 HEAD = "[[heads]]"
 HIGHEST_LAYER = 99
+MOST_NUMBERS = 10_000_000  # of all its matrices, most of them 0 and not written
 BY_WORDS = ("words", *(name for name in TOKENIZERS if name != "words"))  # the first by default
 
 
@@ -70,6 +71,7 @@ def read(path: Path) -> Model:
         whole.refuse_unknown("key", key, KEYS)
     dimensions = whole.names("dimensions")
     words = whole.part("words").rows(dimensions)
+    _refuse_many(len(words) * len(dimensions), whole.part("words"))
     layers = _layers(list(_heads(whole, dimensions)))
     named = {
         f"L{layer}H{number}": head
@@ -110,8 +112,12 @@ def _matrix(
     rows: Rows, names: Sequence[str], columns: Sequence[str]
 ) -> Float[Tensor, "row column"]:
     """What is not written is 0."""
-    numbers = [[float(rows.get(row, {}).get(name, 0)) for name in columns] for row in names]
-    return torch.tensor(numbers)
+    found = torch.zeros(len(names), len(columns))
+    places = {name: place for place, name in enumerate(columns)}
+    for place, name in enumerate(names):
+        for column, number in rows.get(name, {}).items():
+            found[place, places[column]] = float(number)
+    return found
 
 
 def _heads(whole: Part, dimensions: tuple[str, ...]) -> Iterator[Head]:
@@ -121,14 +127,29 @@ def _heads(whole: Part, dimensions: tuple[str, ...]) -> Iterator[Head]:
     if not tables:
         hint = f"write {HEAD}, and below it what it asks for and what it hands on"
         raise whole.error("", "there are no heads", hint)
+    numbers = 0
     for number, table in enumerate(tables):
-        yield _head(Part(whole.file, table, HEAD, number), dimensions)
+        head = _head(Part(whole.file, table, HEAD, number), dimensions)
+        numbers += 2 * len(dimensions) * (len(head.asks) + len(head.hands))
+        _refuse_many(numbers, head.part)
+        yield head
+
+
+def _refuse_many(numbers: int, part: Part) -> None:
+    """Refuse matrices that are far larger than what is written of them."""
+    if numbers > MOST_NUMBERS:
+        raise part.error(
+            "",
+            f"the matrices have {numbers:,} numbers by here",
+            f"a model that is written by hand has at most {MOST_NUMBERS:,}",
+        )
 
 
 def _head(part: Part, dimensions: tuple[str, ...]) -> Head:
     for key in part.table:
         part.refuse_unknown("key of a head", key, OF_HEAD)
     asks, hands = part.names("asks"), part.names("hands")
+    _refuse_many(2 * len(dimensions) * (len(asks) + len(hands)), part)
     sees: Any = part.one_of("sees", SEES)
     return Head(
         part=part,

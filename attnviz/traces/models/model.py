@@ -14,6 +14,7 @@ from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.sight import Sights
 from attnviz.traces.parts import GIVEN
+from attnviz.wording.words import counted
 
 ABOVE = "layers."
 
@@ -27,7 +28,7 @@ class Unembedding:
     b_answers: Float[Tensor, "answer"] | None = None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Model(Card):
     """Weights and words, and what people should know of them.
 
@@ -38,6 +39,10 @@ class Model(Card):
     matrices: Matrices  # of all layers; and the vectors of its positions, if it learned them
     unembedding: Unembedding | None  # None: it predicts nothing
     sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
+
+    def __repr__(self) -> str:
+        numbers = sum(each.numel() for each in self.parameters.values())
+        return f"<Model {self.name!r}: {counted(numbers, 'number')}>"
 
     @property
     def parameters(self) -> dict[str, Tensor]:

@@ -59,8 +59,8 @@ class Vocabulary:
         Behind a word that asks for what comes next all is asked for.
         """
         words = self.that_ask
-        asking = [place for place, each in enumerate(ids)
-                  if each in {self.ids[word] for word in words}]  # fmt: skip
+        numbers = {self.ids[word] for word in words}
+        asking = [place for place, each in enumerate(ids) if each in numbers]
         if not words:
             return tuple(range(len(ids)))
         if self.predicts == "next":

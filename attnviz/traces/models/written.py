@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ Row = Mapping[str, float]  # a number of each thing that has a name
 Rows = Mapping[str, Row]
 
 LARGEST = 1e30  # float32 holds what is made of it
+MOST_NAMES = 10_000  # in a list
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,11 @@ class Part:
             raise self.error("", f"there is no '{key}'", f"write {wanted}")
         words = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
         self.refuse_unless(words and bool(value), key, f"a list of names: {wanted}")
-        twice = next((name for name in value if value.count(name) > 1), None)
-        if twice is not None:
+        if len(value) > MOST_NAMES:
+            problem = f"'{key}' has {len(value):,} names"
+            raise self.error(key, problem, f"give at most {MOST_NAMES:,}")
+        twice, times = Counter(value).most_common(1)[0]
+        if times > 1:
             raise self.error(key, f"'{twice}' is in '{key}' twice", "leave one of them out")
         return tuple(value)
 
@@ -99,6 +104,7 @@ class Part:
 
     def rows(self, columns: Collection[str], known: Collection[str] = ()) -> Rows:
         """A row of numbers for each key: one of those that are known, if that is said."""
+        columns, known = dict.fromkeys(columns), dict.fromkeys(known)  # where a name is found fast
         for key, row in self.table.items():
             if known:
                 self.refuse_unknown("row", key, known)

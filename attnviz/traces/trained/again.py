@@ -96,7 +96,7 @@ class OnDemand(Weights):
         return Worked(self.heard, stage, head)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Worked(Cells):
     """One head's numbers at one stage; of what is asked for whole rows are worked out."""
 

@@ -63,16 +63,16 @@ def _of_weights(ours: Passed, theirs: Sequence[Tensor]) -> float:
         return inf
     by_number = dict(zip(ours.numbers, theirs, strict=True))
     pairs = [(each.whole.weights, by_number[each.layer][0]) for each in ours.heard]
-    return max((_difference(*pair) for pair in pairs), default=0.0)
+    return max((difference(*pair) for pair in pairs), default=0.0)
 
 
 def _of_vectors(ours: Tensor | None, theirs: Tensor | None) -> float:
     if ours is None or theirs is None:
         return 0.0 if ours is theirs else inf
-    return _difference(ours, theirs) / max(1.0, float(theirs.abs().max()))
+    return difference(ours, theirs) / max(1.0, float(theirs.abs().max()))
 
 
-def _difference(one: Tensor, other: Tensor) -> float:
+def difference(one: Tensor, other: Tensor) -> float:
     """Between numbers of the same shape; where something is no number, everything is."""
     if one.shape != other.shape:
         return inf

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.folder import refuse_unfit
-from attnviz.traces.trained.place import found
+from attnviz.traces.trained.place import found, is_trained
 from attnviz.traces.trained.quiet import missing_extra
-from attnviz.wording.commands import chosen, option
+from attnviz.wording.commands import chosen, option, quoted
 
 OF_A_TRAINED_MODEL = ("attention", "target", "generate", "truncate", "trust_remote_code")
 CAN_BE_ASKED = ("model", "without", "device", "dtype", "seed", *OF_A_TRAINED_MODEL)
@@ -26,6 +26,17 @@ def refuse_decided(settings: Settings) -> None:
                 f"leave {option(name)} out, or --model",
                 about=name,
             )
+
+
+def refuse_ranking(name: str) -> None:
+    """Refuse to rank heads by right answers: of a trained transformer none are known."""
+    if is_trained(name):
+        raise AttnvizError(
+            f"'{name}' is a trained transformer, and attnviz heads counts right answers of models "
+            "that learned a task",
+            f'try: attnviz inspect "the animal was tired" --model {quoted(name)} --by effect',
+            about="model",
+        )
 
 
 def refuse_unusable(settings: Settings) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attnviz.errors import AttnvizError, mention
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.pieces import in_tokens, spelling_of
+from attnviz.traces.trained.place import Place
 from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusing import refused
 from attnviz.wording.words import counted
 
 Ids = tuple[int, ...]
@@ -19,16 +23,14 @@ def cut(model: Loaded, text: str, *, truncate: bool = False, room: int = 0) -> T
 
     There has to be `room` for so many that the model will add to them.
     """
-    with quietly():
-        found = _cut(model.tokenizer, text)
+    found = _cut(model, text)
     positions = positions_of(model)
     longest = None if positions is None else positions - room
     if longest is not None and len(found["input_ids"]) > longest:
         if not truncate or longest < 1:
             raise _too_long(model, len(found["input_ids"]), room)
         lost = len(found["input_ids"]) - longest
-        with quietly():
-            found = _cut(model.tokenizer, text, truncation=True, max_length=longest)
+        found = _cut(model, text, truncation=True, max_length=longest)
         mention(f"left out {counted(lost, 'token')} at the end")
     return in_tokens(text, spelling_of(model.tokenizer).read(text, found))
 
@@ -65,14 +67,22 @@ def positions_of(model: Loaded) -> int | None:
     return longest
 
 
-def _cut(tokenizer: Any, text: str, **limits: Any) -> Any:
-    return tokenizer(
-        text,
-        return_offsets_mapping=tokenizer.is_fast,
-        return_special_tokens_mask=True,
-        verbose=False,
-        **limits,
-    )
+@contextmanager
+def tokenizing(model: Loaded) -> Iterator[None]:
+    """While the model's tokenizer cuts a text up, which one that is damaged cannot do."""
+    with quietly(), refused(Place(model.name, None), "text"):
+        yield
+
+
+def _cut(model: Loaded, text: str, **limits: Any) -> Any:
+    with tokenizing(model):
+        return model.tokenizer(
+            text,
+            return_offsets_mapping=model.tokenizer.is_fast,
+            return_special_tokens_mask=True,
+            verbose=False,
+            **limits,
+        )
 
 
 def _refuse_too_many(model: Loaded, count: int) -> None:

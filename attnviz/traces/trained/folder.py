@@ -27,7 +27,8 @@ OF_OTHERS = {
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 MOST_LAYERS = 1000
-LARGEST_HEADER = 10**8
+LARGEST_HEADER = 2 * 10**7
+MOST_SIDES, MOST_IN_A_BYTE = 16, 2  # of a tensor; and numbers, of 4 bits
 LARGEST_CONFIG = 10**7
 Header = dict[str, Any]
 
@@ -119,7 +120,7 @@ def header_of(path: Path) -> Header:
     try:
         found: Header = json.loads(written)
         found.pop("__metadata__", None)
-        ends = [each["data_offsets"][1] for each in found.values()]
+        ends = [_end_of(each) for each in found.values()]
         whole = max(ends, default=0) + 8 + length == size
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         whole = False
@@ -136,6 +137,17 @@ def _has_words(config: dict[str, Any]) -> bool:
     """Whether the model, or a part of it, has a vocabulary, as models of pictures have not."""
     parts = [each for each in config.values() if isinstance(each, dict)]
     return "vocab_size" in config or any(map(_has_words, parts))
+
+
+def _end_of(tensor: dict[str, Any]) -> int:
+    """Where the bytes of a tensor end, of which it has as many as its shape asks for."""
+    shape, (start, end) = tensor["shape"], tensor["data_offsets"]
+    numbers = [*shape, start, end]
+    fits = isinstance(tensor["dtype"], str) and isinstance(shape, list) and len(shape) <= MOST_SIDES
+    fits = fits and all(type(each) is int and 0 <= each < 2**63 for each in numbers)
+    if not fits or prod(shape) > MOST_IN_A_BYTE * (end - start):
+        raise ValueError(tensor)
+    return int(end)
 
 
 def _config(folder: Path) -> dict[str, Any]:

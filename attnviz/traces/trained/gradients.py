@@ -18,6 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.card import TrainedCard
+from attnviz.traces.trained.cutting import tokenizing
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import run
@@ -94,7 +95,8 @@ def _of_heads(
 def _named(model: Loaded, toward: str, scores: Float[Tensor, "answer"]) -> int:
     """The token that somebody names as an answer: with a space before it, or without."""
     spelled = (f" {toward}", toward)
-    cut = [model.tokenizer.encode(each, add_special_tokens=False) for each in spelled]
+    with tokenizing(model):
+        cut = [model.tokenizer.encode(each, add_special_tokens=False) for each in spelled]
     alone = [ids[0] for ids in cut if len(ids) == 1 and ids[0] != model.tokenizer.unk_token_id]
     if alone:
         best: int = max(alone, key=lambda each: float(scores[each].detach()))

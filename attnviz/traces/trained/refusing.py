@@ -11,7 +11,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.trained.place import Place
 
-Part = Literal["model", "tokenizer"]
+Part = Literal["model", "tokenizer", "text"]  # what is loaded; or a text, which is cut up
 LONGEST = 200  # letters of what somebody else says
 CODE = re.compile("trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE)
 PICKLED = re.compile("weights_only|Unpickl|pickle|code execution", re.IGNORECASE)
@@ -54,6 +54,11 @@ def refused(place: Place, part: Part = "model") -> Iterator[None]:
 def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
     """The problem and a hint, by what the error says."""
     said = f"{type(error).__name__}: {error}"
+    if part == "text":
+        return (
+            f"the tokenizer of '{place.name}' cannot cut this text: {shortly(said)}",
+            "save it again: tokenizer.save_pretrained(folder)",
+        )
     if part == "tokenizer" and place.folder is not None:
         return (
             f"the tokenizer in '{place.folder}' could not be loaded: {shortly(said)}",

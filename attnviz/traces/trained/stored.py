@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.traces.facts import fits, of_their_types
+from attnviz.traces.models.names import names
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import Positions, Settings
 from attnviz.traces.trace import Layer, Trace
@@ -52,7 +53,9 @@ def facts_of(origin: FromTransformer) -> dict[str, Any]:
 
 
 def read_again(settings: Settings, facts: Contents) -> FromTransformer:
-    """The origin that a file tells of."""
+    """The origin that a file tells of; its model is loaded only if somebody names it again."""
+    if settings.model is None or settings.model in names():
+        raise ValueError(settings.model)
     odd = [name for name, hint in FACTS.items() if not fits(facts[name], hint)]
     if odd:
         raise TypeError(odd)

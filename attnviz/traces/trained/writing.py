@@ -8,6 +8,7 @@ import torch
 
 from attnviz.errors import AttnvizError, mention
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.cutting import tokenizing
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import Ids, running
@@ -64,7 +65,8 @@ def decoded(model: Loaded, ids: Ids, settings: Settings) -> Ids:
 
 def targeted(model: Loaded, target: str) -> Ids:
     """The same of a text that a person gives."""
-    ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
+    with tokenizing(model):
+        ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
     start = _said(model, "decoder_start_token_id")
     begun = ids if start is None else (start, *ids)
     return _without_end(model, begun, 1)

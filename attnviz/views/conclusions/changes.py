@@ -10,7 +10,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import name_of, tokens_of
-from attnviz.wording.numbers import share_text, tiny_text
+from attnviz.wording.numbers import share_text, significant_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ FINDINGS: tuple[Finding[Changed], ...] = (
         "too small to be read",
         lambda facts: facts.written[0] == facts.written[1],
         lambda facts: (
-            f"{_largest(facts)}: by {tiny_text(facts.change.after - facts.change.before)}"
+            f"{_largest(facts)}: by {significant_text(facts.change.after - facts.change.before, 2)}"
         ),
     ),
     Finding(

@@ -65,6 +65,11 @@ class Pair:
         return max(abs(low), abs(high), abs(after - before)) < ALIKE
 
     @property
+    def hardly(self) -> int:
+        """In how many seeds nobody would see a difference."""
+        return int(((self.after - self.before).abs() < ALIKE).sum())
+
+    @property
     def direction(self) -> int:
         """1 if it grows in 9 of 10 seeds, -1 if it shrinks, 0 if that cannot be told.
 

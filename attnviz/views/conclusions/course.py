@@ -64,7 +64,9 @@ class Swept:
     def course(self, measure: str, series: str) -> str:
         """From one end to the other."""
         numbers: Tensor = self.sweep.curves[measure][series]
-        return said(OF_A_MEASURE, Course(numbers[self.order], AMOUNTS[measure]))
+        by_theorem = self.sweep.by == "temperature" and self.comparison.base.of_scores_alone
+        never_falls = measure == "entropy" and by_theorem
+        return said(OF_A_MEASURE, Course(numbers[self.order], AMOUNTS[measure], never_falls))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,7 @@ class Course:
 
     numbers: Tensor
     amount: Amount
+    never_falls: bool = False  # whatever the numbers are: a theorem
 
     @cached_property
     def pair(self) -> Pair:
@@ -179,6 +182,11 @@ OF_A_MEASURE: tuple[Finding[Course], ...] = (
         lambda course: f"goes from {course.told[0]} to {course.told[1]}{course.amount.unit}",
     ),
     Finding("changes", lambda course: course.pair.apart(course.amount), _changes),
+    Finding(
+        "never falls",
+        lambda course: course.never_falls and course.apart,
+        lambda course: f"can only rise ({course.told[0]} and {course.told[1]}{course.amount.unit})",
+    ),
     Finding("unclear", otherwise, _unclear),
 )
 

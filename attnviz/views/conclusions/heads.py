@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from attnviz.analysis.heads import Head, Ranking
-from attnviz.views.conclusions.learned import percent_right
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percentage, share_text
 
 READS = 0.5  # of its weight, from which on a head is said to read something: more than all else
 
@@ -16,8 +15,8 @@ def sentences_on(ranking: Ranking) -> tuple[str, ...]:
         return (_none_alone(ranking), *_without_any(ranking))
     told = (
         f"Without {first.name}{' alone' if others else ', its only head,'} "
-        f"{percent_right(first.without.accuracy)} of the {ranking.task.asked}s are right, instead "
-        f"of {percent_right(ranking.whole.accuracy)}{_what_it_reads(ranking, first)}."
+        f"{percentage(first.without.accuracy)} of the {ranking.task.asked}s are right, instead "
+        f"of {percentage(ranking.whole.accuracy)}{_what_it_reads(ranking, first)}."
     )
     rest = _of_others(ranking, others) if others else ()
     return (told, *rest, *(_without_any(ranking) if others else ()))
@@ -26,14 +25,14 @@ def sentences_on(ranking: Ranking) -> tuple[str, ...]:
 def _as_good(ranking: Ranking, head: Head) -> bool:
     """Whether nothing to speak of is lost without it."""
     with_all, without = ranking.whole.accuracy, head.without.accuracy
-    return without >= with_all or percent_right(without) == percent_right(with_all)
+    return without >= with_all or percentage(without) == percentage(with_all)
 
 
 def _none_alone(ranking: Ranking) -> str:
-    least = percent_right(ranking.heads[0].without.accuracy)
+    least = percentage(ranking.heads[0].without.accuracy, at_least=True)
     return (
         f"No head is needed by itself: whichever is off, {least} or more of the "
-        f"{ranking.task.asked}s are right, and {percent_right(ranking.whole.accuracy)} with all."
+        f"{ranking.task.asked}s are right, and {percentage(ranking.whole.accuracy)} with all."
     )
 
 
@@ -47,13 +46,14 @@ def _what_it_reads(ranking: Ranking, head: Head) -> str:
 
 
 def _of_others(ranking: Ranking, others: list[Head]) -> tuple[str, ...]:
-    least = percent_right(others[0].without.accuracy)
+    accuracy = others[0].without.accuracy
     if len(others) == 1:
-        return (f"Without {others[0].name} {least} are.",)
+        return (f"Without {others[0].name} {percentage(accuracy)} are.",)
+    least = percentage(accuracy, at_least=True)
     return (f"Without any single one of the others {least} or more are.",)
 
 
 def _without_any(ranking: Ranking) -> tuple[str, ...]:
     if len(ranking.heads) == 1:
         return ()
-    return (f"Without any head {percent_right(ranking.none.accuracy)} are.",)
+    return (f"Without any head {percentage(ranking.none.accuracy)} are.",)

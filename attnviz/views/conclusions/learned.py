@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.learned.found import Found, found_in
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percentage, share_text
 from attnviz.wording.words import counted, listed
 
 DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
@@ -87,7 +87,7 @@ RIGHT: tuple[Finding[Answers], ...] = (
     Finding(
         "some",
         otherwise,
-        lambda answers: f"{percent_right(answers.accuracy)} of the {answers.asked}s are right",
+        lambda answers: f"{percentage(answers.accuracy)} of the {answers.asked}s are right",
     ),
 )
 
@@ -98,16 +98,6 @@ def how_right(accuracy: float, asked: str) -> str:
     ('every verb is right', '99.9% of the verbs are right', 'no verb is right')
     """
     return said(RIGHT, Answers(accuracy, asked))
-
-
-def percent_right(accuracy: float) -> str:
-    """Never more than it is: 100% is all of them.
-
-    >>> percent_right(0.9999), percent_right(1.0), percent_right(0.5), percent_right(0.0001)
-    ('99.9%', '100%', '50%', 'less than 0.1%')
-    """
-    share = math.floor(1000 * accuracy + 1e-3) / 10
-    return f"{share:g}%" if share or not accuracy else "less than 0.1%"
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,12 +20,11 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import chosen_variant, head_width
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Pair
 from attnviz.views.conclusions.finding import Finding, otherwise, said
-from attnviz.wording.numbers import exact_text, percent_text, significant_text
+from attnviz.wording.numbers import exact_text, percentage, significant_text
 from attnviz.wording.words import counted, listed, sentence
 
 LOSS = Amount(significant_text, 2)
 SPREAD = Amount(significant_text, 2)
-IN_8_OF_10 = " in 8 of 10"
 
 CALLED: dict[str, Callable[[str], str]] = {  # a way, in tables and beside its curve
     "dim": lambda value: f"width {value}",
@@ -90,25 +89,27 @@ class Course:
     @property
     def middle(self) -> float:
         """The median number of steps; ∞ where half of the seeds never learned it."""
-        return steps_at(self.reached, 0.5)
+        return float(np.median(self.reached))
 
     @property
     def needs(self) -> str:
-        """`after 16 steps (12–19 in 8 of 10)`; or in how many seeds it was learned at all."""
+        """`after 16 steps (12–19 in 9 of 10)`; or in how many seeds it was learned at all."""
         seeds = len(self.reached)
         if self.there < seeds:
             whose = f"in {self.there or 'none'} of {seeds:,} seeds"
             return f"{whose} within {counted(self.learning.last, 'step')}"
         low, high = (steps_at(self.reached, share) for share in BAND)
         sure = low < high and seeds >= FEWEST_SEEDS
-        band = f" ({low:,.0f}–{high:,.0f}{IN_8_OF_10})"
+        inside = int(((self.reached >= low) & (self.reached <= high)).sum())
+        band = f" ({low:,.0f}–{high:,.0f} in {inside:,} of {seeds:,})"
         return f"{self.in_short}{band if sure else ''}"
 
     @property
     def in_short(self) -> str:
         """The same without a band; of one seed it says nothing of seeds."""
         if self.there == len(self.reached):
-            return f"after {counted(int(self.middle), 'step')}"
+            whole = self.middle.is_integer()
+            return f"after {counted(int(self.middle) if whole else self.middle, 'step')}"
         if len(self.reached) == 1:
             return f"never within {counted(self.learning.last, 'step')}"
         return self.needs
@@ -208,7 +209,7 @@ def _in_few_seeds(outcome: Outcome) -> str:
 def _in_none(outcome: Outcome) -> str:
     last = counted(outcome.learning.last, "step")
     got = (
-        f"{percent_text(float(np.median(each.way.accuracy[-1])), 0)} {each.put}"
+        f"{percentage(float(np.median(each.way.accuracy[-1])))} {each.put}"
         for each in outcome.courses
     )
     start = f"In none of {outcome.seeds:,} seeds, in no way, it is learned within {last} that"

@@ -199,6 +199,13 @@ def _more_or_less_over_seeds(facts: Scaling) -> str:
     return f"{start} lets {facts.who} read {after} instead of {before}{_gradients(facts)}."
 
 
+def _never_less_over_seeds(facts: Scaling) -> str:
+    before, after = facts.over_seeds.bands(TOKENS)
+    same = f"in {facts.over_seeds.hardly:,} of {facts.seeds:,} seeds it hardly changes how much"
+    start = f"Dividing by {facts.divisor} cannot make {facts.who} read less, and {same}"
+    return f"{start}: {after} with it, {before} without it."
+
+
 def _undecided_over_seeds(facts: Scaling) -> str:
     before, after = facts.over_seeds.bands(TOKENS)
     shown = f"{after} divided by {facts.divisor}, {before} unscaled"
@@ -250,6 +257,11 @@ FINDINGS: tuple[Finding[Scaling], ...] = (
         "more or less over seeds",
         lambda facts: facts.seeds > 0 and facts.over_seeds.apart(TOKENS),
         _more_or_less_over_seeds,
+    ),
+    Finding(
+        "never less",
+        lambda facts: facts.seeds > 0 and facts.comparison.base.of_scores_alone,
+        _never_less_over_seeds,
     ),
     Finding("undecided over seeds", lambda facts: facts.seeds > 0, _undecided_over_seeds),
     Finding(

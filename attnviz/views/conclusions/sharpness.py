@@ -211,8 +211,16 @@ def _places(facts: Sharpness, end: float) -> list[int]:
 
 FINDINGS: tuple[Finding[Sharpness], ...] = (
     Finding(
+        "one has a choice",
+        lambda facts: len(facts.found) == 1,
+        lambda facts: (
+            f"Only in {facts.name(*facts.found)} does {facts.who} see more than one token: there "
+            "is nothing to compare."
+        ),
+    ),
+    Finding(
         "nothing is seen",
-        lambda facts: len(facts.found) < 2 and facts.blind,
+        lambda facts: not facts.found and facts.blind,
         lambda _: (
             "There is nothing to compare: a query that sees no token reads nothing, and one that "
             "sees one token reads it whole."
@@ -220,7 +228,7 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
     ),
     Finding(
         "nothing to compare",
-        lambda facts: len(facts.found) < 2,
+        lambda facts: not facts.found,
         lambda _: "There is nothing to compare: a query that sees one token reads it whole.",
     ),
     Finding("few seeds", lambda facts: 0 < facts.seeds < FEWEST_SEEDS, _of_few_seeds),

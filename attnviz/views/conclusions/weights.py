@@ -7,7 +7,7 @@ the first whose condition holds is the title.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -86,13 +86,13 @@ class Rows:
         rest = [link.weight for link in links if link is not best]
         return Link(best.query, best.key, best.weight, max([best.next, *rest]))
 
-    def reading(self, share: str) -> list[tuple[int, int]]:
-        """The query and the key of each weight that reads so, of rows that have a choice."""
+    def near(self, weight: float) -> list[tuple[int, int]]:
+        """The query and the key of each weight that is hardly less, of rows that have a choice."""
         return [
             (each.first + int(row), int(key))
             for each in self._facts
-            for row, key in np.argwhere(each.values > each.largest - APART)
-            if each.seen[row] > 1 and percent(float(each.values[row, key])) == share
+            for row, key in np.argwhere(each.values >= weight - APART)
+            if each.seen[row] > 1
         ]
 
     @cached_property
@@ -125,10 +125,6 @@ class _Facts:
         next_, best = np.partition(values, -2)[-2:]
         row, key = divmod(int(values.argmax()), self.values.shape[1])
         return Link(self.first + int(places[row]), key, float(best), float(next_))
-
-    @property
-    def largest(self) -> float:
-        return float(self.values.max(initial=0.0))
 
     @property
     def favourites(self) -> Counter[int]:
@@ -259,11 +255,11 @@ class Weights:
 
     @cached_property
     def alike(self) -> list[tuple[int, int]]:
-        """Of one head: the strongest links, if two or three read alike and lead to one key."""
+        """Of one head: the strongest links, if two or three are about alike and lead to one key."""
         best = self.heads[0].rows.strongest
         if best is None or len(self.heads) > 1 or self.query is not None:
             return []
-        links = self.heads[0].rows.reading(percent(best.weight))
+        links = self.heads[0].rows.near(best.weight)
         one_key = len({key for _, key in links}) == 1
         return links if one_key and 1 < len(links) <= FEWEST else []
 
@@ -387,9 +383,7 @@ def _of_a_whole_layer(facts: Weights) -> str:
     assert found is not None
     assert place is not None
     heads, key = found
-    weights = [float(facts.row(head, place)[key]) for head in heads]
-    least, most = percent(min(weights)), percent(max(weights))
-    share = least if least == most else f"{percent(floor(100 * min(weights)) / 100)} or more"
+    share = _share([float(facts.row(head, place)[key]) for head in heads])
     which = "both heads" if len(heads) == 2 else f"all {len(heads)} heads"
     where = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
     who, what = facts.named(facts.tokens, place), facts.key(heads[0], place, key)
@@ -407,9 +401,15 @@ def _of_links_alike(facts: Weights) -> str:
     """`"am" and "this" each give "am" 99 % of their attention`"""
     head = facts.heads[0]
     names = listed([facts.named(facts.tokens, query) for query, _ in facts.alike])
-    query, key = facts.alike[0]
-    share = percent(float(facts.row(head, query)[key]))
+    key = facts.alike[0][1]
+    share = _share([float(facts.row(head, query)[key]) for query, _ in facts.alike])
     return f"{names} each give {facts.named(head.keys, key)} {share} of their attention"
+
+
+def _share(weights: Sequence[float]) -> str:
+    """What each is, if all read alike; or what none is less than."""
+    least, most = percent(min(weights)), percent(max(weights))
+    return least if least == most else f"{percent(floor(100 * min(weights)) / 100)} or more"
 
 
 def _plainly(facts: Weights) -> str:

@@ -14,7 +14,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, opened, table_of
-from attnviz.wording.numbers import fixed_text, power_text, smallest
+from attnviz.wording.numbers import fixed_text, power_text, short_text, smallest
 from attnviz.wording.words import counted, listed
 
 ROWS_TOLD = 16  # of a table; of one with more rows
@@ -99,7 +99,8 @@ def _named(grid: Grid) -> str:
 
 def _curves_described(curves: Curves) -> str:
     ends = [
-        f"{line.name} from {line.middle[0]:.2g} to {line.middle[-1]:.2g}" for line in curves.lines
+        f"{line.name} from {short_text(line.middle[0])} to {short_text(line.middle[-1])}"
+        for line in curves.lines
     ]
     reach = f"{curves.across} from {curves.places[0]:g} to {curves.places[-1]:g}"
     return f"{curves.title} for {reach}: {', '.join(ends)}."

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 from attnviz.cells import unmasked
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
+from attnviz.wording.numbers import short_text
 
 FINEST = 64  # cells on a side: of more nothing could be told apart
 BENDS: dict[Bend, str] = {
@@ -138,4 +139,4 @@ def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
 
 
 def _counted(number: float, one: str, several: str) -> str:
-    return f"{number:.2g} {one if number == 1 else several}"
+    return f"{short_text(number)} {one if number == 1 else several}"

@@ -20,7 +20,7 @@ from attnviz.views.inspection.heatmap import axis_of
 DIFFERENCE = "difference"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Differences(Cells):
     """The weights in the second sentence minus those in the first, of tokens that are paired."""
 

@@ -9,7 +9,14 @@ from functools import partial
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Change, Read, Sentences
+from attnviz.analysis.inspection.sentences import (
+    SENTENCES,
+    WEIGHTS,
+    Change,
+    Read,
+    Sentences,
+    of_one_sentence,
+)
 from attnviz.cells import EVERYTHING, unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
@@ -27,6 +34,7 @@ from attnviz.views.settings_line import settings_of_both
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import share_text
+from attnviz.wording.words import listed
 
 MOST, FEW = 10, 5  # heads on the screen, of very many; and where there is room for no more
 APART = "apart"
@@ -59,22 +67,17 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
 
 
 def _title(sentences: Sentences) -> str:
-    if sentences.first.handed is not None:
-        return _of_given(sentences)
-    card = sentences.first.trained
-    by = "a model" if card is None else card.name
+    """`two sentences, read by MiniLM`; `one sentence, read by A and B`; or `in` given weights."""
+    both = sentences.first, sentences.second
+    cards = [each.trained for each in both if each.trained is not None]
+    count = "one sentence" if of_one_sentence(*both) else "two sentences"
     if sentences.names == SENTENCES:
-        return f"two sentences, read by {by}"
-    return f"one sentence, read by {by} in {' and '.join(sentences.names)}"
-
-
-def _of_given(sentences: Sentences) -> str:
-    """Of weights that were computed elsewhere, whose names need not be those of models."""
-    if sentences.names == SENTENCES:
-        return "two sentences, in given weights"
-    if sentences.names == WEIGHTS:
-        return "one sentence, in first and second weights"
-    return f"one sentence, in {' and '.join(sentences.names)}"
+        return f"{count}, {f'read by {cards[0].name}' if cards else 'in given weights'}"
+    named = "first and second weights" if sentences.names == WEIGHTS else listed(sentences.names)
+    models = {each.origin.settings.model for each in both}
+    if len(cards) == len(models) == 2:
+        return f"{count}, read by {named}"
+    return f"{count}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {named}"
 
 
 def _inside(sentences: Sentences) -> tuple[str, str]:
@@ -256,8 +259,8 @@ def _document(sentences: Sentences, told: tuple[str, ...]) -> Contents:
     rows, most = sentences.rows, sentences.heads[0]
     return {
         "names": list(sentences.names),
-        "first": _sentence(rows.tokens),
-        "second": _sentence(rows.others),
+        "first": _sentence(sentences.first.tokens),
+        "second": _sentence(sentences.second.tokens),
         "pairs": [[one + 1, other + 1] for one, other in zip(rows.first, rows.second, strict=True)],
         "conclusion": " ".join(told),
         "heads": [_head(sentences, each) for each in sentences.heads],

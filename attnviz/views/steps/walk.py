@@ -15,7 +15,7 @@ from attnviz.traces.from_text import trace
 from attnviz.traces.need import refuse_steps
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.showing import Showable
-from attnviz.traces.source import command_of, source_of
+from attnviz.traces.source import command_of, refuse_settings, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
@@ -82,8 +82,8 @@ class Walk(Showable):
 def steps(
     text: str | Trace | None,
     *,
-    query: str | None = None,
-    key: str | None = None,
+    query: int | str | None = None,
+    key: int | str | None = None,
     step: str | None = None,
     head: int | None = None,
     layer: int | None = None,
@@ -100,7 +100,11 @@ def steps(
     >>> [each.text for each in softmax.sums][0]
     'weight(am, I) = exp(-0.75) / (exp(-0.75) + exp(2.63)) = 0.03'
     """
-    traced = text if isinstance(text, Trace) else trace(text, **changes)
+    if isinstance(text, Trace):
+        refuse_settings(changes)
+        traced = text
+    else:
+        traced = trace(text, **changes)
     place = None if query is None else find_query(traced.tokens, str(query))
     other = None if key is None else find_query(traced.keys, str(key), "--key")
     asked = StepSettings(query=place, key=other, head=head, layer=layer, digits=digits, full=full)

