@@ -76,6 +76,11 @@ class Rows:
         """How far a weight is from an even share of its row, as a part of that share."""
         return max((each.uneven for each in self._facts), default=0.0)
 
+    @property
+    def itself(self) -> float:
+        """How much of its attention each token gives itself, at least."""
+        return min((each.itself for each in self._facts), default=0.0)
+
     @cached_property
     def strongest(self) -> Link | None:
         """The largest weight of rows that have a choice: who sees one token gives it everything."""
@@ -115,6 +120,10 @@ class _Facts:
     def uneven(self) -> float:
         off = abs(self.values * self.seen[:, None] - 1)[self.visible]
         return float(off.max(initial=0.0))
+
+    @property
+    def itself(self) -> float:
+        return float(self.values.diagonal(self.first).min(initial=1.0))
 
     @property
     def strongest(self) -> Link | None:
@@ -245,6 +254,11 @@ class Weights:
         plain = {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given)
         return own and biased and plain and self.whole and self.chosen > 0
 
+    @property
+    def itself(self) -> float:
+        """How much of its attention each token gives itself in every head, at least."""
+        return min(each.rows.itself for each in self.heads) if self.own else 0.0
+
     @cached_property
     def column(self) -> tuple[int, int] | None:
         """Of one head: the key that most tokens attend to most, and how many do."""
@@ -264,27 +278,36 @@ class Weights:
         return links if one_key and 1 < len(links) <= FEWEST else []
 
     @property
+    def only(self) -> set[int]:
+        """The keys that a query may attend to, if it has no choice in any head."""
+        if self.chosen or self.query is None or len({id(each.keys) for each in self.heads}) > 1:
+            return set()
+        rows = (each.rows.cells.row(0) for each in self.heads)
+        return {int(key) for row in rows for key in np.flatnonzero(~row.hidden[0])}
+
+    @property
     def who(self) -> str:
         """`Each token attends`, or `"it" attends`"""
-        one = "Each token" if self.query is None else self.named(self.tokens, self.query)
+        one = "Each token" if self.query is None else in_quotes(self.tokens, self.query)
         return f"{one} attends"
-
-    def named(self, tokens: Tokens, place: int) -> str:
-        """`"it"`, and `"it" (3)` where the word occurs more than once."""
-        label = tokens.labels[place]
-        number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
-        return f'"{isolated(label)}"{number}'
 
     def key(self, head: Head, query: int, key: int) -> str:
         """The key that a query attends to: itself, or another token."""
         own = head.keys is self.tokens and query == key
-        return "itself" if own else self.named(head.keys, key)
+        return "itself" if own else in_quotes(head.keys, key)
 
     def told(self, head: Head, link: Link) -> str:
         """`In head 1, "this" gives "am" 74 % of its attention`"""
         query = link.query if self.query is None else self.query
-        who, key = self.named(self.tokens, query), self.key(head, query, link.key)
+        who, key = in_quotes(self.tokens, query), self.key(head, query, link.key)
         return f"{head.where}{who} gives {key} {percent(link.weight)} of its attention"
+
+
+def in_quotes(tokens: Tokens, place: int) -> str:
+    """`"it"`, and `"it" (3)` where the word occurs more than once."""
+    label = tokens.labels[place]
+    number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
+    return f'"{isolated(label)}"{number}'
 
 
 def title_of(trace: Trace, query: int | None = None) -> str:
@@ -336,7 +359,7 @@ def _seen(shape: MaskShape) -> str:
 
 
 def _of_the_only_token(facts: Weights) -> str:
-    return f"{facts.named(facts.tokens, 0)} attends only to itself: there is no other token"
+    return f"{in_quotes(facts.tokens, 0)} attends only to itself: there is no other token"
 
 
 def _of_a_mistake(facts: Weights) -> str:
@@ -351,7 +374,7 @@ def _largest(facts: Weights) -> str:
     assert facts.link is not None
     head, link = facts.link
     query = link.query if facts.query is None else facts.query
-    who, key = facts.named(facts.tokens, query), facts.key(head, query, link.key)
+    who, key = in_quotes(facts.tokens, query), facts.key(head, query, link.key)
     return f"{head.where}{who} gives {key} the largest weight, {fixed_text(link.weight, 2)}"
 
 
@@ -386,7 +409,7 @@ def _of_a_whole_layer(facts: Weights) -> str:
     share = _share([float(facts.row(head, place)[key]) for head in heads])
     which = "both heads" if len(heads) == 2 else f"all {len(heads)} heads"
     where = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
-    who, what = facts.named(facts.tokens, place), facts.key(heads[0], place, key)
+    who, what = in_quotes(facts.tokens, place), facts.key(heads[0], place, key)
     return f"{who} gives {what} {share} of its attention in {which}{where}"
 
 
@@ -394,37 +417,40 @@ def _of_a_column(facts: Weights) -> str:
     assert facts.column is not None
     key, count = facts.column
     who = "All" if count == len(facts.tokens) else "Most"
-    return f"{who} tokens attend most to {facts.named(facts.heads[0].keys, key)}"
+    return f"{who} tokens attend most to {in_quotes(facts.heads[0].keys, key)}"
 
 
 def _of_links_alike(facts: Weights) -> str:
     """`"am" and "this" each give "am" 99 % of their attention`"""
     head = facts.heads[0]
-    names = listed([facts.named(facts.tokens, query) for query, _ in facts.alike])
+    names = listed([in_quotes(facts.tokens, query) for query, _ in facts.alike])
     key = facts.alike[0][1]
     share = _share([float(facts.row(head, query)[key]) for query, _ in facts.alike])
-    return f"{names} each give {facts.named(head.keys, key)} {share} of their attention"
+    return f"{names} each give {in_quotes(head.keys, key)} {share} of their attention"
 
 
 def _share(weights: Sequence[float]) -> str:
     """What each is, if all read alike; or what none is less than."""
     least, most = percent(min(weights)), percent(max(weights))
-    return least if least == most else f"{percent(floor(100 * min(weights)) / 100)} or more"
+    return least if least == most else f"{_least(min(weights))} or more"
+
+
+def _least(share: float) -> str:
+    """In whole per cents, of which there are no fewer."""
+    return percent(floor(100 * share) / 100)
 
 
 def _plainly(facts: Weights) -> str:
     """What is shown, of which nothing stands out."""
     heads = f" in {counted(len(facts.heads), 'head')}" if len(facts.heads) > 1 else ""
-    if facts.query is not None:
-        return f"What {facts.named(facts.tokens, facts.query)} attends to{heads}"
+    if facts.query is not None or len(facts.tokens) == 1:
+        return f"What {in_quotes(facts.tokens, facts.query or 0)} attends to{heads}"
     return f"Attention between {counted(len(facts.tokens), 'token')}{heads}"
 
 
 def _of_one_key(facts: Weights) -> str:
     assert facts.query is not None
-    head = facts.heads[0]
-    key = int(np.flatnonzero(~head.rows.cells.row(0).hidden[0])[0])
-    return f"{facts.who} only to {facts.key(head, facts.query, key)}"
+    return f"{facts.who} only to {facts.key(facts.heads[0], facts.query, *facts.only)}"
 
 
 def _mostly(facts: Weights) -> str:
@@ -432,7 +458,7 @@ def _mostly(facts: Weights) -> str:
     assert facts.query is not None
     place, head = facts.query, facts.heads[0]
     (first, share), (second, next_), *_ = _ranked(facts)
-    who, most = facts.named(facts.tokens, place), facts.key(head, place, first)
+    who, most = in_quotes(facts.tokens, place), facts.key(head, place, first)
     if share > MOST:
         return f"{who} gives {most} {percent(share)} of its attention"
     also = facts.key(head, place, second)
@@ -509,6 +535,11 @@ OF_ALL: tuple[Finding[Weights], ...] = (
     ),
     LARGEST,
     ALMOST_EVEN,
+    Finding(
+        "mostly itself",
+        lambda facts: facts.whole and facts.itself > MOST,
+        lambda facts: f"Each token gives itself {_least(facts.itself)} or more of its attention",
+    ),
     STRONGEST,
     Finding("links alike", lambda facts: facts.whole and len(facts.alike) > 1, _of_links_alike),
     Finding("a column", lambda facts: facts.whole and facts.column is not None, _of_a_column),
@@ -525,7 +556,7 @@ OF_A_QUERY: tuple[Finding[Weights], ...] = (
     ONE_TOKEN,
     Finding(
         "one key",
-        lambda facts: facts.whole and facts.chosen == 0 and len(facts.heads) == 1,
+        lambda facts: facts.whole and len(facts.only) == 1,
         _of_one_key,
     ),
     EVENLY,
