@@ -167,20 +167,20 @@ def _as_said(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
     )
 
 
-@claims(rf"{WHO} attends (only|equally|almost equally) to (.+)")
+@claims(rf"{HEAD}{WHO} attends (only|equally|almost equally) to (.+)")
 def of_one(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    row = place(made.tokens.labels, match[1], match[2])
+    row = place(made.tokens.labels, match[2], match[3])
     for name, layer, mixing in heads(made):
         mine, visible = mixing[row], seen(layer, name)[row]
         share = visible / visible.sum()
-        if match[3] == "only":
-            key = _only(made, layer, row, match[4])
+        if match[4] == "only":
+            key = _only(made, layer, row, match[5])
             if float(mine[key]) < 0.994 or int(visible.sum()) != 1:
                 return False
             continue
-        most = 0.0101 if match[3] == "equally" else 0.41
+        most = 0.0101 if match[4] == "equally" else 0.41
         even = bool(((mine - share).abs() <= most * share + 1e-9).all())
-        if not even or (match[4] == "all tokens" and not bool(visible.all())):
+        if not even or (match[5] == "all tokens" and not bool(visible.all())):
             return False
     return True
 
@@ -194,13 +194,13 @@ def _only(made: Trace, layer: Layer, row: int, whom: str) -> int:
     return place(made.keys_of(layer).labels, found[1], found[2])
 
 
-@claims(rf"{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)")
+@claims(rf"{HEAD}{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)")
 def mostly(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    row = place(made.tokens.labels, match[1], match[2])
-    [(_, layer, mixing)] = heads(made)
+    row = place(made.tokens.labels, match[2], match[3])
+    (_, layer, mixing) = next(each for each in heads(made) if match[1] in (None, each[0]))
     keys = made.keys_of(layer).labels
     one, other = (
-        row if match[at] is None else place(keys, match[at], match[at + 1]) for at in (3, 6)
+        row if match[at] is None else place(keys, match[at], match[at + 1]) for at in (4, 7)
     )
     ranked = mixing[row].argsort(descending=True).tolist()
     shares = [float(mixing[row, each]) for each in (one, other)]
@@ -208,7 +208,7 @@ def mostly(made: Trace, query: int | None, match: re.Match[str]) -> bool:
         ranked[:2] == [one, other]
         and sum(shares) > 0.5
         and all(
-            reads(share, each) for share, each in zip((match[5], match[8]), shares, strict=True)
+            reads(share, each) for share, each in zip((match[6], match[9]), shares, strict=True)
         )
         and whole(made, query)
     )

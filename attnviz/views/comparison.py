@@ -18,8 +18,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat_of_softmax
 from attnviz.views.conclusions.changes import changes_told
-from attnviz.views.conclusions.conclusion import conclusion
-from attnviz.views.conclusions.course import in_short
+from attnviz.views.conclusions.conclusion import conclusion, title_of
 from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
 from attnviz.views.explored_ways import explored_of_comparison
@@ -84,7 +83,7 @@ def view(
     told = (*changes, *_answers_told(comparison))
     return View(
         title=f"compared by {comparison.by}",
-        headline=concluded if sweep is None else in_short(comparison, sweep),
+        headline=title_of(comparison, sweep, again),
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),

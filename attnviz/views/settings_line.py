@@ -52,7 +52,7 @@ def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
         "item": _item(trace),
         "dtype": _dtype(trace),
     }
-    said = f" {kind} "  # and is not said again
+    said = f" {kind} " if trace.trained is None else ""  # and is not said again
     return {
         name: part
         for name, part in parts.items()

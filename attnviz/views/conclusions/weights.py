@@ -287,9 +287,11 @@ class Weights:
 
     @property
     def who(self) -> str:
-        """`Each token attends`, or `"it" attends`"""
-        one = "Each token" if self.query is None else in_quotes(self.tokens, self.query)
-        return f"{one} attends"
+        """`Each token attends`, or `In head 1, "it" attends`"""
+        if self.query is None:
+            return "Each token attends"
+        where = self.heads[0].where if len(self.heads) == 1 else ""
+        return f"{where}{in_quotes(self.tokens, self.query)} attends"
 
     def key(self, head: Head, query: int, key: int) -> str:
         """The key that a query attends to: itself, or another token."""
@@ -319,10 +321,12 @@ def title_of(trace: Trace, query: int | None = None) -> str:
 
 
 def title_of_head(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
-    """The same of one head among others; nothing where nothing can be said of it alone."""
-    found = [each for each in _heads(trace, query) if each.name == _name(trace, layer, number)]
-    facts = Weights(trace, tuple(found), query)
-    return said(OF_A_HEAD if query is None else OF_A_QUERY, facts) if found else ""
+    """The same of one head among others."""
+    name = _name(trace, layer, number)
+    found = tuple(each for each in _heads(trace, query) if each.name == name)
+    if not found:
+        return f"{name} is switched off"
+    return said(OF_A_HEAD if query is None else OF_A_QUERY, Weights(trace, found, query))
 
 
 def _heads(trace: Trace, query: int | None) -> Iterator[Head]:
@@ -442,7 +446,8 @@ def _least(share: float) -> str:
 
 def _plainly(facts: Weights) -> str:
     """What is shown, of which nothing stands out."""
-    heads = f" in {counted(len(facts.heads), 'head')}" if len(facts.heads) > 1 else ""
+    several, name = len(facts.heads) > 1, facts.heads[0].name
+    heads = f" in {counted(len(facts.heads), 'head')}" if several else f" in {name}" if name else ""
     if facts.query is not None or len(facts.tokens) == 1:
         return f"What {in_quotes(facts.tokens, facts.query or 0)} attends to{heads}"
     return f"Attention between {counted(len(facts.tokens), 'token')}{heads}"
@@ -453,16 +458,26 @@ def _of_one_key(facts: Weights) -> str:
     return f"{facts.who} only to {facts.key(facts.heads[0], facts.query, *facts.only)}"
 
 
+def _of_place(facts: Weights) -> str:
+    """To what the token that a model is asked about gives most of its attention."""
+    head, place = facts.heads[0], facts.place
+    if place is None or head.keys is not facts.tokens:
+        return ""
+    row = facts.row(head, place)
+    key = int(row.argmax())
+    return facts.told(head, Link(place, key, float(row[key]), 0.0)) if row[key] > MOST else ""
+
+
 def _mostly(facts: Weights) -> str:
     """`"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or to one token alone."""
     assert facts.query is not None
     place, head = facts.query, facts.heads[0]
     (first, share), (second, next_), *_ = _ranked(facts)
-    who, most = in_quotes(facts.tokens, place), facts.key(head, place, first)
+    most, also = (facts.key(head, place, key) for key in (first, second))
     if share > MOST:
-        return f"{who} gives {most} {percent(share)} of its attention"
-    also = facts.key(head, place, second)
-    return f"{who} attends mostly to {most} ({percent(share)}) and {also} ({percent(next_)})"
+        who = in_quotes(facts.tokens, place)
+        return f"{head.where}{who} gives {most} {percent(share)} of its attention"
+    return f"{facts.who} mostly to {most} ({percent(share)}) and {also} ({percent(next_)})"
 
 
 def _stands_out(facts: Weights) -> bool:
@@ -545,7 +560,13 @@ OF_ALL: tuple[Finding[Weights], ...] = (
     Finding("a column", lambda facts: facts.whole and facts.column is not None, _of_a_column),
     PLAINLY,
 )
-OF_A_HEAD = (MISTAKEN, LARGEST, STRONGEST, Finding("nothing", otherwise, lambda _: ""))
+OF_A_HEAD = (
+    MISTAKEN,
+    LARGEST,
+    Finding("what is asked", lambda facts: facts.whole and _of_place(facts) != "", _of_place),
+    STRONGEST,
+    PLAINLY,
+)
 OF_A_QUERY: tuple[Finding[Weights], ...] = (
     Finding(
         "everything is hidden",
