@@ -274,8 +274,8 @@ def one_draw_of_scores(said: Said, match: re.Match[str]) -> None:
 
 @claim(
     "Divided by √(\\d+|d_k), the scores let <who> read <n> tokens instead of <n>"
-    "(?:, and give the softmax (.*) times the gradient|, and give the softmax over a "
-    "(thousand) times the gradient)?\\."
+    "(?:, and make the gradient of the softmax (\\S*) times as large|, and make the gradient of "
+    "the softmax over a (thousand) times as large)?\\."
 )
 def divided(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -357,7 +357,7 @@ def hardly_changes(said: Said, match: re.Match[str]) -> None:
 
 @claim(
     f"Over ([\\d,]+) seeds, dividing by √(\\d+) lets <who> read (.*?) instead of ({BANDED})"
-    "(?:, and gives the softmax (.*) times the gradient)?\\."
+    "(?:, and makes the gradient of the softmax (.*) times as large)?\\."
 )
 def lets_read(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[3])

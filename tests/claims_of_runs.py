@@ -56,6 +56,7 @@ OF_HEAD = r"(?: \(head \d+ of \d+\))?"
 CLAIM_NOTHING = [  # sentences that say how things are done, whatever the numbers are
     re.compile(each)
     for each in (
+        r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
         r"A query and a key, drawn in a plane that holds both, with their true lengths and angle\.",
@@ -72,7 +73,7 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"Each token hands on its value\.",
         r"Each value is multiplied with its weight: what .* takes from each token\.",
         r"The text is cut into tokens, each with an id: nothing else of it is read\.",
-        r"There is no text to cut: tokens are given, or numbered; the same word has one id\.",
+        r"Tokens are given, or numbered; the same word has one id\.",
         r"The weighted values are added up: the context vector, all that a token has read\.",
         r"What a vector is multiplied with to become (, |a query \(what it asks for\)"
         r"|a key \(what it is found by\)|a value \(what it hands on\))+\.",

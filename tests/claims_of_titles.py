@@ -251,6 +251,13 @@ def itself(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     )
 
 
+@claims(r"Each token attends mostly to the one at the mirrored place")
+def mirrored(made: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return whole(made) and all(
+        bool((mixing.flip(-1).diagonal() > 0.5).all()) for *_, mixing in heads(made)
+    )
+
+
 @claims(rf"(.+) each give {WHO} {SHARE}( or more)? of their attention")
 def alike(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     [(_, layer, mixing)] = heads(made)

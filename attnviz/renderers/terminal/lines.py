@@ -105,7 +105,7 @@ def _of_its_own(each: Section | Sentence, screen: Screen) -> Iterator[Text]:
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:
     """The headline, the settings that the numbers depend on, and whether they are random."""
-    yield from wrapped(view.headline or view.title, screen, BOLD)
+    yield from wrapped(view.overhead or view.title, screen, BOLD)
     yield from wrapped(view.settings, screen)
     yield from wrapped(view.screen.caveat, screen, PLAIN)
     yield Text()

@@ -188,7 +188,8 @@ def _of_given(facts: Scaling) -> str:
     before, after = facts.means("gradient")
     times = _times(after / before if before else torch.inf if after else 0.0)
     start = f"Divided by {facts.divisor}, the scores let {facts.who} read {most} tokens"
-    return f"{start} instead of {least}{times and f', and give the softmax {times} the gradient'}."
+    gradient = f", and make the gradient of the softmax {times} as large" if times else ""
+    return f"{start} instead of {least}{gradient}."
 
 
 def _of_one_draw(facts: Scaling) -> str:
@@ -243,7 +244,7 @@ def _gradients(facts: Scaling) -> str:
     if pair.direction <= 0 or bool(ratios.isnan().any()):
         return ""
     times = _times(quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
-    return f", and gives the softmax {times} the gradient" if times else ""
+    return f", and makes the gradient of the softmax {times} as large" if times else ""
 
 
 def _times(ratio: float) -> str:

@@ -22,7 +22,6 @@ from attnviz.views.conclusions.weights import in_quotes
 from attnviz.views.data import data_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
-from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
 from attnviz.views.steps.choosing import chosen
@@ -136,14 +135,14 @@ def view(walk: Walk) -> View:
     """A panel for each step."""
     line = settings_line(walk.trace)
     page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
-    title = f"{headline(walk.trace)}, step by step"
+    title = _what_happens(walk)
     alone = walk.sections[0].heading if len(walk.sections) == 1 else ""
     places = {"query": walk.asked.query, "key": walk.asked.key}
     numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
     options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
-        headline=alone or _what_happens(walk),
+        headline=alone or title,
         settings=line,
         screen=page,
         picture=page,
