@@ -832,3 +832,41 @@ def course(said: Said, told: str, measure: str, scale: str) -> None:
         margin = 0.051 * abs(middles[-1] - middles[0])
         low, high = min(middles[0], middles[-1]) - margin, max(middles[0], middles[-1]) + margin
         true(((middles >= low) & (middles <= high)).all(), told)
+
+
+# Titles: each claims no more than the sentence in the end, which is held against the numbers.
+TITLES = {
+    r"Scaling spreads (?:the )?attention.* over (\S+) tokens instead of (\S+)": None,
+    r"Scaling narrows (?:the )?attention.* to (\S+) tokens instead of (\S+)": None,
+    r"\d seeds are too few to tell .*": "too few seeds to tell more",
+    r"Scaling hardly changes how many tokens .* attends to": "scaling hardly changes how much",
+    r"Scaling cannot make .* attend to fewer tokens": "cannot make",
+    r"Whether scaling spreads attention depends on the seed .*": "it cannot be told",
+    r"Scaling moves weights, but .* attends to about as many tokens": "reads about as many",
+    r"Attention is as sharp in .*": "as sharply in",
+    r"Over [\d,]+ seeds, none of them is surely the sharpest": "no difference can be told",
+}
+
+
+def check_title(said: Said) -> None:
+    title, told = said.view.headline, said.view.closing[-1]
+    sharper = re.fullmatch(r".* is sharper in (.+) than in (.+)", title)
+    if sharper:
+        true(f"more sharply in {sharper[1]} than in {sharper[2]}" in told, title)
+    elif title.casefold() in told.casefold() or said.sweep is not None:
+        return
+    else:
+        of_title(title.removesuffix(" in this one draw"), told)
+
+
+def of_title(title: str, told: str) -> None:
+    found = [(each, match) for each in TITLES if (match := re.fullmatch(each, title))]
+    true(found, f"nobody knows what this title claims: {title}")
+    pattern, match = found[0]
+    phrase = TITLES[pattern]
+    if phrase is not None:
+        true(phrase in told, title)
+        return
+    more, less = float(match[1]), float(match[2])
+    true((more > less) == ("spreads" in title), title)
+    true(match[1] in told and match[2] in told, title)
