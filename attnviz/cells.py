@@ -57,11 +57,19 @@ class Cells(ABC):
         averaged over its rows. Anything else is averaged, but for −∞, of which nothing is an
         average. A block is hidden if all of it is.
         """
-        bands = [_blocks(band, height, width, share=share) for band in self.bands(height)]
-        return Patch(
-            np.concatenate([band.values for band in bands]),
-            np.concatenate([band.hidden for band in bands]),
+        down, across = (
+            -(-count // size) for count, size in zip(self.shape, (height, width), strict=True)
         )
+        # Small pieces that are kept would lie between the large bands that are not, and keep
+        # their memory from whoever wants it next: there is one place for all blocks.
+        found = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
+        first = 0
+        for band in self.bands(height):
+            blocks = _blocks(band, height, width, share=share)
+            rows = slice(first, first + len(blocks.values))
+            found.values[rows], found.hidden[rows] = blocks.values, blocks.hidden
+            first = rows.stop
+        return found
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
         """All rows from the top, a few million cells at once, in multiples of so many rows."""
@@ -119,8 +127,26 @@ class Whole(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Changed(Cells):
+    """A table of which every part is changed by a function before it is handed on."""
+
+    cells: Cells
+    change: Callable[[Patch], Patch]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.shape
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        return self.change(self.cells.window(rows, columns))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Later(Cells):
-    """A table that is made whenever it is asked for: many may be there, and none is kept."""
+    """A table that is made whenever it is asked for: many may be there, and none is kept.
+
+    Whoever goes through all of it asks for its bands, for which it is made once.
+    """
 
     size: tuple[int, int]
     make: Callable[[], Cells]
@@ -131,6 +157,9 @@ class Later(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         return self.make().window(rows, columns)
+
+    def bands(self, height: int = 1) -> Iterator[Patch]:
+        return self.make().bands(height)
 
 
 def unmasked(values: Values) -> Whole:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 from rich.console import Console
+
+from tests import LONGEST
 
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -42,19 +45,35 @@ def shown_on_terminal(
         stderr=theirs,
         env={**os.environ, **ENVIRONMENT, **environment},
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_as_a_shell_would,
     )
     os.close(theirs)
-    shown = b""
-    while select.select([ours], [], [], 30)[0]:
-        try:
-            shown += os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        os.write(ours, answer(shown))
-    status = running.wait(timeout=30)
-    os.close(ours)
+    shown, end = b"", time.monotonic() + LONGEST
+    try:
+        while select.select([ours], [], [], max(0, end - time.monotonic()))[0]:
+            assert time.monotonic() < end, shown[-1000:]
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            os.write(ours, answer(shown))
+        status = running.wait(timeout=LONGEST)
+    finally:
+        running.kill()  # which does nothing to one that has ended
+        running.wait(timeout=LONGEST)
+        os.close(ours)
     return shown.decode(errors="replace"), status
+
+
+def heeding_signals() -> None:
+    """For a new process: tests in the background, or under nohup, ignore some, and pass that on."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _as_a_shell_would() -> None:
+    heeding_signals()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def once(reply: bytes, asked: bytes, after: float = 0.0) -> Callable[[bytes], bytes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import LONGEST
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / ".ci" / "run"
@@ -37,7 +38,7 @@ def ran(folder: Path, *, user: int = 0, apt: int | None = 0, browser: str = "") 
         (programs / name).chmod(0o755)
     done = subprocess.run(
         [str(bash), str(SCRIPT)], env={**os.environ, "PATH": str(programs)}, check=True,
-        capture_output=True, text=True,
+        capture_output=True, text=True, timeout=LONGEST,
     )  # fmt: skip
     assert bool(done.stderr) == (apt not in (0, None))
     return [

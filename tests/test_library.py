@@ -23,6 +23,7 @@ from attnviz import Settings
 from attnviz.errors import Note
 from attnviz.traces.source import refuse_other_than_text
 from attnviz.wording.keywords import changed
+from tests import LONGEST
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -239,6 +240,8 @@ inside["made"]()
 
 
 def test_it_is_said_at_the_line_that_asked_for_it() -> None:
-    ran = subprocess.run([sys.executable, "-c", INSIDE], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", INSIDE], capture_output=True, text=True, check=True, timeout=LONGEST
+    )
 
     assert ran.stderr.splitlines()[0] == "<string>:5: Note: so it is"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from attnviz.cells import Whole, unmasked
+from attnviz.cli import progress
 from attnviz.machine import leaving
 from attnviz.renderers.terminal.glimpse import glimpsed
 from attnviz.renderers.terminal.screen import Colors, Screen
@@ -20,7 +23,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from tests import terminals
+from tests import LONGEST, terminals
 from tests.terminals import once, shown_on_terminal
 
 WEIGHT = Scale("weight", 0.0, 1.0)
@@ -250,3 +253,37 @@ def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_long_work_is_said_on_a_terminal_and_goes_from_it(
+    monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr", Tty())
+    monkeypatch.setenv("TERM", "xterm")
+    shown, end = sys.stderr, time.monotonic() + LONGEST
+    assert isinstance(shown, Tty)
+
+    with progress.while_working("writing", quiet=quiet):
+        while not (quiet or "writing" in shown.getvalue()) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    assert ("writing" in shown.getvalue()) == (not quiet)
+    assert shown.getvalue().endswith("" if quiet else "\x1b[2K")
+
+
+def test_work_that_is_soon_done_and_work_that_nobody_sees_say_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for screen, patience in ((Tty(), 60.0), (io.StringIO(), 0.0)):
+        monkeypatch.setattr(progress, "PATIENCE", patience)
+        monkeypatch.setattr("sys.stderr", screen)
+        with progress.while_working("writing", quiet=False):
+            pass
+        assert screen.getvalue() == ""

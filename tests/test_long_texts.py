@@ -1,16 +1,24 @@
-"""Long texts in trained models: no table of every token with every other, for all heads."""
+"""Long texts: no table of every token with every other is kept, and none is made in vain."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnviz import cells, inspect
+from attnviz import cells, inspect, trace
+from attnviz.cells import Cells, Patch
+from attnviz.errors import AttnvizError
+from attnviz.machine import memory
+from attnviz.renderers.page import heads as page_heads
+from attnviz.traces import plan, weights
+from attnviz.traces.matrices import Matrices
 from attnviz.traces.trained import again, heard
+from attnviz.traces.weights import InMemory, Stage
 from tests.small_transformers import KINDS, save
 
 TOKENS = 240
@@ -61,3 +69,116 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
 
     assert len(looked_at.trace.tokens) == TOKENS
     assert 2**12 < largest.numbers <= TOKENS**2
+
+
+WORDS = "one two three four five six seven eight " * 3
+WAYS: dict[str, dict[str, Any]] = {
+    "one head": {},
+    "causal heads that share keys": {"causal": True, "heads": 4, "kv_heads": 2, "dim": 16},
+    "capped": {"soft_cap": 0.5, "temperature": 0.3},
+    "rotary": {"positions": "rotary"},
+    "layers with heads off": {"layers": 2, "heads": 2, "without": "L0H1,L1H0=mean", "window": 3},
+    "a second sentence": {"layers": 1, "memory": "nine ten eleven"},
+    "not scaled": {"variant": "plain"},
+    "in 64 bits": {"dtype": "float64"},
+}
+STAGES: tuple[Stage, ...] = ("scores", "scaled scores", "masked scores", "exponents", "mixing")
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_weights_that_are_worked_out_by_row_are_those_of_matrices(
+    name: str, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
+    kept = trace(WORDS, **WAYS[name])
+    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+    for each in (again, heard, cells):
+        monkeypatch.setattr(each, "CELLS_AT_ONCE", 50)
+    made = trace(WORDS, **WAYS[name])
+
+    for one, other in zip(made.attentions, kept.attentions, strict=True):
+        assert one.asked is not None
+        assert other.asked is None
+        assert torch.allclose(one.context, other.context, atol=1e-6)
+        assert torch.allclose(one.attended.weights, other.attended.weights, atol=1e-6)
+        for stage in STAGES:
+            for head in range(one.heads):
+                found, right = (each.weights.cells(stage, head) for each in (one, other))
+                bands = [*found.bands()]
+                assert len(bands) > 1
+                values = np.vstack([each.values for each in bands])
+                assert np.allclose(values, whole(right).values, atol=1e-5)
+                assert np.array_equal(whole(found).hidden, whole(right).hidden)
+    assert made.view().render(".txt") == kept.view().render(".txt")
+
+
+def whole(table: Cells) -> Patch:
+    return table.window(slice(None), slice(None))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"dropout": 0.5},
+        {"positions": "alibi"},
+        {"scoring": "additive"},
+        {"given": Matrices(scores=torch.ones(1, 3, 3))},
+    ],
+    ids=lambda others: next(iter(others)),
+)
+def test_what_needs_another_matrix_is_kept(
+    others: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+
+    assert trace("one two three", **others).layers[0].asked is None
+
+
+def test_scores_that_are_too_large_are_refused_by_row_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+
+    with pytest.raises(AttnvizError, match=r"^the scores are too large for float32, whose largest"):
+        trace("one two three", temperature=1e-39)
+
+
+@pytest.mark.parametrize("most", [1, 2**24], ids=["by row", "matrices"])
+def test_a_page_of_a_longer_text_works_each_weight_out_as_often_as_that_of_a_short_one(
+    most: int, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
+    monkeypatch.setattr(plan, "MOST_IN_MEMORY", most)
+    for each in (again, heard, cells, weights):
+        monkeypatch.setattr(each, "CELLS_AT_ONCE", 2**10)
+    monkeypatch.setattr(page_heads, "ROOM", 10_000)
+    made: list[int] = []
+    stages = InMemory.stage_cells
+
+    def counted(self: InMemory, stage: Stage, head: int) -> Cells:
+        made.append(self.attended.weights.numel())
+        return stages(self, stage, head)
+
+    monkeypatch.setattr(InMemory, "stage_cells", counted)
+
+    often = []
+    for tokens in (96, 192):
+        made.clear()
+        trace("a b c d " * (tokens // 4), tokenizer="words", causal=True).view().render(".html")
+        often.append(sum(made) / tokens**2)
+
+    assert 5 < often[1] <= often[0] * 1.2 < 25
+
+
+def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+    made = trace(WORDS)
+    monkeypatch.setattr(memory, "free", lambda: 5000)
+
+    with pytest.raises(AttnvizError) as refused:
+        made.layers[0].attended.weights.sum()
+
+    assert str(refused.value) == (
+        "the scores and weights of 1 head as matrices takes about 10 KB, and there are 5 KB free"
+    )
+    assert refused.value.hint == "give a shorter text"

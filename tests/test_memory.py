@@ -25,6 +25,7 @@ from attnviz.traces.need import Counts, longest, need_of
 from attnviz.traces.plan import planned
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import sentence_of, source_of
+from tests import LONGEST
 from tests.conftest import Attnviz
 
 FREE = 8_000_000
@@ -117,6 +118,22 @@ def test_the_longest_text_is_the_longest_that_fits() -> None:
     for free in (10**5, 10**8, 10**12):
         found = longest(needed, free)
         assert needed(found) <= free < needed(found + 1)
+
+
+def test_weights_that_are_worked_out_by_row_take_a_sixth_of_the_memory() -> None:
+    """Of each pair of tokens it is kept whether one sees the other: a byte, and two meanwhile."""
+    settings = Settings()
+    plan = planned(settings, source_of("a", settings).matrices, 8)
+    counts = Counts(16_384, 16_384, 0, 8)
+    matrices, by_row = (
+        need_of(plan, counts, torch.float32, by_row=each).whole for each in (False, True)
+    )
+
+    assert 3 * 16_384**2 < by_row < 3.1 * 16_384**2
+    assert by_row < matrices / 6
+    few = Counts(4_096, 4_096, 0, 8)
+    kept, asked = (need_of(plan, few, torch.float32, by_row=each) for each in (False, True))
+    assert kept == asked
 
 
 def test_keys_of_other_tokens_count() -> None:
@@ -364,14 +381,19 @@ for options in (
 limited(20_000_000)
 print(main(["run", text, "-t", "spaces", "-q"]), file=sys.stderr)
 memory.free = lambda: None
-print(main(["run", f"{text} {text} {text}", "-t", "spaces", "-q"]), file=sys.stderr)
+print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q"]), file=sys.stderr)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", LIMITED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST,
     )
 
     lines = done.stderr.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import tracemalloc
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
-from attnviz.cells import Patch, Whole
+from attnviz import cells
+from attnviz.cells import Whole
 from attnviz.renderers.page import heads as page_heads
-from attnviz.renderers.page import packing
+from attnviz.renderers.page import keeping, long, packing
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.renderers.page.packing import Packed, bits_of, packed
 from attnviz.renderers.page.thumbnails import small
@@ -57,10 +59,10 @@ def sums_in(table: Packed) -> np.ndarray:
 
 
 @some.composite
-def patches(draw: some.DrawFn, elements: some.SearchStrategy[float] = FLOATS) -> Patch:
+def patches(draw: some.DrawFn, elements: some.SearchStrategy[float] = FLOATS) -> Whole:
     shape = draw(some.tuples(some.integers(1, 9), some.integers(1, 12)))
     values = draw(arrays.arrays(np.float32, shape, elements=elements))
-    return Patch(values, draw(arrays.arrays(bool, shape)))
+    return Whole(values, draw(arrays.arrays(bool, shape)))
 
 
 def softmax(scores: np.ndarray, hidden: np.ndarray) -> np.ndarray:
@@ -106,7 +108,7 @@ def unpacked(about: dict[str, Any], blocks: dict[str, str], name: str) -> np.nda
 @given(patches(), some.sampled_from(BITS))
 @settings(max_examples=100, deadline=None)
 def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_step(
-    patch: Patch, bits: int
+    patch: Whole, bits: int
 ) -> None:
     table = packed(patch, bits)
     found, seen = read(table), ~patch.hidden
@@ -125,7 +127,7 @@ def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_s
 
 @given(patches(some.floats(0, 1, width=32, allow_subnormal=False)), some.sampled_from(BITS))
 @settings(max_examples=100, deadline=None)
-def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Patch, bits: int) -> None:
+def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Whole, bits: int) -> None:
     """Below 1.2e-38, where float32 itself has fewer digits, only as nearly as is stated."""
     found = np.nan_to_num(read(packed(patch, bits)), nan=0)
     seen = np.where(patch.hidden, 0, patch.values)
@@ -135,7 +137,7 @@ def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Patch, bits: int) -
 
 @given(patches(some.floats(width=32)))
 @settings(max_examples=100, deadline=None)
-def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(patch: Patch) -> None:
+def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(patch: Whole) -> None:
     for bits in (packing.EXACT, *BITS):
         table = packed(patch, bits)
         if bits == packing.EXACT or not np.isfinite(patch.values[~patch.hidden]).all():
@@ -147,20 +149,20 @@ def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(patc
 def test_numbers_that_need_64_bits_have_them_and_others_do_not() -> None:
     hidden = np.zeros((1, 2), dtype=bool)
 
-    assert packed(Patch(np.array([[0.1, 0.2]]), hidden), 32).bits == 64
-    assert packed(Patch(np.array([[0.5, 0.25]]), hidden), 32).bits == 32
-    assert packed(Patch(np.array([[1, 2]]), hidden), 32).bits == 32
-    half = packed(Patch(np.array([[0.1, 0.2]], dtype=np.float16), hidden), 32)
+    assert packed(Whole(np.array([[0.1, 0.2]]), hidden), 32).bits == 64
+    assert packed(Whole(np.array([[0.5, 0.25]]), hidden), 32).bits == 32
+    assert packed(Whole(np.array([[1, 2]]), hidden), 32).bits == 32
+    half = packed(Whole(np.array([[0.1, 0.2]], dtype=np.float16), hidden), 32)
     assert np.array_equal(read(half), np.array([[0.1, 0.2]], dtype=np.float16))
 
 
 @given(patches(some.floats(-30, 30, width=32)), some.sampled_from(BITS))
 @settings(max_examples=60, deadline=None)
 def test_scores_come_back_out_of_weights_as_nearly_as_a_code_can_tell(
-    scores: Patch, bits: int
+    scores: Whole, bits: int
 ) -> None:
     weights = softmax(scores.values, scores.hidden).astype(np.float32)
-    table = packed(Patch(weights, scores.hidden), bits, scores)
+    table = packed(Whole(weights, scores.hidden), bits, scores)
 
     assert table.slack is not None
     assert table.slack < 1e-4
@@ -182,14 +184,14 @@ def test_where_weights_are_not_the_softmax_of_scores_no_scores_are_made_of_them(
     hidden = np.zeros((4, 4), dtype=bool)
     weights = softmax(scores, hidden)[:, ::-1].copy()
 
-    assert packed(Patch(weights, hidden), 8, Patch(scores, hidden)).slack is None
+    assert packed(Whole(weights, hidden), 8, Whole(scores, hidden)).slack is None
 
 
 def test_a_row_that_reads_nothing_and_a_table_that_hides_everything_are_kept() -> None:
     hidden = np.array([[True, True], [False, True]])
-    scores = Patch(np.where(hidden, -np.inf, 0.5), hidden)
-    table = packed(Patch(np.array([[0.0, 0.0], [1.0, 0.0]]), hidden), 8, scores)
-    nothing = packed(Patch(np.zeros((2, 2)), np.ones((2, 2), dtype=bool)), 8)
+    scores = Whole(np.where(hidden, -np.inf, 0.5), hidden)
+    table = packed(Whole(np.array([[0.0, 0.0], [1.0, 0.0]]), hidden), 8, scores)
+    nothing = packed(Whole(np.zeros((2, 2)), np.ones((2, 2), dtype=bool)), 8)
 
     assert np.array_equal(read(table), [[np.nan, np.nan], [1, np.nan]], equal_nan=True)
     assert np.isnan(read(nothing)).all()
@@ -253,7 +255,7 @@ def test_thumbnails_are_heads_in_blocks_and_never_more_than_a_few_cells() -> Non
     found = unpacked(about, blocks, "thumbnails")
 
     for row, (each, one) in enumerate(zip(explored.heads, about["heads"], strict=True)):
-        few = small(each.weights.window(slice(None), slice(None)), share=True)
+        few = small(each.weights, share=True)
         rows, columns = one["small"]
         assert max(rows, columns) <= 32
         near = found[row, : rows * columns].reshape(rows, columns)
@@ -305,6 +307,28 @@ def test_long_texts_have_blocks_and_as_many_rows_as_have_room(
         if query is not None:
             assert one["kept"][0] == {"first": query, "step": 100, "count": 1}
             assert about["tables"][f"kept0-{number}"]["bits"] >= 16
+
+
+def test_twice_as_many_tokens_take_at_most_twice_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a table that is in memory already, as that of a text of 8,192 tokens and of 16,384."""
+    for module, name, number in (
+        (cells, "CELLS_AT_ONCE", 2**11),
+        (long, "LOOKED_AT", 2**11),
+        (keeping, "AT_HAND", 2**11),
+    ):
+        monkeypatch.setattr(module, name, number)
+    peaks = []
+    for tokens in (256, 512):
+        explored, _ = random_heads(1, tokens)
+        tracemalloc.start()
+        in_little_room(monkeypatch, explored, 20_000)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert peaks[1] < 2 * peaks[0]
+    assert peaks[1] < 2 * 512**2  # bytes; numbers alone have twice as many
 
 
 def test_of_a_long_text_a_page_says_what_one_cell_is_and_which_rows_it_has(

@@ -129,6 +129,19 @@ def test_a_browser_reads_what_was_traced(
         assert (small["rows"], small["columns"]) == each.weights.shape
 
 
+def test_numbers_between_two_codes_are_no_further_off_than_is_said(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half-way from one code to the next, where whoever rounds on the way may take the further."""
+    monkeypatch.setattr(packing, "FEW", {16: 10**6})
+    halves = (np.linspace(10, 65_000, 40 * 39).reshape(40, 39).round() + 0.5) / 65_535
+    weights = np.hstack([np.ones((40, 1)), halves**2]) * np.linspace(0.1, 0.9, 40)[:, None]
+    result = from_weights(weights.astype(np.float32))
+    page = read_by(chromium, render(result.view(), ".html"), tmp_path)
+
+    assert the_same(page["found"][0], heads_of(result)[0]) > 0
+
+
 def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

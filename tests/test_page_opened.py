@@ -109,6 +109,37 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert page.input_value("#query") == "3 here"
 
 
+CONTROLS = """() => [...document.querySelectorAll("input, select, html, #explorer, #least-says")]
+  .map(each => [each.id || each.name, each.value, each.checked, each.className,
+                each.dataset.view, each.textContent && each.id === "least-says"])"""
+
+
+def test_what_every_object_has_is_no_value_of_anything_in_an_address(
+    chromium: Browser, page_path: Path
+) -> None:
+    """`theme=constructor` is nonsense like any other, for all that can stand in an address."""
+    keys = ["view", "head", "query", "key", "least", "log", "special", "keys", "theme", "together"]
+    with opened(chromium, page_path) as seen:
+        page = seen.page
+        settled(page)
+        as_it_opens = page.evaluate(CONTROLS)
+        for name in page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)"):
+            odd = "&".join(f"{key}={name}" for key in keys)
+            page.evaluate("odd => { location.hash = odd }", odd)
+            settled(page, 0)
+            assert page.evaluate(CONTROLS) == as_it_opens, name
+        assert _address(page) == f"#{odd}"  # which is written anew where anything has changed
+
+
+def test_keys_that_every_object_has_press_nothing(chromium: Browser, page_path: Path) -> None:
+    pressed = """name => document.querySelectorAll("body *").forEach(each => each.dispatchEvent(
+      new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
+    with opened(chromium, page_path) as seen:
+        for name in ("constructor", "toString", "__proto__"):
+            seen.page.evaluate(pressed, name)
+        assert _address(seen.page) == ""
+
+
 def _taken(page: Page, label: str) -> tuple[str, bytes]:
     """The file that a button of the menu saves."""
     page.evaluate("document.getElementById('copying').open = true")

@@ -20,6 +20,7 @@ from attnviz.examples.made import WAYS
 from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
 from attnviz.examples.recipes import RECIPE
 from attnviz.traces.parts import GIVEN_NAMES, STEPS
+from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 from tests.warm import Warm, can_run
 
@@ -47,7 +48,7 @@ def printed(command: str, folder: Path, warm: Warm) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST,
     )  # fmt: skip
     return done.stdout
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -19,7 +17,9 @@ from PIL import Image
 from rich.cells import cell_len
 
 from attnviz.cli.app import COMMANDS
+from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
+from tests.terminals import heeding_signals, shown_on_terminal
 
 COMMAND = [sys.executable, "-m", "attnviz"]
 
@@ -291,7 +291,11 @@ def test_no_token_puts_an_escape_sequence_on_the_terminal(
 def test_a_closed_pipe_ends_quietly() -> None:
     line = f"'{sys.executable}' -m attnviz run --file {ROOT}/sample_texts/paragraph.txt | head -1"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False
+        ["bash", "-o", "pipefail", "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST,
     )
 
     assert done.stdout == "scaled attention\n"
@@ -300,7 +304,9 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 def test_a_full_disk_gets_two_lines() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' > /dev/full"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=LONGEST
+    )
 
     assert done.returncode == 2
     assert done.stderr.startswith("error: the output cannot be written: No space left on device\n")
@@ -308,7 +314,9 @@ def test_a_full_disk_gets_two_lines() -> None:
 
 def test_a_closed_standard_output_is_no_bug() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' >&-"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=LONGEST
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -316,7 +324,7 @@ def test_a_closed_standard_output_is_no_bug() -> None:
 def test_json_is_utf8_on_any_terminal() -> None:
     done = subprocess.run(
         [*COMMAND, "run", "café", "--json"], capture_output=True, check=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, timeout=LONGEST,
     )  # fmt: skip
 
     assert json.loads(done.stdout)["text"] == "café"
@@ -331,7 +339,7 @@ def test_a_run_that_is_stopped_leaves_nothing_half_written(tmp_path: Path) -> No
         time.sleep(0.02)
     running.send_signal(signal.SIGTERM)
 
-    assert running.wait(timeout=20) == 128 + signal.SIGTERM
+    assert running.wait(timeout=LONGEST) == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
 
 
@@ -362,12 +370,11 @@ def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*COMMAND, "run", "--tokenizer", "words"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, cwd=tmp_path,
-        # A test that runs in the background is born deaf to interrupts, and so are its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heeding_signals,
     )  # fmt: skip
     time.sleep(1.5)  # it waits for its text now
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=LONGEST)
 
     assert (running.returncode, out, err) == (130, b"", b"")
 
@@ -391,22 +398,5 @@ def test_without_a_text_on_a_terminal_nothing_waits() -> None:
 
 def on_terminal(*arguments: str, **environment: str) -> str:
     """What a command shows on a pseudo-terminal of 80 columns with 24-bit colour."""
-    ours, theirs = pty.openpty()
-    more = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
-    running = subprocess.Popen(
-        [*COMMAND, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, **more},
-    )
-    os.close(theirs)
-    shown = b""
-    while select.select([ours], [], [], 30)[0]:
-        try:
-            shown += os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-    running.wait(timeout=30)
-    os.close(ours)
-    return shown.decode()
+    shown, _ = shown_on_terminal([*COMMAND, *arguments], environment)
+    return shown

@@ -62,12 +62,14 @@ def test_what_a_shipped_model_claims_is_so_of_other_sentences(name: str) -> None
 def test_what_a_shipped_model_claims_is_what_its_numbers_give(name: str) -> None:
     """On the sentences that `attnviz heads` tries it on, which are enough for two digits."""
     model = model_of(name)
-    facts = with_facts(model, task_of(name), model.facts["steps"]).facts
-    scores = facts.pop("scores")
+    found = with_facts(model, task_of(name), model.facts["steps"])
 
-    assert facts.pop("sentences") == 1000
-    assert facts.items() <= model.facts.items()
-    assert scores == pytest.approx(model.facts["scores"], abs=2e-4)
+    assert found.facts["sentences"] == 1000
+    for about, fact in found.facts.items():
+        if about != "scores":
+            assert model.facts[about] == fact
+    assert found.facts["scores"] == pytest.approx(model.facts["scores"], abs=2e-4)
+    assert found.heads == model.heads
 
 
 @pytest.mark.parametrize("name", SHIPPED)

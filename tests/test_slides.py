@@ -328,7 +328,7 @@ def test_a_text_size_that_nobody_could_read_gets_two_lines(attnviz: Attnviz, wor
 
 
 def test_the_library_refuses_odd_text_sizes() -> None:
-    with pytest.raises(AttnvizError, match="--text-size"):
+    with pytest.raises(AttnvizError, match=r"text_size is 9, and must be from 0\.45 to 4"):
         Look(text_size=9.0)
 
 

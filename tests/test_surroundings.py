@@ -18,6 +18,7 @@ import tiktoken.load
 
 from attnviz.cli.app import main
 from attnviz.tokens import encodings
+from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 
 
@@ -84,7 +85,7 @@ def test_pictures_are_drawn_whatever_matplotlib_is_told_elsewhere(tmp_path: Path
 
     done = subprocess.run(
         [sys.executable, "-m", "attnviz", "run", "a b", "-t", "words", "-o", "x.pdf"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env=kept | odd,
+        cwd=tmp_path, capture_output=True, text=True, check=False, env=kept | odd, timeout=LONGEST,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "wrote x.pdf\n")
@@ -98,7 +99,7 @@ def test_settings_that_matplotlib_cannot_read_are_said(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=LONGEST,
     )  # fmt: skip
 
     said = "\nattnviz.errors.AttnvizError: matplotlib refuses its settings: 'utf-8'"

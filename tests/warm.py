@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from attnviz.analysis.inspection import inspection
 from attnviz.learning import training
 from attnviz.views import trace
 from attnviz.views.steps import walk
+from tests import LONGEST
 
 IMPORTED = (matplotlib.figure, torch, comparison, heads, inspection, training, trace, walk)
 OF_A_SHELL = set("|&;<>$`*~\\")
@@ -44,6 +46,7 @@ class Warm:
         asked = [str(folder), str(printed), shlex.split(command)[1:]]
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
+        assert select.select([self.process.stdout], [], [], LONGEST)[0], command
         self.process.stdout.readline()
         text = printed.read_text("utf-8")
         printed.unlink()
@@ -51,7 +54,7 @@ class Warm:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.communicate(timeout=LONGEST)
 
 
 def can_run(command: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from attnviz.cli import background
 from attnviz.cli.looks import look_of, screen_of
+from attnviz.cli.progress import while_working
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, unknown
@@ -83,7 +84,8 @@ def write(view: View, wanted: OutputOptions, look: Look) -> None:
     """Files, and on standard error their names."""
     from attnviz.renderers import saving
 
-    written, notes = saving.write(view, wanted.out, look)
+    with while_working("writing", quiet=wanted.quiet):
+        written, notes = saving.write(view, wanted.out, look)
     told = [*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in written)]
     for line in [] if wanted.quiet else told:
         tell(line)

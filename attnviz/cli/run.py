@@ -28,6 +28,7 @@ from attnviz.cli.options import (
     refuse_others,
     settings_of,
 )
+from attnviz.cli.progress import while_working
 from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
@@ -86,7 +87,10 @@ def run(
     refuse_undrawable(shown, wanted)
     settings = settings_of(text, model, trained, attention, matrices, blocks, without)
     trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    view = trace.view(show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict)
+    with while_working("working out weights", quiet=wanted.quiet):
+        view = trace.view(
+            show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict
+        )
     output.deliver(view, wanted, pictures)
     source.ask_about_a_file(text.text, quiet=wanted.quiet)
     source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)

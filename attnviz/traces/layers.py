@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -23,6 +24,9 @@ from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.traces.without import of_layer
 from attnviz.vectors import positions
 
+if TYPE_CHECKING:
+    from attnviz.traces.trained.again import OnDemand
+
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
@@ -31,6 +35,7 @@ Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
 ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 
+Size = tuple[int, int, int]  # heads, queries, keys
 Named = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
 
 
@@ -42,10 +47,14 @@ class Scored:
     before_rotary: BeforeRotary | None
     queries: Queries | None
     keys: Keys | None
-    scores: Scores
+    given: Matrices
     visible: Visible
     bias: ForScores | None
     mask: Float[Tensor, "*#head query key"] | None
+
+    @cached_property
+    def scores(self) -> Scores:
+        return _scores(self.given, self.queries, self.keys, self.made_by.get("w_score"))
 
 
 def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
@@ -75,7 +84,8 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
     assert values is not None
     projections = _projections(scored.made_by | of_values | _out(plan, stream, inputs))
     off = of_layer(plan.settings.without, number) if own else {}
-    attended = _attended(plan, stream, inputs, scored, values, off)
+    asked = _by_row(plan, number, inputs, read, scored, values, off)
+    attended = asked.remade if asked else _attended(plan, stream, inputs, scored, values, off)
     context = _joined(attended.contexts, projections)
     if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
         refuse_overflow(plan, context, "context vectors")
@@ -97,7 +107,52 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
         given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
         off=off,
+        asked=asked,
     )
+
+
+def _by_row(
+    plan: Plan,
+    number: int,
+    inputs: Vectors,
+    read: Read,
+    scored: Scored,
+    values: Values,
+    off: Mapping[int, Instead],
+) -> OnDemand | None:
+    """Who works weights out by row, where they would fill memory; scores may not overflow then."""
+    queries, keys, scale = (
+        scored.queries,
+        scored.keys,
+        arithmetic.scale_of(plan.variant, plan.width or 1),
+    )
+    if queries is None or keys is None or queries.ndim != 3:
+        return None
+    largest = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max()
+    fits = largest * max(scale, 1) < torch.finfo(queries.dtype).max
+    if not fits or not plan.by_row(len(queries) * queries.shape[1] * keys.shape[1]):
+        return None
+
+    # Of trained models, and so not loaded where a text is short.
+    from attnviz.traces.trained.again import OnDemand, Remade
+    from attnviz.traces.trained.heard import Heard
+
+    heard = Heard(
+        which="self" if read is inputs else "cross",
+        layer=number,
+        inputs=inputs,
+        memory=None if read is inputs else read,
+        queries=queries,
+        keys=keys,
+        values=values,
+        visible=scored.visible,
+        added=None,
+        bias=None,
+        scale=scale,
+        soft_cap=plan.variant.soft_cap,
+        off=off,
+    )
+    return OnDemand(heard, Remade(heard, "give a shorter text"))
 
 
 def _attended(
@@ -135,17 +190,27 @@ def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) ->
         before = BeforeRotary(queries, keys)
         queries, keys = _turned(plan, queries), _turned(plan, keys)
     of_scores = _weighed_by(plan, stream, queries)
-    scores = _scores(plan.matrices, queries, keys, of_scores.get("w_score"))
+    size = _size(plan.matrices, queries, keys)
     return Scored(
         made_by=of_queries | of_keys | of_scores,
         before_rotary=before,
         queries=queries,
         keys=keys,
-        scores=scores,
-        visible=_visible(plan, scores, own),
-        bias=_bias(plan, scores, own),
+        given=plan.matrices,
+        visible=_visible(plan, size, inputs.device, own),
+        bias=_bias(plan, size, inputs, own),
         mask=plan.matrices.mask if own else None,
     )
+
+
+def _size(given: Matrices, queries: Queries | None, keys: Keys | None) -> Size:
+    """How many heads, queries and keys there are."""
+    if given.scores is not None:
+        heads, high, wide = given.scores.shape[-3:]
+        return heads, high, wide
+    assert queries is not None
+    assert keys is not None
+    return *queries.shape[-3:-1], keys.shape[-2]
 
 
 def _turned(
@@ -320,23 +385,22 @@ def _scores(
     return arithmetic.similarity(queries, of_heads)
 
 
-def _visible(plan: Plan, scores: Scores, own: bool) -> Visible:
+def _visible(plan: Plan, size: Size, device: torch.device, own: bool) -> Visible:
     """What each token may read: of a second sentence everything."""
-    queries, keys = scores.shape[-2:]
+    _, queries, keys = size
     if not own:
-        return torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
+        return torch.ones(queries, keys, dtype=torch.bool, device=device)
     given, hidden = plan.matrices.visible, plan.matrices.hidden
     if given is None:
-        given = arithmetic.visible_cells(plan.variant, queries, scores.device, keys)
+        given = arithmetic.visible_cells(plan.variant, queries, device, keys)
     return given if hidden is None else given & ~hidden
 
 
-def _bias(plan: Plan, scores: Scores, own: bool) -> ForScores | None:
+def _bias(plan: Plan, size: Size, like: Tensor, own: bool) -> ForScores | None:
     """What ALiBi adds to the scores, the same for every seed."""
     if plan.settings.positions != "alibi" or not own:
         return None
-    heads, queries, keys = scores.shape[-3:]
-    return positions.distance_bias(heads, queries, keys).to(scores)
+    return positions.distance_bias(*size).to(like)
 
 
 def _kept(plan: Plan, scores: Scores, stream: str) -> ForScores | None:
@@ -361,7 +425,9 @@ def _joined(
 
 def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
     """A number too large for its dtype becomes infinite, and everything after it NaN."""
-    if not plan.training and not numbers.isfinite().all():
+    if plan.training:
+        return
+    if not torch.stack(numbers.aminmax()).isfinite().all():  # NaN is both the least and the most
         dtype = str(numbers.dtype).removeprefix("torch.")
         raise AttnvizError(
             f"the {name} are too large for {dtype}, whose largest number is "

@@ -20,6 +20,7 @@ from attnviz.wording.words import counted
 
 STEPS = 3  # scores, scaled scores and weights are kept,
 COPIES = 2  # masking and softmax make a copy each,
+FLOAT = 4  # bytes
 SHOWN = 1  # byte for each cell of a head: whether it is hidden
 DRAWN = 8  # bytes of a number that is drawn
 SHOWING = 8  # bytes for each cell of what is on its way to a screen, a picture or a file
@@ -54,12 +55,18 @@ class Need:
         return self.kept + self.meanwhile
 
 
-def need_of(plan: Plan, counts: Counts, dtype: torch.dtype) -> Need:
-    """What a plan takes for so many tokens."""
+def need_of(plan: Plan, counts: Counts, dtype: torch.dtype, *, by_row: bool = False) -> Need:
+    """What a plan takes for so many tokens; less, if weights may be worked out `by_row`."""
     layers, heads = plan.settings.layers or 1, plan.variant.heads
     cells = counts.tokens * (counts.keys + counts.memory)
     matrices = _matrices(plan, counts.dim)
     vectors = _vectors(plan, counts)
+    if by_row and plan.by_row(
+        heads * counts.tokens * min(counts.keys, counts.memory or counts.keys)
+    ):
+        drawn = 2 * DRAWN * max([*matrices, counts.tokens * counts.dim])
+        kept = layers * ((sum(matrices) + vectors) * dtype.itemsize + cells)
+        return Need(kept, COPIES * cells + drawn)
     numbers = heads * cells * _steps(plan) + sum(matrices) + vectors
     exported = 4 if dtype is torch.bfloat16 else 0  # which NumPy has not: it gets a copy
     dropped = plan.variant.dropout > 0
@@ -75,10 +82,12 @@ def need_of(plan: Plan, counts: Counts, dtype: torch.dtype) -> Need:
 def refuse_too_much(plan: Plan, counts: Counts, dtype: torch.dtype, device: torch.device) -> None:
     """Stop before memory is filled."""
     free = devices.free_memory(device)
-    needed = need_of(plan, counts, dtype).whole
+    needed = need_of(plan, counts, dtype, by_row=True).whole
     if free is None or needed <= free:
         return
-    fitting = longest(lambda tokens: need_of(plan, counts.of(tokens), dtype).whole, free)
+    fitting = longest(
+        lambda tokens: need_of(plan, counts.of(tokens), dtype, by_row=True).whole, free
+    )
     cells = plan.variant.heads * (plan.settings.layers or 1) * counts.tokens * counts.keys
     raise AttnvizError(
         f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps of them take "
@@ -103,9 +112,12 @@ def refuse_ways(needs: Sequence[Need], cells: Sequence[int], tokens: int) -> Non
     )
 
 
-def refuse_steps(cells: int) -> None:
-    """Stop before the steps of a Trace fill memory, whose heads have so many cells."""
-    free, needed = memory.free(), WALKED * cells
+def refuse_steps(cells: int, by_row: int) -> None:
+    """Stop before the steps of a Trace fill memory, whose heads have so many cells.
+
+    Of those that are worked out `by_row` there are no matrices yet, and steps ask for them.
+    """
+    free, needed = memory.free(), WALKED * cells + STEPS * FLOAT * by_row
     if free is not None and needed > free:
         raise AttnvizError(
             f"every number of the steps takes {memory.size(needed)}, and there are "

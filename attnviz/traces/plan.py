@@ -26,6 +26,7 @@ from attnviz.vectors.drawn import Seeds
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 
+MOST_IN_MEMORY = 2**24  # weights of a layer, as of 4,096 tokens: of more no matrices are kept
 MADE_BY = {
     "query_width": "w_query",
     "key_width": "w_key",
@@ -67,6 +68,20 @@ class Plan:
     def hidden_width(self, dim: int) -> int:
         """Of feed-forward: given, chosen, or as many times as wide as ever."""
         return self.feed_forward or FEED_FORWARD * dim
+
+    def by_row(self, cells: int) -> bool:
+        """Whether so many weights are worked out by row, whenever some are asked for.
+
+        Nothing may be needed for it but queries and keys: no other matrix of so many numbers.
+        """
+        variant, given = self.variant, self.matrices
+        others = (given.scores, given.mask, given.weights, given.kept)
+        return (
+            cells > MOST_IN_MEMORY
+            and not (self.training or self.mistake or variant.additive or variant.dropout)
+            and self.settings.positions != "alibi"
+            and all(each is None for each in others)
+        )
 
     @property
     def blunder(self) -> Mistake | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,12 +19,22 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import EVERYTHING, Cells, Whole, unmasked
+from attnviz.cells import CELLS_AT_ONCE, EVERYTHING, Cells, Patch, Whole, unmasked
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.wording.words import listed
 
 FLOAT = 4  # bytes
+MATRICES = (
+    "scores",
+    "scaled_scores",
+    "capped_scores",
+    "bias",
+    "mask",
+    "weights",
+    "mixing",
+    "contexts",
+)
 
 Stage = Literal[
     "scores",  # raw dot products
@@ -86,6 +96,25 @@ class InMemory(Weights):
         return self.attended.weights.shape[0]
 
     def cells(self, stage: Stage, head: int) -> Cells:
+        rows, columns = self.attended.weights.shape[-2:]
+        if rows * columns <= CELLS_AT_ONCE:
+            return self.stage_cells(stage, head)
+        return Rows(self, stage, head)
+
+    def of_rows(self, rows: slice, head: int) -> InMemory:
+        """The same of some queries of one head; no number is copied."""
+
+        def part(matrix: Tensor) -> Tensor:
+            return mask_of(head, matrix)[None, rows]
+
+        found: dict[str, Any] = {"sink": None}  # which no cell is asked for
+        for name in MATRICES:
+            matrix = getattr(self.attended, name)
+            found[name] = None if matrix is None else part(matrix)
+        return replace(self, attended=replace(self.attended, **found), visible=part(self.visible))
+
+    def stage_cells(self, stage: Stage, head: int) -> Cells:
+        """The same, made at once of whole matrices."""
         attended = self.attended
         if stage == "scores":
             return unmasked(array(attended.scores[head]))
@@ -116,9 +145,27 @@ class InMemory(Weights):
         return MISTAKES[self.mistake].numbers(logits, self.visible, self.ratio)
 
 
+@dataclass(frozen=True, eq=False)
+class Rows(Cells):
+    """One head's numbers at one stage, of large matrices: made for the rows that are asked for."""
+
+    matrices: InMemory
+    stage: Stage
+    head: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.matrices.attended.weights.shape[-2:]
+        return rows, columns
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        made = self.matrices.of_rows(rows, self.head).stage_cells(self.stage, 0)
+        return made.window(EVERYTHING, columns)
+
+
 def mask_of(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
     """The mask of one head, of one for all heads or of one for each."""
-    one: Tensor = mask if mask.ndim == 2 else mask[head]
+    one: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return one
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from attnviz.renderers.page.keeping import Kept, in_turn, kept_whole, within
-from attnviz.renderers.page.long import kept_in_blocks, note_on_blocks
+from attnviz.renderers.page.long import bytes_of_all_rows, kept_in_blocks, note_on_blocks
 from attnviz.renderers.page.packing import (
     COARSE,
     COARSEST,
@@ -57,11 +57,11 @@ def kept_heads(explored: Explored) -> list[Kept]:
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
-    """Whether all are likely to have room, as some of them have."""
+    """Whether all are likely to have room, as some rows of some of them have."""
     if bits > COARSE:
         return True
     some = heads[:: max(1, len(heads) // SAMPLE)][:SAMPLE]
-    sizes = sum(kept_whole(each, bits).size for each in some)
+    sizes = sum(bytes_of_all_rows(each, bits) for each in some)
     return sizes * sum(map(_cells, heads)) <= ROOM * sum(map(_cells, some)) * CLOSE
 
 

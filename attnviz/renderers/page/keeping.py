@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from attnviz.cells import Patch, Whole
+from attnviz.cells import Cells, Changed, Patch, Whole
 from attnviz.renderers.page.packing import EXACT, Packed, packed, whole
 from attnviz.renderers.page.thumbnails import small
 from attnviz.views.grids.explored import HeadMap
 from attnviz.views.grids.scales import Scale
 
 Anything = TypeVar("Anything")
+AT_HAND = 2**20  # cells of a head
 THREADS = 4  # at most: each has the numbers of a head in memory
 
 
@@ -27,7 +28,7 @@ class Kept:
     tables: Mapping[str, Packed]
     scale: Scale  # what the colours of its cells stand for,
     of_rows: Scale | None = None  # those of single rows, where cells stand for blocks of tokens,
-    small: Patch
+    small: Whole
     of_small: Scale  # and those of the head in few cells
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -39,19 +40,30 @@ class Kept:
 
 def kept_whole(head: HeadMap, bits: int) -> Kept:
     """All its numbers; scores as they are where weights are, else what makes them of weights."""
-    patch = whole(head.weights)
-    scores = None if head.scores is None else whole(head.scores)
-    tables = {"weights": packed(patch, bits, scores)}
-    if scores is not None and bits == EXACT:
-        tables["scores"] = packed(scores, bits)
-    few = small(patch, share=head.share)
-    return Kept(tables=tables, scale=scale_of(head, patch), small=few, of_small=scale_of(head, few))
+    weights = at_hand(head.weights)
+    tables = {"weights": packed(weights, bits, head.scores)}
+    if head.scores is not None and bits == EXACT:
+        tables["scores"] = packed(head.scores, bits)
+    few = small(weights, share=head.share)
+    return Kept(
+        tables=tables, scale=scale_of(head, weights), small=few, of_small=scale_of(head, few)
+    )
 
 
-def scale_of(head: HeadMap, patch: Patch) -> Scale:
+def at_hand(cells: Cells) -> Cells:
+    """A table that is gone through several times: in memory, but for a very large one."""
+    rows, columns = cells.shape
+    return whole(cells) if rows * columns <= AT_HAND else cells
+
+
+def scale_of(head: HeadMap, cells: Cells) -> Scale:
     """What colours stand for, of numbers of a head that are seen."""
+    return head.scale(Changed(cells, _seen))
+
+
+def _seen(patch: Patch) -> Patch:
     seen = ~patch.hidden & np.isfinite(patch.values)
-    return head.scale(Whole(np.where(seen, patch.values, 0), ~seen))
+    return Patch(np.where(seen, patch.values, 0), ~seen)
 
 
 def in_turn(each: Sequence[Anything], keep: Callable[[Anything], Kept]) -> Iterator[Kept]:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from attnviz.cells import EVERYTHING, Patch
+from attnviz.cells import Whole
 from attnviz.renderers.page.keeping import Kept, in_turn, scale_of
-from attnviz.renderers.page.packing import COARSE, EXACT, FINE, Packed, packed
+from attnviz.renderers.page.packing import COARSE, EXACT, FINE, Packed, packed, whole
 from attnviz.renderers.page.thumbnails import block_of, small
 from attnviz.views.grids.explored import Explored, HeadMap
 
 FOR_BLOCKS, FOR_ASKED = 0.35, 0.2  # of all bytes, at most; the rest is for other rows
-LOOKED_AT = 32  # rows, by which it is judged how many bytes all of them need
+LOOKED_AT = 2**20  # cells, by which it is judged how many bytes all of them need
 CLOSE = 0.97  # of the bytes that are left, if they are judged well
 
 
@@ -46,7 +46,7 @@ def kept_in_blocks(explored: Explored, size: int) -> list[Kept]:
     blocks = list(in_turn(heads, partial(_blocks, cells=cells)))
     bits = _bits_of_asked(explored, FOR_ASKED * size)
     left = size - sum(each.size for each in blocks) - _size_of_asked(explored, bits)
-    needed = sum(_bytes_of_a_row(each) * each.weights.shape[0] for each in heads)
+    needed = sum(bytes_of_all_rows(each, COARSE) for each in heads)
     step = math.ceil(needed / max(CLOSE * left, 1))
     pairs = list(zip(heads, blocks, strict=True))
     return list(in_turn(pairs, partial(_with_rows, asked=explored.query, bits=bits, step=step)))
@@ -67,7 +67,7 @@ def note_on_blocks(head: HeadMap, kept: Kept) -> str:
 
 def _cells_on_a_side(heads: Sequence[HeadMap], size: float) -> int:
     """A cell that is not hidden has a byte."""
-    seen = (1 - _some_rows(each).hidden.mean() for each in heads)
+    seen = (1 - whole(each.weights, _every(each)).hidden.mean() for each in heads)
     return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
 
 
@@ -83,26 +83,24 @@ def _size_of_asked(explored: Explored, bits: int) -> int:
     return sum(each.weights.shape[1] for each in explored.heads) * bits // 8
 
 
-def _bytes_of_a_row(head: HeadMap) -> float:
-    """What some of them need."""
-    some = _some_rows(head)
-    table = packed(some, COARSE, _scores(head, _every(head)))
-    return len(table.block) / max(len(some.values), 1)
-
-
-def _some_rows(head: HeadMap) -> Patch:
-    return head.weights.window(_every(head), EVERYTHING)
+def bytes_of_all_rows(head: HeadMap, bits: int) -> float:
+    """What a head needs, as some of its rows do."""
+    _, table = _packed_rows(head, _every(head), bits)
+    return len(table.block) * head.weights.shape[0] / max(table.shape[0], 1)
 
 
 def _every(head: HeadMap) -> slice:
-    step = max(1, head.weights.shape[0] // LOOKED_AT)
+    """Rows that are looked at: all of a small head, and evenly spread ones of a large one."""
+    rows, columns = head.weights.shape
+    step = max(1, rows * columns // LOOKED_AT)
     return slice(step // 2, None, step)
 
 
 def _blocks(head: HeadMap, cells: int) -> Kept:
     """A head in at most so many cells on a side."""
     tall, wide = (block_of(count, cells) for count in head.weights.shape)
-    blocks = head.weights.pooled(tall, wide, share=head.share)
+    pooled = head.weights.pooled(tall, wide, share=head.share)
+    blocks = Whole(pooled.values, pooled.hidden)
     few = small(blocks, share=head.share)
     return Kept(
         tables={"weights": packed(blocks, COARSE)},
@@ -120,7 +118,7 @@ def _with_rows(pair: tuple[HeadMap, Kept], asked: int | None, bits: int, step: i
     rows = [Rows((high - 1) % step, step)]
     if bits and asked is not None and asked < high:
         rows.insert(0, Rows(asked, high, bits))
-    made = [_packed_rows(head, each) for each in rows]
+    made = [_packed_rows(head, each.places, each.bits) for each in rows]
     return replace(
         kept,
         tables={
@@ -132,10 +130,7 @@ def _with_rows(pair: tuple[HeadMap, Kept], asked: int | None, bits: int, step: i
     )
 
 
-def _packed_rows(head: HeadMap, rows: Rows) -> tuple[Patch, Packed]:
-    patch = head.weights.window(rows.places, EVERYTHING)
-    return patch, packed(patch, rows.bits, _scores(head, rows.places))
-
-
-def _scores(head: HeadMap, places: slice) -> Patch | None:
-    return None if head.scores is None else head.scores.window(places, EVERYTHING)
+def _packed_rows(head: HeadMap, places: slice, bits: int) -> tuple[Whole, Packed]:
+    rows = whole(head.weights, places)
+    scores = None if head.scores is None else whole(head.scores, places)
+    return rows, packed(rows, bits, scores)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 
-from attnviz.cells import EVERYTHING, Cells, Patch
+from attnviz.cells import EVERYTHING, Cells, Patch, Whole
 
 EXACT, FINE, COARSE, COARSEST = 32, 16, 8, 6  # bits of a number; exact ones may have 64
 FEW = {EXACT: 2**17, FINE: 2**19}  # cells of a page, up to which there is room for so many
 STRATEGIES = (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY)
+BITS_OF_A_BYTE = 8
 LARGEST_SLACK = 0.05  # of scores that are still what weights are made of
 TINIEST = np.finfo(np.float32).tiny
 
@@ -57,35 +60,72 @@ def bits_of(cells: int) -> int:
     return next((bits for bits, few in FEW.items() if cells <= few), COARSE)
 
 
-def packed(patch: Patch, bits: int, scores: Patch | None = None) -> Packed:
-    """A table; with what makes `scores` of its numbers, where they are the softmax of those."""
-    seen, numbers = ~patch.hidden, _floats(patch.values[~patch.hidden])
-    if bits == EXACT or not np.isfinite(numbers).all():
-        return _exact(numbers, seen)
-    reach = np.abs(np.where(seen, patch.values, 0)).max(axis=1, initial=0).astype("<f4")
-    signed = bool((numbers < 0).any())
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Some rows of a table: what each reaches, a code for each cell, and how good these are."""
+
+    reach: Rows
+    codes: Numbers
+    error: float
+    sums: Rows | None
+    slack: float | None
+
+
+def packed(cells: Cells, bits: int, scores: Cells | None = None) -> Packed:
+    """A table; with what makes `scores` of its numbers, where they are the softmax of those.
+
+    It is gone through in bands of rows, of which no more is kept than what a page will hold.
+    """
+    finite, signed = _kind(cells)
+    if bits == EXACT or not finite:
+        return _exact(cells)
     most = (1 << bits - signed) - 1
-    reaches = np.repeat(reach, seen.sum(axis=1))
-    codes = _codes(numbers, reaches, most, signed=signed)
-    sums, slack = (None, None) if scores is None else sums_of(patch, scores, most)
-    parts = (reach, codes) if sums is None else (reach, sums, codes)
+    beside = repeat(None) if scores is None else scores.bands(BITS_OF_A_BYTE)
+    coded, seen = [], []
+    for band, score in zip(cells.bands(BITS_OF_A_BYTE), beside, strict=False):
+        coded.append(_coded(band, score, most, signed=signed))
+        seen.append(_bits(band))
+    slacks = [each.slack for each in coded if each.slack is not None]
+    sums = [each.sums for each in coded] if len(slacks) == len(coded) else []
+    parts = chain((each.reach for each in coded), sums, (each.codes for each in coded))
     return Packed(
-        shape=(len(seen), seen.shape[1]),
-        block=compressed(b"".join(each.tobytes() for each in parts)),
-        seen=_bits(seen),
+        shape=cells.shape,
+        block=compressed(b"".join(each.tobytes() for each in parts if each is not None)),
+        seen=_mask(seen),
         bits=bits,
         signed=signed,
-        error=float(np.abs(_read(codes, reaches, most) - numbers).max(initial=0)),
-        slack=slack,
+        error=max((each.error for each in coded), default=0.0),
+        slack=max(slacks) if sums else None,
     )
 
 
-def sums_of(weights: Patch, scores: Patch, most: int) -> tuple[Rows | None, float | None]:
+def _kind(cells: Cells) -> tuple[bool, bool]:
+    """Whether all numbers that are seen are finite, and whether some are below 0."""
+    finite, signed = True, False
+    for band in cells.bands():
+        numbers = band.values[~band.hidden]
+        finite &= bool(np.isfinite(numbers).all())
+        signed |= bool((numbers < 0).any())
+    return finite, signed
+
+
+def _coded(band: Patch, scores: Patch | None, most: int, *, signed: bool) -> Coded:
+    seen, numbers = ~band.hidden, _floats(band.values[~band.hidden])
+    reach = np.abs(np.where(seen, band.values, 0)).max(axis=1, initial=0).astype("<f4")
+    reaches = np.repeat(reach, seen.sum(axis=1))
+    codes = _codes(numbers, reaches, most, signed=signed)
+    error = float(np.abs(_read(codes, reaches, most) - numbers).max(initial=0))
+    return Coded(reach, codes, error, *sums_of(band, scores, most))
+
+
+def sums_of(weights: Patch, scores: Patch | None, most: int) -> tuple[Rows | None, float | None]:
     """The logarithm of what each row of a softmax is divided by; and how exact scores become.
 
     A score is the logarithm of its weight, and this: one number a row in place of one for each
     cell. There are none where weights are not the softmax of the scores.
     """
+    if scores is None:
+        return None, None
     seen = _floats(np.where(weights.hidden, 0, weights.values))
     peaks = seen.argmax(axis=1)[:, None]
     highest, score = (np.take_along_axis(each, peaks, 1) for each in (seen, scores.values))
@@ -121,20 +161,23 @@ def text_of(block: bytes) -> str:
     return base64.b64encode(block).decode()
 
 
-def whole(cells: Cells) -> Patch:
-    """All of a table."""
-    return cells.window(EVERYTHING, EVERYTHING)
+def whole(cells: Cells, rows: slice = EVERYTHING) -> Whole:
+    """All of a table, or of some of its rows, in memory."""
+    patch = cells.window(rows, EVERYTHING)
+    return Whole(patch.values, patch.hidden)
 
 
-def _exact(numbers: Numbers, seen: Bool[np.ndarray, "row column"]) -> Packed:
+def _exact(cells: Cells) -> Packed:
     """Every number as it is."""
+    parts = [(band.values[~band.hidden], _bits(band)) for band in cells.bands(BITS_OF_A_BYTE)]
+    numbers = _floats(np.concatenate([part for part, _ in parts]))
     single = numbers.astype("<f4")
     same = numbers.dtype == single.dtype or np.array_equal(single, numbers, equal_nan=True)
     kept = single if same else numbers.astype("<f8")
     return Packed(
-        shape=(len(seen), seen.shape[1]),
+        shape=cells.shape,
         block=compressed(kept.tobytes()),
-        seen=_bits(seen),
+        seen=_mask([bits for _, bits in parts]),
         bits=8 * kept.itemsize,
     )
 
@@ -143,8 +186,14 @@ def _floats(numbers: Numbers) -> Numbers:
     return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float32)
 
 
-def _bits(seen: Bool[np.ndarray, "row column"]) -> bytes:
-    return b"" if seen.all() else np.packbits(seen, bitorder="little").tobytes()
+def _bits(band: Patch) -> tuple[bool, bytes]:
+    """Whether anything of a band is hidden; and a bit for each of its cells."""
+    return bool(band.hidden.any()), np.packbits(~band.hidden, bitorder="little").tobytes()
+
+
+def _mask(bands: Sequence[tuple[bool, bytes]]) -> bytes:
+    """The bits of all bands, whose rows are so many that each ends with a byte."""
+    return b"".join(bits for _, bits in bands) if any(hides for hides, _ in bands) else b""
 
 
 def _codes(numbers: Numbers, reaches: Rows, most: int, *, signed: bool) -> Numbers:

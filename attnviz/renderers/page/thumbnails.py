@@ -7,21 +7,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnviz.cells import Patch, Whole
-from attnviz.renderers.page.packing import COARSE, Packed, packed
+from attnviz.cells import Cells, Changed, Patch, Whole
+from attnviz.renderers.page.packing import COARSE, Packed, packed, whole
 from attnviz.views.grids.pooling import block_size
 
 FINEST = 32  # cells on a side
 
 
-def small(patch: Patch, *, share: bool) -> Patch:
+def small(cells: Cells, *, share: bool) -> Whole:
     """A table as it is, or in blocks: what is read of each is added, where rows are divided up."""
-    high, wide = (block_of(count, FINEST) for count in patch.values.shape)
+    high, wide = (block_of(count, FINEST) for count in cells.shape)
     if high == wide == 1:
-        return patch
-    return Whole(np.where(patch.hidden, 0, patch.values), patch.hidden).pooled(
-        high, wide, share=share
-    )
+        return whole(cells)
+    blocks = Changed(cells, _nothing_hidden).pooled(high, wide, share=share)
+    return Whole(blocks.values, blocks.hidden)
+
+
+def _nothing_hidden(patch: Patch) -> Patch:
+    """With 0 where a cell is hidden."""
+    return Patch(np.where(patch.hidden, 0, patch.values), patch.hidden)
 
 
 def block_of(count: int, most: int) -> int:
@@ -29,7 +33,7 @@ def block_of(count: int, most: int) -> int:
     return 1 if count <= most else block_size(count, math.ceil(count / most))
 
 
-def together(patches: Sequence[Patch]) -> Packed:
+def together(patches: Sequence[Whole]) -> Packed:
     """A row for each of them, cell after cell; what one is shorter than another is hidden."""
     longest = max(patch.values.size for patch in patches)
     values = np.zeros((len(patches), longest), dtype=np.float32)
@@ -38,4 +42,4 @@ def together(patches: Sequence[Patch]) -> Packed:
         known = ~patch.hidden & np.isfinite(patch.values)
         values[row, : known.size] = np.where(known, patch.values, 0).ravel()
         hidden[row, : known.size] = ~known.ravel()
-    return packed(Patch(values, hidden), COARSE)
+    return packed(Whole(values, hidden), COARSE)

@@ -13,10 +13,12 @@ from attnviz.cells import EVERYTHING, Cells, Patch
 from attnviz.machine import memory
 from attnviz.traces.trained.heard import CELLS_AT_ONCE, Heard
 from attnviz.traces.weights import InMemory, Stage, Weights
+from attnviz.wording.words import counted
 
 Cells3 = Float[Tensor, "head query key"]
 MATRICES = 4  # that are there at once where all of them are asked for
 BYTES = 4
+FEWER = "give a shorter text, or ask for one head: --layer 0 --head 0"
 
 
 class Remade(Attended):
@@ -24,16 +26,16 @@ class Remade(Attended):
 
     mixed_by: MixedBy = "softmax"
 
-    def __init__(self, heard: Heard) -> None:
-        self.__dict__["heard"] = heard  # frozen, as every Attended is
+    def __init__(self, heard: Heard, hint: str = FEWER) -> None:
+        self.__dict__.update(heard=heard, hint=hint)  # frozen, as every Attended is
 
     @cached_property
     def whole(self) -> Attended:
         heard: Heard = self.__dict__["heard"]
         memory.refuse_more(
             heard.cells * BYTES * MATRICES,
-            f"the scores and weights of all {heard.heads} heads as matrices",
-            "give a shorter text, or ask for one head: --layer 0 --head 0",
+            f"the scores and weights of {counted(heard.heads, 'head')} as matrices",
+            self.__dict__["hint"],
         )
         return heard.whole
 
@@ -93,7 +95,12 @@ class OnDemand(Weights):
     def cells(self, stage: Stage, head: int) -> Cells:
         if self.heard.cells <= CELLS_AT_ONCE:
             return InMemory(self.remade, self.heard.visible).cells(stage, head)
-        return Worked(self.heard, stage, head)
+        return self._worked.setdefault((stage, head), Worked(self.heard, stage, head))
+
+    @cached_property
+    def _worked(self) -> dict[tuple[Stage, int], Worked]:
+        """Those that were asked for: what was found out of one, as its extent, it knows."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,5 +119,5 @@ class Worked(Cells):
         head = slice(self.head, self.head + 1)
         visible = self.heard.visible
         of_rows = visible[..., rows, :] if visible.ndim == 2 else visible[head, rows]
-        made = InMemory(self.heard.attended(rows, head), of_rows).cells(self.stage, 0)
+        made = InMemory(self.heard.attended(rows, head, mixed=False), of_rows).cells(self.stage, 0)
         return made.window(EVERYTHING, columns)

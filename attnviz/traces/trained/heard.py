@@ -51,11 +51,17 @@ class Heard:
         """How many weights there are, of all heads."""
         return self.heads * self.queries.shape[1] * self.keys.shape[1]
 
-    def attended(self, rows: slice = EVERYTHING, heads: slice = EVERYTHING) -> Attended:
-        """What attention makes of some queries of some heads: attnviz's own arithmetic."""
+    def attended(
+        self, rows: slice = EVERYTHING, heads: slice = EVERYTHING, *, mixed: bool = True
+    ) -> Attended:
+        """What attention makes of some queries of some heads: attnviz's own arithmetic.
+
+        Whoever asks for weights alone need not wait until values are `mixed` by them.
+        """
+        values = self._of_heads(self.values, heads)
         return arithmetic.attend(
             arithmetic.similarity(self.queries[heads, rows], self._of_heads(self.keys, heads)),
-            self._of_heads(self.values, heads),
+            values if mixed else values[..., :0],
             _part(self.visible, rows, heads),
             scale=self.scale,
             soft_cap=self.soft_cap,
@@ -68,8 +74,10 @@ class Heard:
         self, shared: Float[Tensor, "group key width"], heads: slice
     ) -> Float[Tensor, "some key width"]:
         """Keys or values of some heads, each that of its group, and of no others."""
+        if len(shared) == self.heads:
+            return shared[heads]
         groups = torch.arange(self.heads)[heads] // (self.heads // shared.shape[0])
-        return shared[heads] if len(shared) == self.heads else shared[groups]
+        return shared[groups]
 
     @cached_property
     def whole(self) -> Attended:

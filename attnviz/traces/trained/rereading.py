@@ -57,7 +57,8 @@ class Rereading:
 
 def named_again(trace: Trace, **named: Any) -> Trace:
     """A Trace whose model somebody names: `model`, and whether to `trust_remote_code` of it."""
-    refuse_settings({name: each for name, each in named.items() if name not in NAMED_AGAIN})
+    again = () if trace.trained is None else NAMED_AGAIN  # nothing else is ever loaded once more
+    refuse_settings({name: each for name, each in named.items() if name not in again})
     origin = trace.origin
     settings = changed(origin.settings, named)
     return replace(trace, origin=replace(origin, settings=settings)) if named else trace

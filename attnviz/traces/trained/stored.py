@@ -37,7 +37,7 @@ def cells_of(trace: Trace) -> int:
 def too_many(trace: Trace) -> bool:
     """Whether there are very many weights, and all of them can be made again."""
     heard = all(isinstance(each.asked, OnDemand) for each in trace.layers)
-    return heard and cells_of(trace) > MOST_CELLS
+    return heard and isinstance(trace.origin, FromTransformer) and cells_of(trace) > MOST_CELLS
 
 
 def told(trace: Trace) -> str:

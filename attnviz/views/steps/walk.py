@@ -113,7 +113,9 @@ def steps(
 
 def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     """Every step of one layer, with its number."""
-    refuse_steps(sum(map(cells_of, trace.layers[0].attentions)))
+    attentions = trace.layers[0].attentions
+    by_row = [each for each in attentions if each.asked is not None]
+    refuse_steps(sum(map(cells_of, attentions)), sum(map(cells_of, by_row)))
     refuse_weights_alone(trace)
     here = scene(trace, asked or StepSettings())
     if here.asked.key is not None:

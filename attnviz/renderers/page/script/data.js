@@ -161,10 +161,13 @@ function errorIn(table, row, place) {
   return place === table.peaks[row] ? rounded : Math.min(halfAStep(table, row, place), table.error);
 }
 
-/** To where the next code begins; and what a number of 32 bits is rounded by. */
+/** Of 32 bits: a root is off by 2.5 units in its last place, its square by 5, a number by one. */
+const ROUNDED = 2 ** -21;
+
+/** To where the next code begins; rounded up, for whoever wrote the code rounded on the way. */
 function halfAStep(table, row, place) {
   const step = (table.reach[row] * (codeAt(table, row, place) + 0.25)) / table.most ** 2;
-  return step + Math.abs(table.numbers[place]) * 2 ** -23;
+  return (step + Math.abs(table.numbers[place]) * ROUNDED) * (1 + ROUNDED);
 }
 
 /** NaN where there is none, and where all that is known is how high it is at most. */

@@ -1,4 +1,7 @@
-// Making elements: what stands in them is text, and never read as HTML.
+// Texts from outside: they stand in elements as text, never read as HTML, and name what is ours.
+
+/** What a table has under a text from outside: not what every object has, as "constructor". */
+const lookUp = (table, text) => (Object.hasOwn(table, text) ? table[text] : undefined);
 
 /** An element with attributes and children; a child that is no node is text. */
 function element(tag, attributes = {}, ...children) {

@@ -207,8 +207,9 @@ function wordKey(end, event) {
 function goToWord(end, index, key) {
   const last = lineView.words[end].length - 1;
   const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10, Home: -last, End: last };
-  if (key in steps) return focusWord(end, Math.min(Math.max(index + steps[key], 0), last));
-  const across = { ArrowLeft: "query", ArrowRight: "key" }[key];
+  const step = lookUp(steps, key);
+  if (step !== undefined) return focusWord(end, Math.min(Math.max(index + step, 0), last));
+  const across = lookUp({ ArrowLeft: "query", ArrowRight: "key" }, key);
   if (!across || across === end) return false;
   return focusWord(across, Math.min(index, lineView.words[across].length - 1));
 }

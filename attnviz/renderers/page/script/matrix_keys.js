@@ -26,7 +26,7 @@ function startMatrixKeys() {
 
 /** Whether a key means something here. */
 function keyPressed({ key, ctrlKey, shiftKey }) {
-  if (key in MOVES) moveCell(key, ctrlKey);
+  if (lookUp(MOVES, key)) moveCell(key, ctrlKey);
   else if (key === "Enter" || key === " ") pinHere(shiftKey);
   else if (key === "Escape") return letGo();
   else return !ctrlKey && zoomByKey(key);

@@ -160,8 +160,9 @@ function openHead(head, { shiftKey, ctrlKey, metaKey }) {
 
 function moveInOverview(event) {
   const from = Number(event.target.closest("[role=gridcell]")?.dataset.head ?? state.head);
+  const move = lookUp(OVERVIEW_MOVES, event.key);
   if (event.key === "Enter" || event.key === " ") openHead(from, event);
-  else if (event.key in OVERVIEW_MOVES) focusHead(OVERVIEW_MOVES[event.key](from, event.ctrlKey));
+  else if (move) focusHead(move(from, event.ctrlKey));
   else return;
   event.preventDefault();
 }

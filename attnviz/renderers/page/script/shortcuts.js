@@ -16,7 +16,7 @@ const KEYS_OF_VIEWS = [
 
 function startShortcuts() {
   addEventListener("keydown", (event) => {
-    const shortcut = SHORTCUTS[event.key];
+    const shortcut = lookUp(SHORTCUTS, event.key);
     if (!state.keys || !shortcut?.when()) return;
     if (isOfBrowser(event) || takesLetters(event.target)) return;
     event.preventDefault();

@@ -60,7 +60,7 @@ const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 const NOTHING = "none";
 const switched = {
   write: (value) => (value ? "on" : "off"),
-  read: (text) => ({ on: true, off: false })[text],
+  read: (text) => lookUp({ on: true, off: false }, text),
 };
 const oneOf = (texts) => ({
   write: (value) => value,
@@ -110,7 +110,7 @@ function shareOf(text) {
 }
 
 function themeNamed(text) {
-  return { system: "", light: "light", dark: "dark" }[text];
+  return lookUp({ system: "", light: "light", dark: "dark" }, text);
 }
 
 /** All that differs from how the page opens. */
