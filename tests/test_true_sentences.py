@@ -124,7 +124,7 @@ def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> N
     made = trace("I am learning this", **choices)
 
     assert made.view().title == title
-    assert steps(made).view().title == f"{title}, step by step"
+    assert steps(made).view().settings.startswith(f"{title} · ")
 
 
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:

@@ -138,13 +138,12 @@ def view(walk: Walk) -> View:
     line = settings_line(walk.trace)
     page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
     title = _what_happens(walk)
-    alone = walk.sections[0].heading if len(walk.sections) == 1 else ""
     places = {"query": walk.asked.query, "key": walk.asked.key}
     numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
     options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
-        headline=alone or title,
+        headline=title,
         settings=line,
         screen=page,
         picture=page,
