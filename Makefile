@@ -1,41 +1,50 @@
-# Every target sets itself up: `make demo` and `make test` are all a fresh machine needs.
+# Every target sets itself up: `make demo` and `make test` are all a fresh machine needs. There are
+# two stamps: what runs attnviz is installed first, what tests it only when it is needed.
 
-PYTHON ?= python3
 VENV   := .venv
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+BIN    := $(VENV)/Scripts
+else
+PYTHON ?= python3
 BIN    := $(VENV)/bin
+endif
+LOCKED_PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
-PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
+TESTED := $(VENV)/.ready-to-test
+PIP    := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
-.PHONY: demo test fuzz lint format golden pictures models bench lock clean
+.PHONY: demo test fuzz lint format golden pictures models bench docs wheel lock clean
 
+# What it imports it also compiles, and no more: that saves a third of the time.
 demo: $(READY)
-	$(BIN)/attnviz run "I am learning this"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/attnviz run "I am learning this"
 
 # A file of tests goes to one worker: some of its tests share what takes long to make.
-test: $(READY)
+test: $(TESTED)
 	$(BIN)/pytest -q -n auto --dist loadfile
 
 # Calls that nobody would make on purpose, seven times as many as the tests make.
-fuzz: $(READY)
+fuzz: $(TESTED)
 	$(BIN)/pytest -q -n auto --dist load tests/test_hostile.py --calls 20000
 
-lint: $(READY)
+lint: $(TESTED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(READY)
+format: $(TESTED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # Rewrites the expected outputs; read the difference before committing it.
-golden: $(READY)
+golden: $(TESTED)
 	$(BIN)/pytest -q tests/test_golden.py tests/test_sections.py tests/test_steps.py tests/test_readme.py --update-golden
 	git diff --stat -- tests/golden README.md docs
 
 # Draws the pictures of the README again.
-pictures: $(READY)
+pictures: $(TESTED)
 	PATH="$(abspath $(BIN)):$$PATH" docs/pictures.sh
 
 # Trains the models that come with attnviz again.
@@ -43,7 +52,7 @@ models: $(READY)
 	$(BIN)/python -m attnviz.learning.shipping
 	git diff --stat -- attnviz/traces/models
 
-bench: $(READY)
+bench: $(TESTED)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
@@ -51,12 +60,27 @@ bench: $(READY)
 	$(BIN)/python benchmarks/inspection.py
 	$(BIN)/python -m benchmarks.page
 
+# The documentation as a site that needs no server, with its links checked: build/site/index.html
+docs: $(TESTED)
+	$(BIN)/python docs/build_site.py
+
+# The wheel, tried in an environment of its own outside of the repository.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t wheel
+	MAKE="$(MAKE)" .ci/try-wheel dist/attnviz-*.whl
+
 # Resolves the dependencies again; a version stays as long as it fits, but for: make lock UPGRADE=--upgrade
+# What running attnviz does not need goes into a lock of its own.
 COMPILE = build/uv/bin/uv pip compile -q --universal --python-version 3.10 --generate-hashes \
 	--annotation-style line --custom-compile-command "make lock" $(UPGRADE)
-lock: $(READY)
+lock: $(TESTED)
 	$(PIP) --target build/uv --upgrade uv==0.13.9
-	$(COMPILE) --extra dev --extra models pyproject.toml -o requirements.lock
+	cat requirements.lock requirements-dev.lock > build/all.lock
+	$(COMPILE) --extra models --extra slides --group dev --group docs pyproject.toml -o build/all.lock
+	$(COMPILE) --group checkout -c build/all.lock pyproject.toml -o requirements.lock
+	awk '/==/ { kept = !($$0 in run) } NR == FNR { run[$$0]; next } /^#/ || kept' \
+		requirements.lock build/all.lock > requirements-dev.lock
 	echo torch | $(COMPILE) --no-config -c requirements.lock - -o requirements-cuda.lock
 	git diff --stat -- '*.lock'
 
@@ -66,12 +90,20 @@ clean:
 # No file is installed whose SHA-256 sum is not in a lock; nothing is resolved, and nothing built but
 # attnviz itself. torch's CPU build is taken where there is one. The other one for Linux needs NVIDIA's
 # libraries even without a GPU.
-$(READY): pyproject.toml requirements.lock requirements-cpu.lock requirements-cuda.lock
+$(LOCKED_PACKAGES): requirements.lock requirements-cpu.lock requirements-cuda.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "attnviz needs Python 3.10 or newer: make PYTHON=python3.12 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(LOCKED) -r requirements-cpu.lock 2>/dev/null || true
 	$(LOCKED) -r requirements.lock
 	$(BIN)/python -c 'from importlib.metadata import requires; exit("nvidia" in str(requires("torch")))' \
 		|| $(LOCKED) -r requirements-cuda.lock
+	@touch $@
+
+$(READY): pyproject.toml $(LOCKED_PACKAGES)
 	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(TESTED): $(READY) requirements-dev.lock
+	$(LOCKED) -r requirements-dev.lock
+	$(BIN)/python -c 'import compileall, sysconfig; compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, workers=0)'
 	@touch $@

@@ -8,11 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from attnviz.traces.texts import toml
 from tests import LONGEST
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / ".ci" / "run"
+WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 NEEDED = ("bash", "dirname", "timeout")
 RECORD = '#!{bash}\necho "{name} $*" >> {log}\nexit {status}\n'
 
@@ -64,3 +67,17 @@ def test_nothing_is_installed_where_that_is_not_needed_or_not_allowed(
     tmp_path: Path, surroundings: dict[str, object]
 ) -> None:
     assert ran(tmp_path, **surroundings) == TESTED  # type: ignore[arg-type]
+
+
+def test_the_workflow_runs_the_same_script_on_every_system_and_python() -> None:
+    [job] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values()
+    oldest = toml((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
+
+    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(10, 15)]
+    assert oldest["requires-python"] == ">=3.10"
+    assert [name.partition("-")[0] for name in job["strategy"]["matrix"]["os"]] == [
+        "ubuntu", "macos", "windows",
+    ]  # fmt: skip
+    assert [each["run"] for each in job["steps"] if "if" not in each and "run" in each] == [
+        SCRIPT.relative_to(ROOT).as_posix()
+    ]

@@ -19,7 +19,6 @@ from attnviz.analysis.inspection.sentences import Sentences
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import named
 from attnviz.views.grids.grid import Grid
-from attnviz.wording.numbers import share_text
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 
@@ -139,10 +138,10 @@ def test_what_it_reads_of_animal_hangs_on_tired() -> None:
     told = of_it.view().closing
 
     assert told[0] == (
-        'L3H1 changes most of 72 heads in what "it" reads: "it" reads "animal" with .64 in the '
-        "first sentence, and with .27 in the second"
+        'For "it", L3H1 changes most of 72 heads: 64\u00a0% of its attention goes to "animal" in '
+        "the first sentence, 27\u00a0% in the second."
     )
-    assert told[-1] == "tired/wide: not the same token, and stands for each other by place"
+    assert told[-1] == '"tired" and "wide" are compared because they stand at the same place.'
 
 
 def test_a_small_screen_has_the_first_heads_alone_and_a_token_that_reads_itself_says_so(
@@ -168,14 +167,17 @@ def test_the_closing_sentences_are_true_of_the_numbers(both: Sentences) -> None:
     ]
 
     assert told[0].startswith(f"{most.name} changes most of 72 heads: ")
-    assert f"with {share_text(most.largest.before)} in the first sentence" in told[0]
-    assert told[0].endswith(f"with {share_text(most.largest.after)} in the second")
-    assert told[1].startswith(f"between tokens that both have, a weight of {kept.name} changes")
+    shares = [f"{100 * each:.0f}\u00a0%" for each in (most.largest.before, most.largest.after)]
+    assert f"{shares[0]} of its attention in the first sentence, " in told[0]
+    assert told[0].endswith(f"{shares[1]} in the second.")
+    assert told[1].startswith(
+        f"Between tokens that both sentences have, the largest change is in {kept.name}: "
+    )
     assert kept.of_same is not None
     assert {kept.of_same.query, kept.of_same.key}.isdisjoint(both.rows.replaced)
     assert told[2] == (
-        f"on average the heads of layer {np.argmax(layers)} change most ({max(layers):.3f} bits), "
-        f"and those of layer {np.argmin(layers)} least ({min(layers):.3f})"
+        f"On average, heads change most in layer {np.argmax(layers)} ({max(layers):.3f} bits) and "
+        f"least in layer {np.argmin(layers)} ({min(layers):.3f})."
     )
 
 
@@ -210,7 +212,7 @@ def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) 
     with pytest.raises(AttnvizError) as refused:
         compare_sentences(one, same)
     assert (str(refused.value), refused.value.hint) == (
-        "both read the same sentence, and no head reads anything otherwise",
+        "both read the same sentence, and no head attends differently",
         "give another sentence, or another model's trace of this one",
     )
 
@@ -230,7 +232,7 @@ def test_the_same_tokens_are_read_alike() -> None:
     found = compare_sentences("The cat sat", "the CAT sat", model="minilm")
 
     assert not found.changes
-    assert found.view().closing == ("no head reads anything otherwise in the second",)
+    assert found.view().closing == ("No head attends differently in the second.",)
 
 
 def test_the_difference_is_that_of_paired_tokens(uneven: Sentences) -> None:
@@ -273,7 +275,7 @@ def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
     result = attnviz("compare", "The cat sat", "--model=minilm", "--by=dtype")
 
     assert result.out.startswith("one sentence, read by minilm in float32 and bfloat16\n")
-    assert "in float32, and with" in result.out.replace("\n", " ")
+    assert "of its attention in float32, " in result.out.replace("\n", " ")
 
 
 def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
@@ -315,7 +317,7 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
         (["a", "b", "--query=x", "--model=minilm"], "no token of the sentence is 'x'", "the tok"),
         (
             ["a cat", "one more old dog", "--query=cat", "--model=minilm"],
-            "'cat' stands for no token of the other sentence",
+            "'cat' has no counterpart in the other sentence",
             "name another token",
         ),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -28,6 +29,7 @@ from attnviz.renderers.slides.divided import MOST, divided
 from attnviz.renderers.slides.places import places_for
 from attnviz.renderers.slides.words import HIGHEST, words_of
 from attnviz.views.grids.description import describe
+from attnviz.views.inspection.heads import title_of_head
 from attnviz.views.view import Group, View, page_of
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, made_with, view_of
@@ -287,10 +289,12 @@ def test_few_heads_of_a_model_have_a_slide_each_with_what_they_do_most() -> None
     first, *alone = names(view)
 
     assert first == view.headline
-    assert [title.split(" · ")[1] for title in alone] == ["L0H0", "L0H1", "L1H0", "L1H1"]
-    flags = view.heads.flags if view.heads else ()
-    assert flags
-    assert all(any(f"{each.kind} {each.number}" in title for title in alone) for each in flags)
+    assert [re.findall(r"L\dH\d", title) for title in alone] == [
+        ["L0H0"], ["L0H1"], ["L1H0"], ["L1H1"],
+    ]  # fmt: skip
+    said = [title_of_head(library.inspect(heads), place) for place in range(4)]
+    assert alone == said
+    assert any(title.endswith("\u00a0% on average)") for title in alone)
     assert view.alone.rest == ""
 
 
@@ -309,7 +313,7 @@ def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
     assert 1 <= shown < 9
     assert [str(each.message) for each in said] == [told]
     assert told in notes(made)[0].split("\n")
-    assert all("L" in title and "." in title for title in titles(made)[1:])
+    assert all(re.search(r"L\dH\d.*\u00a0%", title) for title in titles(made)[1:])
 
 
 def test_very_many_panels_are_counted_and_what_is_left_out_is_said() -> None:
@@ -345,7 +349,9 @@ def test_what_one_token_reads_is_said_of_each_part() -> None:
     asked = names(library.inspect(heads, query="2").view())
 
     assert len(asked) == len(set(asked)) > 2
-    assert all(title.startswith('what "b" (2) reads in the mean of 4 heads') for title in asked)
+    assert all(
+        title.startswith('What "b" (2) attends to in the mean of 4 heads') for title in asked
+    )
 
 
 def test_a_model_that_learned_has_its_heads_as_they_are_now_and_charts() -> None:

@@ -69,13 +69,17 @@ def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
 
 def test_the_first_is_told_of_with_its_figures(of_vectors: Inspection) -> None:
     first = of_vectors.effects.heads[0]
-    told, caveat = on_effects(of_vectors)
+    told, more, caveat = on_effects(of_vectors)
     assert first.cosine is not None
+    change = f"{100 * first.mean:.0f}\u00a0%"
     assert told == (
-        f"without {first.name} the vectors of the tokens move by {first.mean:.2f} of their length "
-        f"in the mean, the most of 12 heads; the cosine with what they were is {first.cosine:.2f}"
-    ).replace(" 0.", " .")
-    assert caveat.startswith("each head hands on 0 by itself")
+        f"with {first.name} switched off, the last vectors change by {change} of their length, "
+        "the most of 12 heads"
+    )
+    count = len(of_vectors.trace.tokens)
+    cosine = f"{first.cosine:.2f}".removeprefix("0")
+    assert more == f"that is the mean over {count} tokens; mean cosine {cosine}"
+    assert caveat.startswith("each head is switched off by itself (its output is 0)")
 
 
 def test_what_a_head_changes_of_answers_is_their_divergence(small_transformer: Saved) -> None:
@@ -105,9 +109,14 @@ def test_of_how_many_heads_an_answer_needs_each_is_counted(small_transformer: Sa
     made = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect")
     others = sum(bool(each.instead) for each in made.effects.heads)
     told = " ".join(on_effects(made))
-    expected = {0: "the same whichever of these heads is off", 1: "1 of the 8 heads is needed"}
-    assert expected.get(others, f"each of {others} of the 8 heads is needed for that") in told
-    assert f"what is answered at {len(made.trace.tokens)} tokens changes" in told
+    expected = {
+        0: "switching off any one of these heads does not change that",
+        1: "only 1 of the 8 heads changes that when it is switched off",
+        8: "switching off any of the 8 heads, one at a time, changes that",
+    }
+    several = f"switching off {others} of the 8 heads, one at a time, changes that"
+    assert expected.get(others, several) in told
+    assert f"the answers at {len(made.trace.tokens)} tokens change on average by" in told
 
 
 def test_no_answer_diverges_from_itself() -> None:
@@ -155,7 +164,7 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
     made = inspect(SHORT, layer=5, by="effect", without="L5H11")
     assert len(made.effects.heads) == 11
     first = made.effects.heads[0]
-    assert next(iter(on_effects(made))).startswith(f"without {first.name}, too, the vectors of the")
+    assert next(iter(on_effects(made))).startswith(f"with {first.name} switched off as well, the")
     with pytest.raises(AttnvizError, match="switches off the heads, and L5H11 is off already"):
         inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
     shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
@@ -179,5 +188,5 @@ def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attn
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:
     result = attnviz("inspect", SHORT, "--by", "effect", "--layer", "5")
-    assert "how far vectors move without each head" in result.out
-    assert "the most of 12 heads" in result.out
+    assert "how far the last vectors move without each head" in result.out
+    assert "the most of 12 heads" in " ".join(result.out.split())

@@ -410,10 +410,11 @@ def test_what_can_be_asked_of_heads_can_be_asked_of_these(made: Trace) -> None:
     rolled = inspect(made, merge="rollout").view()
     words = inspect(made, query="tired", hide_first=True).view()
 
-    largest = int(made.weights[:, :, 3, 1].flatten().argmax())
-    assert f"L{largest // HEADS}H{largest % HEADS} reads" in linked.headline
-    assert rolled.headline == "rollout through 2 layers"
-    assert words.headline.startswith('what "tired" (4) reads')
+    link = made.weights[:, :, 3, 1] - made.weights[:, :, [0, 2], 1].mean(-1)  # of 4 tokens
+    largest = int(link.flatten().argmax())
+    assert linked.headline.startswith(f"In L{largest // HEADS}H{largest % HEADS}, ")
+    assert rolled.headline == "Rollout through 2 layers"
+    assert words.headline.startswith('In the mean of 6 heads, "tired" attends most to ')
 
 
 def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Trace) -> None:
@@ -424,7 +425,9 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
     first, last = found.heads[0], found.heads[-1]
     assert found.view().title == "one sentence, in mine and other"
     assert "weights of mine and weights of other · 2 layers" in found.view().settings
-    assert re.search(r"with \.\d+ in mine, and with \.\d+ in other", found.view().closing[0])
+    assert re.search(
+        r"\d\u00a0% of its attention in mine, .*\d\u00a0% in other", found.view().closing[0]
+    )
     assert first.largest.before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}
     assert not last.apart
@@ -450,9 +453,14 @@ def test_weights_without_names_are_the_first_and_the_second(made: Trace) -> None
     one, other = (from_weights(each, WORDS) for each in (WEIGHTS, WEIGHTS.flip(1)))
     longer = from_weights(random_weights(LAYERS, HEADS, 5, 5), [*WORDS, "!"])
 
-    assert "in the first weights, and" in compare_sentences(one, other).view().closing[0]
-    assert "in the first sentence, and" in compare_sentences(one, longer).view().closing[0]
-    with pytest.raises(AttnvizError, match="6 are on one side, up to L1H2, and 1 on the other"):
+    assert (
+        "of its attention in the first weights, " in compare_sentences(one, other).view().closing[0]
+    )
+    assert (
+        "of its attention in the first sentence, "
+        in compare_sentences(one, longer).view().closing[0]
+    )
+    with pytest.raises(AttnvizError, match="the same heads: 6, up to L1H2, and 1, up to L0H0"):
         compare_sentences(one, from_weights(torch.eye(4), WORDS))
 
 

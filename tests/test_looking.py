@@ -228,16 +228,16 @@ def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
 
 def test_heads_are_ranked_by_one_weight() -> None:
     found = made(variant="causal")
-    link = link_of(looked(found, source="done", to="now"))
+    link = link_of(looked(found, source="done", to="now", rank="weight"))
     row, column = len(found.tokens) - 1, 3
     read = weights(found)[:, :, row, column].ravel()
 
     assert found.tokens.labels[column] == "now"
-    assert [each.of(link.column) for each in link.ranked] == sorted(read.tolist(), reverse=True)
+    assert [each.weight for each in link.ranked] == sorted(read.tolist(), reverse=True)
     assert link.ranked[0].map.name == f"L{read.argmax() // 3}H{read.argmax() % 3}"
     assert link.mean == pytest.approx(read.mean())
     best = weights(found)[read.argmax() // 3, read.argmax() % 3, row]
-    assert link.ranked[0].rank(column) == 1 + (best > read.max()).sum()
+    assert link.ranked[0].rank == 1 + (best > read.max()).sum()
 
 
 def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:

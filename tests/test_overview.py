@@ -83,7 +83,7 @@ def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
 
     expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
     np.testing.assert_allclose(small.values, expected, atol=1e-6)
-    assert small.pooled == "one cell = 2 queries (averaged) × 3 keys (added)"
+    assert small.pooled == "one cell = mean of 2 queries, sum of 3 keys"
 
 
 def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:

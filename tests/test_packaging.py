@@ -1,4 +1,4 @@
-"""What `make` installs, and what is published: the locks, the wheel, the source distribution."""
+"""What `make` installs, and what is published: the locks, the wheel, the site, how to cite it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnviz.traces.texts import toml
-from tests.conftest import ROOT
+from attnviz.version import __version__
+from docs.build_site import command_reference, dead_links, files_of_site
+from tests.conftest import ROOT, Attnviz
 
-LOCKS = ("requirements.lock", "requirements-cuda.lock")
+TO_RUN, TO_TEST, FOR_CUDA = LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-cuda.lock",
+)
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+KINDS_OF_FIELDS = {"markdown", "textarea", "input", "dropdown", "checkboxes"}
 ALWAYS = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}  # hatchling adds them to an sdist
 PINNED = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^;\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -38,12 +47,19 @@ def project() -> Any:
     return toml((ROOT / "pyproject.toml").read_text(), "pyproject.toml")
 
 
-def here() -> dict[str, Requirement]:
-    """The requirements of the lock that are for this Python and this machine, by name."""
-    every = [Requirement(each) for each in locked("requirements.lock")]
+def here(*names: str) -> dict[str, Requirement]:
+    """The requirements of locks that are for this Python and this machine, by name."""
+    every = [Requirement(each) for name in names for each in locked(name)]
     found = [each for each in every if each.marker is None or each.marker.evaluate()]
-    assert len({each.name for each in found}) == len(found)
     return {each.name: each for each in found}
+
+
+def group(name: str) -> list[str]:
+    """What a dependency group asks for, with the groups that it includes."""
+    every = project()["dependency-groups"][name]
+    return [each for each in every if isinstance(each, str)] + [
+        each for other in every if isinstance(other, dict) for each in group(other["include-group"])
+    ]
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -54,34 +70,55 @@ def test_every_line_of_a_lock_is_one_version_with_its_hashes_and_no_address(name
         assert all(map(HASH.fullmatch, hashes)), requirement
 
 
-def test_the_lock_has_all_that_attnviz_asks_for_in_a_version_that_fits() -> None:
+def test_the_locks_have_all_that_attnviz_asks_for_in_a_version_that_fits() -> None:
     described = project()["project"]
     extras = described["optional-dependencies"]
-    asked = [*described["dependencies"], *extras["dev"], *extras["models"], *extras["slides"]]
+    to_run = [
+        *described["dependencies"],
+        *group("checkout"),
+        *project()["build-system"]["requires"],
+    ]
+    to_test = [*extras["models"], *extras["slides"], *group("dev"), *group("docs")]
 
-    for each in map(Requirement, [*asked, *project()["build-system"]["requires"]]):
-        if each.marker is None or each.marker.evaluate():
-            version = str(here()[canonicalize_name(each.name)].specifier).removeprefix("==")
-            assert each.specifier.contains(version), each
+    for asked, locks in ((to_run, [TO_RUN]), (to_test, [TO_RUN, TO_TEST])):
+        for each in map(Requirement, asked):
+            if each.marker is None or each.marker.evaluate():
+                version = str(here(*locks)[canonicalize_name(each.name)].specifier)
+                assert each.specifier.contains(version.removeprefix("==")), each
 
 
-def test_the_lock_has_all_that_its_packages_ask_for() -> None:
+@pytest.mark.parametrize("locks", [[TO_RUN], [TO_RUN, TO_TEST]], ids=["to run", "to test"])
+def test_the_locks_have_all_that_their_packages_ask_for(locks: list[str]) -> None:
     """But for what is left out on purpose: pip resolves nothing, and would not notice a gap."""
-    present = here().keys() | set(project()["tool"]["uv"]["exclude-dependencies"])
+    listed = here(*locks)
+    present = listed.keys() | set(project()["tool"]["uv"]["exclude-dependencies"])
     for installed in metadata.distributions():
         name = canonicalize_name(installed.name)
-        if name in here() and here()[name].specifier.contains(installed.version):
+        if name in listed and listed[name].specifier.contains(installed.version):
             for each in map(Requirement, installed.requires or ()):
                 if each.marker is None or each.marker.evaluate({"extra": ""}):
                     assert canonicalize_name(each.name) in present, f"{name}: {each}"
 
 
+def test_what_only_tests_need_is_in_a_lock_of_its_own() -> None:
+    assert not here(TO_RUN).keys() & {"mypy", "playwright", "pytest", "ruff", "transformers"}
+    assert not locked(TO_RUN).keys() & locked(TO_TEST).keys()
+
+
+def test_nothing_that_a_user_can_ask_for_needs_sentence_transformers() -> None:
+    extras = project()["project"]["optional-dependencies"]
+
+    asked = {Requirement(each).name for extra in extras.values() for each in extra}
+
+    assert asked == {"transformers", "python-pptx"}
+
+
 def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:
-    small, large = (" ".join(locked(name)) for name in LOCKS)
+    small = " ".join((*locked(TO_RUN), *locked(TO_TEST)))
 
     assert not re.search("nvidia|cuda|triton", small)
-    assert re.search("nvidia", large)
-    assert locked(LOCKS[0]).keys() & locked(LOCKS[1]).keys() >= {"torch==2.13.0"}
+    assert re.search("nvidia", " ".join(locked(FOR_CUDA)))
+    assert locked(TO_RUN).keys() & locked(FOR_CUDA).keys() >= {"torch==2.13.0"}
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")
@@ -112,3 +149,66 @@ def test_the_wheel_has_the_package_and_its_notices_and_nothing_else(tmp_path: Pa
     assert package <= names.keys()
     assert re.search("GPT-2's vocabulary.*Modified MIT License", notice, re.DOTALL)
     assert re.search("all-MiniLM-L6-v2.*Apache License", notice, re.DOTALL)
+
+
+def test_the_citation_says_what_the_package_says() -> None:
+    """Its keys were held against the schema of the Citation File Format, 1.2.0, by cffconvert."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    described = project()["project"]
+
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["message"]
+    assert (citation["title"], citation["type"]) == (described["name"], "software")
+    assert citation["version"] == __version__
+    assert citation["license"] == described["license"]
+    assert citation["abstract"] == described["description"]
+    assert citation["authors"] == described["authors"]
+    assert citation["keywords"] == described["keywords"]
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in FORMS if each.stem != "config"], ids=lambda path: path.stem
+)
+def test_an_issue_form_has_the_fields_that_forms_can_have(path: Path) -> None:
+    form = yaml.safe_load(path.read_text("utf-8"))
+    fields = [each for each in form["body"] if each["type"] != "markdown"]
+
+    assert form.keys() == {"name", "description", "title", "labels", "body"}
+    assert {each["type"] for each in form["body"]} <= KINDS_OF_FIELDS
+    assert len({each["id"] for each in fields}) == len(fields) > 0
+    assert all(each["attributes"]["label"] for each in fields)
+    assert all(each.keys() <= {"type", "id", "attributes", "validations"} for each in fields)
+
+
+def test_the_site_has_every_page_and_all_that_pages_link_to() -> None:
+    names = files_of_site()
+
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")} <= names
+    assert {"README.md", "docs/agreement.gif", "sample_texts/README.md"} <= names
+
+
+def test_the_reference_of_commands_is_their_help(attnviz: Attnviz, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = command_reference()
+
+    assert f"## attnviz steps\n\n```text\n{attnviz('steps', '--help-all').out}```" in page
+    assert f"## attnviz version\n\n```text\n{attnviz('version', '--help').out}```" in page
+
+
+def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<h2 id="there"><a href="#there">1</a><a href="#gone">2</a>'
+        '<a href="index.html">3</a><a href="no.html">4</a><a href="https://example.org">5</a>'
+    )
+    (tmp_path / "index.html").write_text(
+        '<a href="page.html#there"></a><a href="page.html#else"></a>'
+        '<script src="https://example.org/x.js"></script><img src="no.png">'
+    )
+
+    assert [*dead_links(tmp_path)] == [
+        "index.html: loads https://example.org/x.js",
+        "index.html: links to no.png, which is not there",
+        "index.html: links to page.html#else, which is not there",
+        "page.html: links to #gone, which is not there",
+        "page.html: links to no.html, which is not there",
+    ]

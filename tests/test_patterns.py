@@ -17,7 +17,13 @@ from attnviz.analysis.inspection import patterns
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side, side_of
-from attnviz.analysis.inspection.patterns import BROADLY, KINDS, Patterns, patterns_of
+from attnviz.analysis.inspection.patterns import (
+    BROADLY,
+    COLUMN,
+    KINDS,
+    Patterns,
+    patterns_of,
+)
 from attnviz.analysis.inspection.places import places_of
 from attnviz.cells import Cells, Whole, unmasked
 from attnviz.tokens.tokens import Tokens, named
@@ -94,7 +100,7 @@ def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
     assert score(found, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
     assert score(found, "first") == pytest.approx((0.2 + 0.4) / 2)  # its own row is not asked
     assert score(found, "same") == pytest.approx((0.1 + 0.4) / 2)
-    assert found.showing.tolist() == [2, 2, 2, 3, 0, 2, 0, 3]
+    assert found.showing.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
     bits = [-sum(each * math.log(each) for each in row) / math.log(3) for row in weights]
     assert score(found, "broad") == pytest.approx(sum(bits) / 3)
 
@@ -126,6 +132,7 @@ def test_what_a_text_cannot_show_has_no_number() -> None:
         "separators",
         "same",
         "induction",
+        "column",
     ]
     alone = patterns_of([a_map([[1.0]], ["a"])])
     assert np.isnan(alone.scores).all()
@@ -160,7 +167,7 @@ def test_of_a_second_text_nothing_is_before_or_after_but_the_same_token_counts()
     keys = replace(named(["cat", "a", "b"]), ids=(WORDS.index("cat"), 7, 8))
     found = patterns_of([a_map(np.full((6, 3), 1 / 3), keys=keys)])
     assert [each.short for each in KINDS if found.strongest(each)] == ["first", "same", "broad"]
-    assert found.showing.tolist() == [0, 0, 6, 0, 0, 2, 0, 6]
+    assert found.showing.tolist() == [0, 0, 6, 0, 0, 2, 0, 0, 6]
 
 
 @given(arrays(np.float32, (3, 7, 7), elements=st.floats(0.015625, 1, width=32)))
@@ -168,8 +175,11 @@ def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
     words = ["a", "b", ",", "a", "b", "c", "."]
     shares = weights / weights.sum(-1, keepdims=True)
     found = patterns_of([a_map(each, words) for each in shares])
-    assert ((found.scores >= 0) & (found.scores <= 1 + 1e-6)).all()
-    assert (found.even <= 1 + 1e-6).all()
+    columns = [key is not None for key in found.columns]
+    assert (~np.isnan(found.scores[:, KINDS.index(COLUMN)])).tolist() == columns
+    scores = np.nan_to_num(found.scores)
+    assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
+    assert (np.nan_to_num(found.even) <= 1 + 1e-6).all()
 
 
 def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:
@@ -205,10 +215,88 @@ def test_minilm_has_a_head_for_the_token_before_one_for_the_token_after_and_many
     minilm: Inspection,
 ) -> None:
     assert sentences_on(minilm) == (
-        "L0H2 reads the token before with 1.0, L1H8 the token after with .55, L4H5 the first "
-        "token with .90 and L0H0 reads broadly, with .91 of the largest entropy.",
-        "In 57 of the 72 heads the first token stands out most.",
+        "L0H2 attends to the previous token (over 99.9\u00a0%), L1H8 to the next token "
+        '(55\u00a0%), L4H5 to the first token (90\u00a0%), L5H11 to "animal" (41\u00a0%) and L0H0 '
+        "attends broadly (entropy 91\u00a0% of the largest possible).",
+        f"{_sinks(minilm)} of 72 heads attend mostly to the first token.",
     )
+
+
+def _sinks(minilm: Inspection) -> int:
+    """With loops: heads whose kind it is, in which most tokens give it their largest weight."""
+    found = 0
+    for head, kind in enumerate(minilm.patterns.kinds):
+        weights = minilm.trace.layers[head // 12].attended.weights[head % 12].tolist()
+        most = sum(row[0] == max(row) for row in weights[1:])
+        found += kind is not None and kind.short == "first" and 2 * most > len(weights) - 1
+    return found
+
+
+def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) -> None:
+    """In L5H11 the first token has .33 of the attention on average, and "animal" has .41."""
+    weights = minilm.trace.layers[5].attended.weights[11]
+    told = sentences_on(replace(minilm, looking=Looking(layer=5, head=11)))
+    first = sentences_on(replace(minilm, looking=Looking(layer=4, head=5)))
+    least = sentences_on(replace(minilm, looking=Looking(layer=5, head=9)))
+
+    assert told == ('L5H11: most tokens attend to "animal" (41\u00a0% on average).',)
+    assert float(weights[:, 2].mean()) == pytest.approx(0.41, abs=0.005)
+    assert sum(int(row.argmax()) == 2 for row in weights) == 10  # of 15
+    assert first == ("L4H5: most tokens attend to the first token (90\u00a0% on average).",)
+    assert least == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
+    view = replace(minilm, looking=Looking(layer=1, head=2)).view()
+    assert view.headline == "What tokens attend to in L1H2"  # where nothing stands out
+    words = sentences_on(replace(minilm, looking=Looking(layer=5, head=11, words=True)))
+    assert words[0].startswith('L5H11: most words attend to "animal" (')
+
+
+def column_of(
+    weights: np.ndarray, hidden: np.ndarray, marks: Sequence[int]
+) -> tuple[int | None, float]:
+    """With loops: the key that most queries with a choice attend to most, and its mean share."""
+    asked = [row for row in range(len(weights)) if sum(~hidden[row]) > 1 and weights[row].sum() > 0]
+    for key in range(1, len(weights)):
+        votes = [row for row in asked if all(
+            weights[row, key] > weights[row, other] for other in range(len(weights)) if other != key
+        )]  # fmt: skip
+        if key not in marks and len(votes) > 1 and 2 * len(votes) > len(asked):
+            shares = [
+                weights[row, key] / weights[row].sum() for row in asked if not hidden[row, key]
+            ]
+            return key, sum(shares) / len(shares)
+    return None, math.nan
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda count: arrays(np.float32, (count, count), elements=st.sampled_from([0, 1, 2, 7]))
+    ),
+    st.booleans(),
+)
+def test_a_column_is_found_as_loops_find_it(weights: np.ndarray, causal: bool) -> None:
+    """Of few different weights, so that there are ties; and rows of nothing."""
+    count = len(weights)
+    hidden = np.triu(np.ones((count, count), bool), 1) & causal
+    words = ["a", "b", ",", "a", "b", "c"][:count]
+    found = patterns_of([a_map(np.where(hidden, 0, weights), words, hidden=hidden)])
+    key, share = column_of(np.where(hidden, 0, weights), hidden, marks=(2,))
+
+    assert found.columns == (key,)
+    assert score(found, "column") == pytest.approx(share, nan_ok=True)
+
+
+def test_the_column_of_a_head_wins_if_it_is_further_from_even_attention() -> None:
+    """Most of six tokens read "cat" with .5; the first, or a separator, is no column."""
+    weights = np.full((6, 6), 0.1)
+    weights[:, 1] = 0.5
+    assert [each.kinds[0] for each in (patterns_of([a_map(weights)]),)] == [COLUMN]
+    for place, short in ((0, "first"), (5, "separators")):
+        other = np.full((6, 6), 0.1)
+        other[:, place] = 0.5
+        found = patterns_of([a_map(other)])
+        assert found.columns == (None,)
+        assert found.kinds[0] is not None
+        assert found.kinds[0].short == short
 
 
 def test_the_table_names_the_strongest_and_says_what_few_tokens_show(minilm: Inspection) -> None:

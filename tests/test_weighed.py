@@ -64,9 +64,9 @@ def test_a_sink_that_hands_on_little_is_told_of() -> None:
     (said,) = on_weighing(made)
     assert shares[0] > 0.4 > 0.1 > shares[1]
     assert said == (
-        f'of all that is read "[CLS]" (1) gets {shares[0]:.2f} by weight, and {shares[1]:.2f} by '
-        "length, in the mean of 72 heads"
-    ).replace(" 0.", " .")
+        f"on average over 72 heads, [CLS] gets {100 * shares[0]:.0f}\u00a0% of the attention, and "
+        f"{100 * shares[1]:.0f}\u00a0% of weight × length"
+    )
 
 
 def _first(found: Map) -> float:
@@ -150,9 +150,8 @@ def test_toward_names_the_answer(small_transformer: Saved) -> None:
 
 def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> None:
     made = inspect(GAP, model=str(small_transformer("bert")), weigh="gradient", toward="the")
-    place = made.trace.tokens.labels.index("[MASK]") + 1
     (said,) = on_weighing(made)
-    assert said == f'the gradient is that of the score of the at "[MASK]" ({place})'
+    assert said == 'gradient of the score of "the" at "[MASK]"'
 
 
 def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:

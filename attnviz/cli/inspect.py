@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
-from attnviz.analysis.inspection.looking import MERGE, RANK, WEIGH, Looking
+from attnviz.analysis.inspection.looking import BY, MERGE, RANK, WEIGH, Looking
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
@@ -55,23 +55,39 @@ class LookingOptions:
             PANEL,
             "--from",
             metavar="TOKEN",
-            help="Rank the heads by how much this token reads of --to.",
-            short="Rank the heads by one weight: --from it --to animal",
+            help="Rank the heads by how much this token attends to --to.",
+            short="Rank the heads by one link: --from it --to animal",
             example="it",
         ),
     ] = None
     to: Annotated[
         str | None,
-        in_section(PANEL, "--to", metavar="TOKEN", help="What --from reads.", example="animal"),
+        in_section(
+            PANEL,
+            "--to",
+            metavar="TOKEN",
+            help="The token that --from attends to.",
+            example="animal",
+        ),
     ] = None
+    rank: Annotated[
+        str,
+        in_section(
+            PANEL,
+            "--rank",
+            metavar="HOW",
+            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
+            among=RANK,
+        ),
+    ] = Looking.rank
     by: Annotated[
         str,
         in_section(
             PANEL,
             "--by",
             metavar="KIND",
-            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
-            among=RANK,
+            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY.items())}.",
+            among=BY,
         ),
     ] = Looking.by
     merge: Annotated[

@@ -59,7 +59,7 @@ def moved_ranked(trace: Trace) -> Ranked | None:
         cells=unmasked(changes[:, None]),
         scale=Scale("change", 0.0, reach),
     )
-    return Ranked(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines), reach)
+    return Ranked(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines))
 
 
 def moved(trace: Trace) -> tuple[str, ...]:

@@ -1,4 +1,9 @@
-"""What somebody asks of one token: all that it reads, or how much of another."""
+"""What somebody asks of one token: all that it reads, or how much of another.
+
+A link is one token that reads and one that is read. Its lift in a map is its weight minus the mean
+weight that other tokens give the same key: all that can see the key, but for the key itself and
+what the tokenizer added. Where there are no others, the lift is the weight.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,17 @@ from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
+from jaxtyping import Bool
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.merged import mean_of
-from attnviz.analysis.inspection.reads import Reading, by_peak, by_weight, place_in
+from attnviz.analysis.inspection.patterns import attended_most, every_nth, is_most
+from attnviz.analysis.inspection.reads import Reading, by_peak, place_in
+from attnviz.cells import CELLS_AT_ONCE, EVERYTHING
 from attnviz.errors import AttnvizError
+from attnviz.wording.numbers import ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,29 +57,88 @@ class Asked:
         return max(self.readings, key=lambda each: abs(each.of(column)))
 
 
+@dataclass(frozen=True)
+class Others:
+    """What other tokens give the key of a link, in one map."""
+
+    count: int  # of those that can see it
+    mean: float  # weight that they give it; 0 where there are none
+    most: int  # of them, whose largest weight is on it and on no other key
+
+    @property
+    def attend_most(self) -> bool:
+        """Whether the key is what most tokens attend to."""
+        return bool(is_most(self.most, self.count))
+
+
+@dataclass(frozen=True, eq=False)
+class MapLink:
+    """A link in one map: its weight, and what other tokens give the same key."""
+
+    reading: Reading
+    column: int
+    others: Others
+
+    @property
+    def map(self) -> Map:
+        return self.reading.map
+
+    @property
+    def weight(self) -> float:
+        return self.reading.of(self.column)
+
+    @property
+    def lift(self) -> float:
+        """The weight, minus the mean of what other tokens give the same key."""
+        return self.weight - self.others.mean
+
+    @property
+    def sees(self) -> bool:
+        return self.reading.sees(self.column)
+
+    @property
+    def rank(self) -> int | None:
+        """Its place among all weights of its row."""
+        return self.reading.rank(self.column) if self.sees else None
+
+
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A token that reads and one that is read, and how much of it in each map."""
+    """A token that reads and one that is read, in each map."""
 
     asked: Asked
     column: int
 
-    @cached_property
-    def ranked(self) -> list[Reading]:
-        """Those maps first in which most is read of it; last those that hide it."""
-        return by_weight(self.asked.readings, self.column)
+    @property
+    def looking(self) -> Looking:
+        return self.asked.looking
 
     @cached_property
-    def seeing(self) -> list[Reading]:
+    def ranked(self) -> list[MapLink]:
+        """Those maps first that link the two most; last those that hide the key."""
+        others = self._other_queries
+        found = [
+            MapLink(each, self.column, _others(each.map, self.column, others))
+            for each in self.asked.readings
+        ]
+        return sorted(found, key=lambda each: (each.sees, self.score(each)), reverse=True)
+
+    def score(self, each: MapLink) -> float:
+        """What maps are ranked by; gradients, which may be below 0, by how far from 0 that is."""
+        found = each.lift if self.looking.rank == "lift" else each.weight
+        return abs(found) if self.looking.weigh == "gradient" else found
+
+    @cached_property
+    def seeing(self) -> list[MapLink]:
         """Those that do not hide it."""
-        return [each for each in self.ranked if each.sees(self.column)]
+        return [each for each in self.ranked if each.sees]
 
     @property
-    def first(self) -> list[Reading]:
-        """The one in which most is read of it; or several, alike."""
-        most = abs(self.seeing[0].of(self.column))
-        alike = takewhile(lambda each: abs(each.of(self.column)) == most, self.seeing)
-        return list(alike)
+    def first(self) -> list[MapLink]:
+        """The map that links the two most; or several that do so alike."""
+        best = self.seeing[0]
+        alike = (best.weight, best.others.mean)
+        return list(takewhile(lambda each: (each.weight, each.others.mean) == alike, self.seeing))
 
     @property
     def mean(self) -> float:
@@ -78,7 +147,40 @@ class Link:
     @property
     def even(self) -> float:
         """What it would get if all that can be seen were read alike."""
-        return 1 / int((~self.seeing[0].patch.hidden).sum())
+        return 1 / int((~self.seeing[0].reading.patch.hidden).sum())
+
+    @property
+    def links(self) -> bool:
+        """Whether any map gives the key more of this token than of others."""
+        signed = self.looking.weigh == "gradient"
+        return signed or max(each.lift for each in self.seeing) > ROUNDING
+
+    @cached_property
+    def _other_queries(self) -> Bool[np.ndarray, "query"]:
+        """Which rows count as other tokens; of a long text every so many of them."""
+        found = self.asked.readings[0].map
+        keys, own = found.columns, found.columns.groups[self.column]
+        within = found.rows.tokens is keys.tokens
+        counted = ~np.array(found.rows.special, dtype=bool)
+        counted[self.asked.row] = False
+        counted &= [not within or group != own for group in found.rows.groups]
+        return counted
+
+
+def _others(found: Map, column: int, counted: Bool[np.ndarray, "query"]) -> Others:
+    """Over the rows that count and can see a key: how much they give it, a band at a time."""
+    queries = every_nth(len(counted))
+    together = max(1, CELLS_AT_ONCE // max(1, len(found.columns))) * queries.step
+    count, added, most = 0, 0.0, 0
+    for start in range(0, len(counted), together):
+        rows = slice(start, start + together, queries.step)
+        patch = found.cells.window(rows, EVERYTHING)
+        seeing = counted[rows] & ~patch.hidden[:, column]
+        values = patch.values[seeing]
+        count += len(values)
+        added += float(values[:, column].sum(dtype=np.float64))
+        most += int((attended_most(values) == column).sum())
+    return Others(count, added / count if count else 0.0, most)
 
 
 def asked_of(inspection: Inspection, wanted: str, name: str = "query") -> Asked:

@@ -83,13 +83,15 @@ class Inspection(Showable):
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
     """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at. Of a
-    Trace `model` and `trust_remote_code` name the model that made it again, which a file may not.
+    `changes` replace fields of the settings (`model="minilm"`) and of how it is looked at. Heads
+    are ranked by lift: the weight minus the mean weight that other tokens give the same key;
+    `rank="weight"` ranks them by weight alone. Of a Trace `model` and `trust_remote_code` name the
+    model that made it again, which a file may not.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
     >>> inspect(story, source="it", to="animal").view().headline
-    'L5H11 reads "animal" (3) from "it" (7) with .66, the most of 72 heads'
+    'In L4H4, "it" gives "animal" 49\\xa0% of its attention (other tokens: 13\\xa0%)'
     """
     looking = changed(Looking(), {name: each for name, each in changes.items() if name in NAMES})
     others = {name: each for name, each in changes.items() if name not in NAMES}

@@ -11,7 +11,8 @@ from attnviz.wording.commands import option
 
 Weigh = Literal["weight", "norm", "gradient"]
 Merge = Literal["mean", "max", "rollout"]
-Rank = Literal["pattern", "effect"]
+By = Literal["pattern", "effect"]
+Rank = Literal["lift", "weight"]
 WEIGH: dict[Weigh, str] = {
     "weight": "as it is",
     "norm": "times the length of what it hands on",
@@ -22,7 +23,11 @@ MERGE: dict[Merge, str] = {
     "max": "the largest weight of any head",
     "rollout": "through all layers, with what passes by them",
 }
-RANK: dict[Rank, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
+BY: dict[By, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
+RANK: dict[Rank, str] = {
+    "lift": "weight minus the mean weight that other tokens give the same key",
+    "weight": "weight alone",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,8 @@ class Looking:
     log: bool = False
     weigh: Weigh = "weight"
     toward: str | None = None  # the answer whose gradient is taken
-    by: Rank = "pattern"  # what heads are ranked by
+    by: By = "pattern"  # what heads are ranked by
+    rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
     predict: bool = False
 
     def __post_init__(self) -> None:
@@ -79,6 +85,12 @@ class Looking:
         for name, (other, why) in needs.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise AttnvizError(why, "give both: --from it --to animal", about=name)
+        if self.rank != Looking.rank and self.source is None:
+            raise AttnvizError(
+                f"--rank {self.rank} sorts heads by one link, and no link is asked for",
+                "name its two tokens: --from it --to animal",
+                about="rank",
+            )
         if self.renormalise and not self.hides:
             raise AttnvizError(
                 "--renormalise is about what is left when tokens are hidden, and none are",
@@ -134,6 +146,6 @@ class Looking:
             )
 
 
-TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": RANK}
+TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": BY, "rank": RANK}
 NAMES: tuple[str, ...] = tuple(Looking.__dataclass_fields__)
 MERGES: tuple[Merge, ...] = get_args(Merge)

@@ -1,7 +1,9 @@
 """What heads do: how much each reads the token before, the first one, itself, and so on.
 
 A kind of reading is a predicate on two places, as a mask is. A head's score is the share of what a
-token reads that lies on such keys, averaged over the tokens that have any, and have a choice.
+token reads that lies on such keys, averaged over the tokens that have any, and have a choice. One
+kind depends on the weights: a column is a key, neither the first nor a separator, that most of the
+tokens with a choice give their largest weight; its score is the mean over all that can see it.
 """
 
 from __future__ import annotations
@@ -9,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.analysis.inspection.places import Places, places_of
-from attnviz.cells import EVERYTHING, Patch
+from attnviz.cells import EVERYTHING
 
 Queries = Int[np.ndarray, "query 1"]
 Keys = Int[np.ndarray, "1 key"]
 Reads = Callable[[Queries, Keys, Places], Bool[np.ndarray, "query key"]]
 Scores = Float[np.ndarray, "head kind"]
+Part = Float[np.ndarray, "query key"]  # of a map: some of its rows
+Largest = Int[np.ndarray, "query"]  # the key that each gives its largest weight
 
 CELLS_AT_ONCE = 2**19
 MOST_QUERIES = 1024  # of a longer text every so many tokens are asked
@@ -35,10 +40,10 @@ class Kind:
 
     name: str  # in tables
     short: str  # where there is little room
-    read: str  # "L0H2 reads the token before"
+    read: str  # "L0H2 attends to the previous token"
     about: str  # what its number is
     absent: str  # why a text cannot show it
-    one: bool = True  # whether what is read is one thing
+    one_key: bool = False  # whether it is the same key for every token
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ READINGS: tuple[Reading, ...] = (
     Reading(
         "previous token",
         "previous",
-        "the token before",
+        "the previous token",
         "the share of what a token reads that goes to the token before it",
         "no token has one before it and a choice",
         reads=lambda query, key, places: places.steps(query, key) == -1,
@@ -62,7 +67,7 @@ READINGS: tuple[Reading, ...] = (
     Reading(
         "next token",
         "next",
-        "the token after",
+        "the next token",
         "the share that goes to the token after it",
         "no token sees the one after it",
         reads=lambda query, key, places: places.steps(query, key) == 1,
@@ -74,6 +79,7 @@ READINGS: tuple[Reading, ...] = (
         "the first token",
         "the share that goes to the first token, of all others",
         "no token has the first to read, and a choice",
+        one_key=True,
         reads=lambda query, key, places: places.first(key) & places.apart(query, key),
     ),
     Reading(
@@ -92,7 +98,6 @@ READINGS: tuple[Reading, ...] = (
         "the share that goes to punctuation, new lines and what the tokenizer added, but for the "
         "first token and the token itself",
         "there are no separators after the first token",
-        one=False,
         reads=lambda query, key, places: (
             places.separates[key] & ~places.first(key) & places.apart(query, key)
         ),
@@ -108,7 +113,7 @@ READINGS: tuple[Reading, ...] = (
     Reading(
         "induction",
         "induction",
-        "what came after the same token before",
+        "what followed the same token before",
         "where two tokens or more are repeated: the share that goes to the token after the same "
         "token earlier on",
         "no two tokens are repeated",
@@ -124,7 +129,16 @@ BROADLY = Kind(
     "tokens alike",
     "no token has a choice",
 )
-KINDS: tuple[Kind, ...] = (*READINGS, BROADLY)
+COLUMN = Kind(
+    "one token (column)",
+    "column",
+    "one token",
+    "the share that goes to one token, neither the first nor a separator, which most tokens give "
+    "their largest weight",
+    "in no head do most tokens attend to one token, other than the first and separators",
+    one_key=True,
+)
+KINDS: tuple[Kind, ...] = (*READINGS, COLUMN, BROADLY)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -135,6 +149,11 @@ class Patterns:
     scores: Scores  # NaN where the text cannot show a kind
     even: Scores  # what a head would have that reads all that it sees alike
     showing: Int[np.ndarray, "kind"]  # how many of the tokens that were asked can show a kind
+    most: Bool[
+        np.ndarray, "head kind"
+    ]  # whether most of these give such a key their largest weight
+    columns: tuple[int | None, ...]  # of each head, the place of the key that is its column
+    keys: Side
     asked: int  # tokens,
     tokens: int  # of so many
 
@@ -166,27 +185,72 @@ class Patterns:
         """The heads that do this more than anything else, the strongest first."""
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
+    def mostly(self, head: int, kind: Kind) -> bool:
+        """Whether most tokens give such a key their largest weight."""
+        return bool(self.most[head, KINDS.index(kind)])
+
 
 def patterns_of(maps: Sequence[Map]) -> Patterns:
     """What the heads do whose maps these are, all of one text."""
     places = places_of(maps[0])
-    totals = np.zeros((len(maps), 3, len(KINDS)))
-    queries = np.arange(0, len(places.rows), max(1, -(-len(places.rows) // MOST_QUERIES)))
-    for band in _bands(queries, len(places.columns)):
+    queries = every_nth(len(places.rows))
+    totals = np.zeros((len(maps), 4, len(KINDS)))
+    by_key = np.zeros((len(maps), 4, len(places.columns)))
+    for band in _bands(np.arange(len(places.rows))[queries], len(places.columns)):
         counted = _counted(band, places)
-        rows = slice(band[0], band[-1] + 1, _step(queries))
-        for total, each in zip(totals, maps, strict=True):
-            total += _added(each.cells.window(rows, EVERYTHING), counted)
+        rows = slice(band[0], band[-1] + 1, queries.step)
+        for total, of_keys, each in zip(totals, by_key, maps, strict=True):
+            patch = each.cells.window(rows, EVERYTHING)
+            values, seen = patch.values.astype(np.float32), (~patch.hidden).astype(np.float32)
+            largest = attended_most(values)
+            total[:, : len(READINGS)] += _added(values, seen, largest, counted)
+            total[:3, KINDS.index(BROADLY)] += _breadth(values, seen)
+            of_keys += _added_by_key(values, seen, largest)
+    columns = tuple(_column(each, places) for each in by_key)
+    for total, of_keys, key in zip(totals, by_key, columns, strict=True):
+        if key is not None:
+            total[:, KINDS.index(COLUMN)] = of_keys[:, key]
     with np.errstate(invalid="ignore"):
         scores, even = totals[:, 0] / totals[:, 2], totals[:, 1] / totals[:, 2]
+    most = is_most(totals[:, 3], totals[:, 2])
+    most[:, KINDS.index(COLUMN)] = [key is not None for key in columns]
     return Patterns(
         names=tuple(each.name for each in maps),
         scores=scores,
         even=even,
         showing=totals[:, 2].max(0).astype(int),
-        asked=len(queries),
+        most=most,
+        columns=columns,
+        keys=maps[0].columns,
+        asked=len(range(len(places.rows))[queries]),
         tokens=len(places.rows),
     )
+
+
+def every_nth(count: int) -> slice:
+    """The tokens that are asked: all, and of a long text every so many."""
+    return slice(0, count, max(1, -(-count // MOST_QUERIES)))
+
+
+def attended_most(values: Part) -> Largest:
+    """The key that each query gives its largest weight; -1 where several are as large.
+
+    >>> attended_most(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
+    [1, -1]
+    """
+    sizes = np.abs(values)
+    single = (sizes == sizes.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    found: Largest = np.where(single, sizes.argmax(axis=1), -1)
+    return found
+
+
+def is_most(count: Any, of: Any) -> Any:
+    """Whether so many tokens are most of them: more than half, and more than one.
+
+    >>> is_most(2, 3), is_most(2, 4), is_most(1, 1)
+    (True, False, False)
+    """
+    return (2 * count > of) & (count > 1)
 
 
 def _kind_of(beyond: Shaped[np.ndarray, "kind"], scores: Shaped[np.ndarray, "kind"]) -> Kind | None:
@@ -194,10 +258,6 @@ def _kind_of(beyond: Shaped[np.ndarray, "kind"], scores: Shaped[np.ndarray, "kin
     if beyond[best] >= STANDS_OUT:
         return KINDS[best]
     return BROADLY if scores[KINDS.index(BROADLY)] >= BROAD else None
-
-
-def _step(queries: Int[np.ndarray, "query"]) -> int:
-    return int(queries[1] - queries[0]) if len(queries) > 1 else 1
 
 
 def _bands(queries: Int[np.ndarray, "query"], keys: int) -> list[Int[np.ndarray, "query"]]:
@@ -219,26 +279,43 @@ def _counted(
 
 
 def _added(
-    patch: Patch, counted: Float[np.ndarray, "query key reading"]
-) -> Float[np.ndarray, "3 kind"]:
-    """Over some queries: what they read of each kind, even attention would, and how many can."""
-    seen = (~patch.hidden).astype(np.float32)
-    values = patch.values.astype(np.float32)
+    values: Part, seen: Part, largest: Largest, counted: Float[np.ndarray, "query key reading"]
+) -> Float[np.ndarray, "4 reading"]:
+    """Over some queries: what they read of each kind, even attention would, and how many can.
+
+    And how many give their largest weight to such a key.
+    """
     there, of_all = seen.sum(1), values.sum(1)
     read, could = (np.stack([values, seen], axis=1) @ counted).transpose(1, 2, 0)
     choice = (could > 0) & (could < there) & (of_all > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares, chance = np.where(choice, read / of_all, 0), np.where(choice, could / there, 0)
-    readings = np.stack([shares.sum(1), chance.sum(1), choice.sum(1)])
-    return np.column_stack([readings, _breadth(values, there, of_all)])
+    of_kind = counted[np.arange(len(values)), largest].T * (largest >= 0)
+    return np.stack([each.sum(1) for each in (shares, chance, choice, of_kind * choice)])
 
 
-def _breadth(
-    values: Float[np.ndarray, "query key"],
-    there: Float[np.ndarray, "query"],
-    of_all: Float[np.ndarray, "query"],
-) -> Float[np.ndarray, "3"]:
+def _added_by_key(values: Part, seen: Part, largest: Largest) -> Float[np.ndarray, "4 key"]:
+    """Over the queries that have a choice: what they give each key, even attention would give it,
+    how many see it, and how many give it their largest weight."""
+    there, of_all = seen.sum(axis=1), values.sum(axis=1)
+    choice = (there > 1) & (of_all > 0)
+    share, even = (choice / np.where(choice, each, 1) for each in (of_all, there))
+    votes = np.bincount(largest[choice & (largest >= 0)], minlength=values.shape[1])
+    return np.stack([share @ values, even @ seen, choice @ seen, votes])
+
+
+def _column(by_key: Float[np.ndarray, "4 key"], places: Places) -> int | None:
+    """The key that most of the tokens with a choice give their largest weight."""
+    _, even, _, most = by_key
+    queries = round(even.sum())  # even attention gives each query's keys 1 in all
+    may_be = ~(places.separates | places.first(np.arange(len(most))[None, :])[0])
+    key = int(np.where(may_be, most, -1).argmax())
+    return key if may_be[key] and is_most(most[key], queries) else None
+
+
+def _breadth(values: Part, seen: Part) -> Float[np.ndarray, "3"]:
     """The entropy of rows as a share of the largest, added; that of even ones; how many rows."""
+    there, of_all = seen.sum(axis=1), values.sum(axis=1)
     rows = (there > 1) & (of_all > 0)
     shares = values[rows] / of_all[rows, None]
     logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))

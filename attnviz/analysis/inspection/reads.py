@@ -52,13 +52,6 @@ class Reading:
         return int((sizes > sizes[column]).sum()) + 1
 
 
-def by_weight(readings: Sequence[Reading], column: int) -> list[Reading]:
-    """Those that read most of one token first; those that do not see it last."""
-    return sorted(
-        readings, key=lambda each: (each.sees(column), abs(each.of(column))), reverse=True
-    )
-
-
 def by_peak(readings: Sequence[Reading]) -> list[Reading]:
     """Those first that put most on one token."""
     return sorted(readings, key=lambda each: abs(each.peak), reverse=True)

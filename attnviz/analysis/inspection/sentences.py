@@ -1,4 +1,4 @@
-"""Two sentences, read by one trained model: what each of its heads reads otherwise in the second.
+"""Two sentences, read by one trained model: how the attention of each of its heads changes.
 
 A row of weights is held against the row of the token that stands for it. What is read of tokens
 that stand for none of the other sentence counts as one number, so that rows stay divided up.
@@ -83,7 +83,7 @@ class Sentences(Showable):
 
     @property
     def changes(self) -> bool:
-        """Whether any head reads anything otherwise."""
+        """Whether any head attends differently."""
         return any(each.largest.size or each.apart for each in self.heads)
 
 
@@ -123,7 +123,7 @@ def compare_sentences(
     found = held(one, other, names_of(one, other), looking)
     if one.handed is None and of_one_sentence(one, other) and not found.changes:
         raise AttnvizError(
-            "both read the same sentence, and no head reads anything otherwise",
+            "both read the same sentence, and no head attends differently",
             "give another sentence, or another model's trace of this one",
         )
     return found
@@ -185,9 +185,9 @@ def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) 
 def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None:
     if [each.name for each in first] != [each.name for each in second]:
         raise AttnvizError(
-            f"heads are held against those of the same name: {len(first)} are on one side, up to "
-            f"{first[-1].name}, and {len(second)} on the other, up to {second[-1].name}",
-            "give two traces of as many layers and heads",
+            f"the two traces do not have the same heads: {len(first)}, up to {first[-1].name}, and "
+            f"{len(second)}, up to {second[-1].name}",
+            "give two traces with the same number of layers and heads",
         )
 
 
@@ -201,8 +201,7 @@ def _place(rows: Pairs, wanted: str) -> int:
         place, places = find_query(rows.others, wanted), rows.second
     if place not in places:
         raise AttnvizError(
-            f"'{wanted}' stands for no token of the other sentence: there is nothing to hold its "
-            "row against",
+            f"'{wanted}' has no counterpart in the other sentence to be compared with",
             "name another token, or leave --query out",
         )
     return places.index(place)

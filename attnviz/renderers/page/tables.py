@@ -102,10 +102,15 @@ def ranking(ranked: Ranked) -> Markup:
     shown = min(len(grid.rows), MOST_BARS)
     rows = [_ranked_row(ranked, row, write) for row in range(shown)]
     more = len(grid.rows) - shown
-    said = tag("p", f"and {counted(more, ranked.counts)} more") if more > 0 else NONE
+    said = tag("p", f"and {counted(more, f'more {ranked.counts}')}") if more > 0 else NONE
     label = grid.title or None
     whole = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
-    return together([_frame(whole), said])
+    marks = (
+        [tag("p", f"line across a bar = mean of the {ranked.marks}", class_="caption")]
+        if ranked.marks
+        else []
+    )
+    return together([*marks, _frame(whole), said])
 
 
 def _ranked_row(ranked: Ranked, row: int, write: Write) -> Markup:
@@ -115,16 +120,19 @@ def _ranked_row(ranked: Ranked, row: int, write: Write) -> Markup:
         "tr",
         tag("th", grid.rows.names[row], scope="row"),
         tag("td", cell_text(value, masked, write, HIDDEN)),
-        tag("td", NONE if masked else bar(abs(value) / (ranked.reach or 1))),
-        tag("td", ranked.remarks[row], class_="remark"),
+        tag("td", NONE if masked else bar(abs(value) / ranked.reach, ranked.mark(row))),
+        tag("td", ranked.said(row, write), class_="remark"),
     )
 
 
-def bar(share: float) -> Markup:
-    """How much of all there is something is, as a bar."""
+def bar(share: float, mark: float | None = None) -> Markup:
+    """How much of all there is something is, as a bar; and a mark to compare its end with."""
     long = f"{100 * min(max(share, 0), 1):.1f}%"
-    whole = tag("rect", width=long, height="100%")
-    return tag("svg", whole, class_="bar", aria_hidden="true")
+    parts = [tag("rect", width=long, height="100%")]
+    if mark is not None:
+        place = f"{100 * min(mark, 1):.1f}%"
+        parts.append(tag("line", x1=place, x2=place, y1="-25%", y2="125%"))
+    return tag("svg", *parts, class_="bar", aria_hidden="true")
 
 
 def reading(sentence: Sentence) -> Markup:

@@ -23,6 +23,8 @@ GAP = 0.6  # between two rankings,
 ABOVE = 0.3  # and between them and what stands above
 BESIDE = 0.5  # a bar, on either side, in sizes of the letters
 BAR_HEIGHT = 0.66  # of its row
+MARK_WIDTH, MARK_HEIGHT = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
+MARK_COLOR = 0  # among those of lines
 SHORTEST_BAR = 4.0  # in sizes of the letters
 REMARK = 0.85  # of the letters of a row
 NATURAL_ROWS, FEW_ROWS = 10, 5
@@ -55,11 +57,18 @@ class List:
         write = cell_format(self.ranked.grid, 2)
         return "" if self.ranked.grid.hidden[row, 0] else write(float(self._value(row)))
 
+    def said(self, row: int) -> str:
+        return self.ranked.said(row, cell_format(self.ranked.grid, 2))
+
     def tint(self, row: int) -> Tint:
         return Tint(self.ranked.grid.scale, float(self._value(row)))
 
     def widest(self, words: Sequence[str], share: float = 1.0) -> float:
         return max((text_width(each, self.size * share) for each in words), default=0.0)
+
+    def share(self, row: int) -> float:
+        """How long a bar is, from 0, whichever sign its number has."""
+        return abs(self._value(row)) / self.ranked.reach
 
     def _value(self, row: int) -> float:
         return float(self.ranked.grid.values[row, 0])
@@ -139,7 +148,7 @@ def _bar_width(made: List, width: float) -> float:
     rows = range(made.shown)
     names = made.widest([made.label(row) for row in rows])
     numbers = made.widest([made.number(row) for row in rows])
-    remarks = made.widest([made.ranked.remarks[row] for row in rows], REMARK)
+    remarks = made.widest([made.said(row) for row in rows], REMARK)
     return width - names - numbers - remarks - 3 * BESIDE * made.unit
 
 
@@ -148,19 +157,32 @@ def _list(ranked: Ranked, box: Box, size: float, letters: Lettering) -> Layout:
     left, bottom, width, height = box
     made, top = _with_rows(ranked, box, size, letters), bottom + height
     title, points = fitted(ranked.grid.title, letters.title, letters.smallest, width)
-    heading = [Words(title, left, top - letters.title * POINT, points)] if title else []
+    y = top - letters.title * POINT
+    heading = [Words(title, left, y, points)] if title else []
+    key = _key(ranked, left + text_width(title, points), y, box, letters)
     top -= _title_height(ranked, letters)
     lines = made.shown + (made.shown < len(ranked.grid.rows))
     high = min(max((top - bottom) / max(lines, 1), ROW * made.unit), HIGHEST_ROW * made.unit)
     boxes = [(left, top - (row + 1) * high, width, high) for row in range(lines)]
     rows = [_row(made, row, boxes[row]) for row in range(made.shown)]
     rest = list(_rest(made, boxes[-1])) if lines > made.shown else []
-    return joined([replace(empty_layout(), words=(*heading, *rest)), *rows])
+    return joined([replace(empty_layout(), words=(*heading, *rest)), key, *rows])
+
+
+def _key(ranked: Ranked, x: float, y: float, box: Box, letters: Lettering) -> Layout:
+    """What the lines across bars are, behind the title where there is room."""
+    size, letter = letters.axis, letters.axis * POINT
+    start, words = x + 2 * letter, f"mean of the {ranked.marks}"
+    if not ranked.marks or start + letter + text_width(words, size) > box[0] + box[2]:
+        return empty_layout()
+    mark = _mark(start, y + MIDDLE * letter, letter)
+    told = Words(words, start + BESIDE * letter, y, size, faint=True)
+    return replace(empty_layout(), words=(told,), blocks=(mark,))
 
 
 def _rest(made: List, box: Box) -> Iterator[Words]:
-    more = counted(len(made.ranked.grid.rows) - made.shown, made.ranked.counts)
-    yield Words(f"and {more} more", box[0], _foot(made, box), made.size, faint=True)
+    more = counted(len(made.ranked.grid.rows) - made.shown, f"more {made.ranked.counts}")
+    yield Words(f"and {more}", box[0], _foot(made, box), made.size, faint=True)
 
 
 def _row(made: List, row: int, box: Box) -> Layout:
@@ -170,20 +192,27 @@ def _row(made: List, row: int, box: Box) -> Layout:
     numbers = made.widest([made.number(each) for each in rows])
     start = left + names + numbers + 2 * BESIDE * unit
     long = max(_bar_width(made, width), SHORTEST_BAR * unit)
-    foot, said = _foot(made, box), made.ranked.remarks[row]
-    text, points = fitted(said, made.size * REMARK, made.size * REMARK, left + width - start - long)
+    foot, share = _foot(made, box), made.share(row)
+    text, points = fitted(
+        made.said(row), made.size * REMARK, made.size * REMARK, left + width - start - long
+    )
     words = (
         Words(made.label(row), left, foot, made.size),
         Words(made.number(row), start - BESIDE * unit, foot, made.size, across="right"),
         Words(text, start + long + BESIDE * unit, foot, points, faint=True),
     )
-    bar = (start, bottom + high * (1 - BAR_HEIGHT) / 2, long * _share(made, row), high * BAR_HEIGHT)
-    return replace(empty_layout(), words=words, blocks=(Block(bar, made.tint(row)),))
+    thick, mark = high * BAR_HEIGHT, made.ranked.mark(row)
+    bar = (start, bottom + (high - thick) / 2, long * share, thick)
+    blocks = [Block(bar, made.tint(row))]
+    if mark is not None:
+        blocks.append(_mark(start + long * mark, bottom + high / 2, thick))
+    return replace(empty_layout(), words=words, blocks=tuple(blocks))
 
 
-def _share(made: List, row: int) -> float:
-    """How long a bar is, from 0, whichever sign its number has."""
-    return min(abs(float(made.ranked.grid.values[row, 0])) / made.ranked.reach, 1.0)
+def _mark(x: float, middle: float, thick: float) -> Block:
+    """A line across a bar that is so thick, and a little longer."""
+    wide, high = MARK_WIDTH * POINT, MARK_HEIGHT * thick
+    return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_COLOR)
 
 
 def _foot(made: List, box: Box) -> float:

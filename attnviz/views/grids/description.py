@@ -88,7 +88,7 @@ def _ranking_described(ranked: Ranked) -> str:
     names, numbers = ranked.grid.rows.names, ranked.grid.values[:, 0]
     first = [f"{name} ({number:.2f})" for name, number in zip(names, numbers, strict=True)]
     more = len(first) - STRONGEST_TOLD
-    rest = f" and {counted(more, ranked.counts)} more" if more > 0 else ""
+    rest = f" and {counted(more, f'more {ranked.counts}')}" if more > 0 else ""
     return f"{_named(ranked.grid)}{', '.join(first[:STRONGEST_TOLD])}{rest}."
 
 

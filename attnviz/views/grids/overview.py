@@ -95,7 +95,7 @@ class Overview:
         if tall == wide == 1:
             return ""
         queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
-        return f"one cell = {queries} (averaged) × {keys} (added)"
+        return f"one cell = mean of {queries}, sum of {keys}"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.

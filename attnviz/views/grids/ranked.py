@@ -1,21 +1,49 @@
-"""A ranking: names with a number each, the largest first, and a few words about each."""
+"""A ranking: names with a number each, and a few words about each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import Write
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """The same numbers as a grid's, drawn as bars: those of its first column."""
+    """The same numbers as a grid's, drawn as bars: those of its first column.
+
+    A second column, if there is one, is drawn as a mark in each bar, to be compared with its end.
+    """
 
     grid: Grid  # a row for each name, in the order of the ranking
     remarks: tuple[str, ...]  # beside each bar, or empty
-    reach: float  # the number of a bar that is as long as can be
 
     @property
     def counts(self) -> str:
         """What one row is: "head", "token"."""
         return self.grid.rows.counts
+
+    @cached_property
+    def reach(self) -> float:
+        """The number of a bar that is as long as can be: the largest that is drawn."""
+        return float(np.nanmax(np.abs(self.grid.values), initial=0)) or 1.0
+
+    @property
+    def marks(self) -> str:
+        """What the marks in bars are; nothing where there are none."""
+        return self.grid.columns.names[1] if len(self.grid.columns) > 1 else ""
+
+    def mark(self, row: int) -> float | None:
+        """How long a bar would be that ends at the mark."""
+        value = float(self.grid.values[row, 1]) if self.marks else np.nan
+        return None if np.isnan(value) else abs(value) / self.reach
+
+    def said(self, row: int, write: Write) -> str:
+        """The number of its mark, and the remark."""
+        marked = (
+            [] if self.mark(row) is None else [f"others {write(float(self.grid.values[row, 1]))}"]
+        )
+        return " · ".join(filter(None, (*marked, self.remarks[row])))

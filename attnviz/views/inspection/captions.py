@@ -10,12 +10,12 @@ from attnviz.views.facts import sums_to_one
 from attnviz.views.inspection.weighing import ABOUT
 
 MERGED: dict[Merge, str] = {
-    "mean": "mean = the sum of the heads, over how many they are · it hides what single ones do",
-    "max": "max = the largest of any head, cell by cell · rows do not sum to 1, and neighbours may "
-    "be of different heads",
+    "mean": "mean = the sum over the heads / their number · it hides what single heads do",
+    "max": "max = the largest weight of any head, cell by cell · rows do not sum to 1, and "
+    "neighbouring cells may come from different heads",
     "rollout": "rollout = A of the last layer × … × A of the first · A = ½ mean of the heads + ½ "
-    "what passes by{divided} (Abnar & Zuidema 2020) · it is what could have come from where, "
-    "whatever values and feed-forward made of it",
+    "residual connection{divided} (Abnar & Zuidema 2020) · it shows where information could come "
+    "from; it ignores values and feed-forward layers",
 }
 DIVIDED = ", each row divided by its sum"  # of rollout, which is a product of rows that sum to 1
 

@@ -17,7 +17,16 @@ from attnviz.views.inspection.numbers import called
 from attnviz.views.view import Data, Lines, Words
 from attnviz.wording.commands import chosen
 
-OF_A_LINK = ("head", "most read", "weight", "rank in its row", "weight of the most read")
+OF_A_LINK = (
+    "head",
+    "most read",
+    "weight",
+    "others",
+    "lift",
+    "rank in its row",
+    "weight of the most read",
+    "others that attend to it most",
+)
 CHANGING = ("hide_special", "hide_first", "words", "merge", "weigh")  # by which maps are others
 
 
@@ -71,8 +80,11 @@ def _with_link(inspection: Inspection, link: Link) -> Contents:
     ranked = [
         {
             "head": each.map.name,
-            "weight": each.of(link.column),
-            "rank in its row": _rank(each, link),
+            "weight": each.weight,
+            "others": each.others.mean if each.others.count else None,
+            "lift": each.lift if each.sees else None,
+            "rank in its row": each.rank,
+            "most tokens attend to it": each.others.attend_most,
         }
         for each in link.ranked
     ]
@@ -82,10 +94,6 @@ def _with_link(inspection: Inspection, link: Link) -> Contents:
         "ranked": ranked,
     }
     return with_more(inspection, {"link": between})
-
-
-def _rank(reading: Reading, link: Link) -> int | None:
-    return reading.rank(link.column) if reading.sees(link.column) else None
 
 
 def _map(found: Map) -> Contents:
@@ -117,16 +125,19 @@ def _lines(maps: Sequence[Map], looking: Looking, row: int | None = None) -> Ite
 
 
 def _lines_of_link(link: Link) -> Iterator[Lines]:
-    ranked = link.ranked
-    columns = ranked[0].map.columns
+    """One for each map; of the last column how many of the others, as a share."""
+    ranked, columns = link.ranked, link.ranked[0].map.columns
+    most = [each.reading.most for each in ranked]
     words = Words((
         tuple(each.map.name for each in ranked),
-        tuple(f"{columns.numbers[each.most]} {columns.labels[each.most]}" for each in ranked),
+        tuple(f"{columns.numbers[place]} {columns.labels[place]}" for place in most),
     ))  # fmt: skip
-    ranks = [_rank(each, link) for each in ranked]
     numbers: tuple[list[float | None], ...] = (
-        [each.of(link.column) for each in ranked],
-        [None if rank is None else float(rank) for rank in ranks],
-        [each.peak for each in ranked],
+        [each.weight for each in ranked],
+        [each.others.mean if each.others.count else None for each in ranked],
+        [each.lift if each.sees else None for each in ranked],
+        [each.rank for each in ranked],
+        [each.reading.peak for each in ranked],
+        [each.others.most / each.others.count if each.others.count else None for each in ranked],
     )
     yield Lines((), words, numbers)

@@ -9,6 +9,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.effects import Effect, Effects
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.maps import side_of
 from attnviz.cells import unmasked
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.document import Contents
@@ -18,17 +19,18 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale, rounded_up
 from attnviz.views.inspection.data import with_more
+from attnviz.views.inspection.numbers import named
 from attnviz.views.view import Data, Lines, Words
-from attnviz.wording.numbers import fixed_text, share_text
+from attnviz.wording.numbers import fixed_text, percent, share_text
 from attnviz.wording.words import counted, isolated
 
 TITLES = {
-    "answers": "how many bits answers change by without each head",
-    "vectors": "how far vectors move without each head",
+    "answers": "how much the answers change without each head (bits)",
+    "vectors": "how far the last vectors move without each head",
 }
 CAVEAT = (
-    "each head hands on 0 by itself, while all others go on: those that do the same can stand in "
-    "for each other, and a head may matter only together with others"
+    "each head is switched off by itself (its output is 0) while all others stay on: heads that "
+    "do the same can replace each other, and a head may matter only together with others"
 )
 NO_CHANGE = 5e-4  # below, nothing is told of a head
 
@@ -46,29 +48,27 @@ def effects_ranked(inspection: Inspection) -> Ranked:
         Scale("change", 0.0, reach),
         note=_note(found, tokens),
     )
-    return Ranked(grid, tuple(_remark(found, each, tokens) for each in found.heads), reach)
+    return Ranked(grid, tuple(_remark(found, each, tokens) for each in found.heads))
 
 
 def _note(found: Effects, tokens: Tokens) -> str:
     count = counted(len(found.tokens), "token")
     if found.measured == "vectors":
-        return (
-            f"change = length of the difference / length of the last vector, averaged over {count}"
-        )
+        return f"change = length of the difference / length of the last vector, mean over {count}"
     one = _token(tokens, found.tokens[0])
     where = f"the mean over {count}" if len(found.tokens) > 1 else f"at {one}"
-    return f"change = how far all answers diverge from what they were (Kullback-Leibler), {where}"
+    return f"change = Kullback-Leibler divergence of all answers from those before, {where}"
 
 
 def _remark(found: Effects, effect: Effect, tokens: Tokens) -> str:
-    """What becomes of the answer that is spoken of; of vectors, which moves most."""
+    """What becomes of the answer that is spoken of; of vectors, which changes most."""
     if found.measured == "vectors":
         most = int(effect.amounts.argmax())
         return (
             f"most {_token(tokens, found.tokens[most])}: {share_text(float(effect.amounts[most]))}"
         )
     if effect.instead:
-        return f"{isolated(effect.instead)}, not {isolated(found.answer)}"
+        return f"{isolated(effect.instead)} instead of {isolated(found.answer)}"
     return f"{isolated(found.answer)} {fixed_text(effect.likely, 2)}"
 
 
@@ -77,18 +77,16 @@ def on_effects(inspection: Inspection) -> Iterator[str]:
     found, tokens = inspection.effects, inspection.trace.tokens
     first, *others = found.heads
     of = f", the most of {len(found.heads)} heads" if others else ""
-    without = f"without {first.name}{', too,' if found.off else ''}"  # beside those that are off
+    off = f"with {first.name} switched off{' as well' if found.off else ''}"
     if first.mean < NO_CHANGE:
-        which = "without any one of these heads" if others else without
-        yield f"{which} next to nothing changes"
+        any_one = "with any one of these heads switched off"
+        yield f"{any_one if others else off}, almost nothing changes"
     elif found.measured == "vectors":
-        yield (
-            f"{without} the vectors of the tokens move by {share_text(first.mean)} of their "
-            f"length in the mean{of}; the cosine with what they were is "
-            f"{share_text(first.cosine or 0.0)}"
-        )
+        yield f"{off}, the last vectors change by {percent(first.mean)} of their length{of}"
+        cosine = share_text(first.cosine or 0.0)
+        yield f"that is the mean over {counted(len(found.tokens), 'token')}; mean cosine {cosine}"
     else:
-        yield f"{without} {_answers_change(found, tokens)} by {_bits(first.mean)}{of}"
+        yield f"{off}, {_answers_change(found, tokens)} by {_bits(first.mean)}{of}"
     if found.measured == "answers":
         yield _on_the_answer(found, tokens)
     yield CAVEAT
@@ -96,29 +94,28 @@ def on_effects(inspection: Inspection) -> Iterator[str]:
 
 def _answers_change(found: Effects, tokens: Tokens) -> str:
     if len(found.tokens) > 1:
-        return f"what is answered at {len(found.tokens)} tokens changes, in the mean,"
-    return f"what is answered at {_token(tokens, found.tokens[0])} changes"
+        return f"the answers at {len(found.tokens)} tokens change on average"
+    return f"the answer at {_token(tokens, found.tokens[0])} changes"
 
 
 def _on_the_answer(found: Effects, tokens: Tokens) -> str:
-    """In the absence of how many heads another answer is given at one place."""
-    others = sum(bool(each.instead) for each in found.heads)
-    where = _token(tokens, found.at)
-    said = f"after {where} comes" if found.next else f"the place {where} answers"
-    said += f" {isolated(found.answer)} ({fixed_text(found.likely, 2)})"
-    heads = len(found.heads)
+    """Switching off how many heads changes the answer at one place."""
+    changing, heads = sum(bool(each.instead) for each in found.heads), len(found.heads)
+    where = f"{'after' if found.next else 'at'} {_token(tokens, found.at)}"
+    said = f"{where} the model answers {isolated(found.answer)} ({percent(found.likely)})"
     if heads == 1:
-        return f"{said}; {'something else' if others else 'the same'} without {found.heads[0].name}"
-    if not others:
-        return f"{said}; the same whichever of these heads is off"
-    if others == heads:
-        return f"{said}; each of the {heads} heads is needed for that"
-    one, several = f"1 of the {heads} heads is", f"each of {others} of the {heads} heads is"
-    return f"{said}; {one if others == 1 else several} needed for that"
+        verb = "changes" if changing else "does not change"
+        return f"{said}; switching off {found.heads[0].name} {verb} that"
+    if not changing:
+        return f"{said}; switching off any one of these heads does not change that"
+    which = f"any of the {heads} heads" if changing == heads else f"{changing} of the {heads} heads"
+    if changing == 1:
+        return f"{said}; only 1 of the {heads} heads changes that when it is switched off"
+    return f"{said}; switching off {which}, one at a time, changes that"
 
 
 def _token(tokens: Tokens, place: int) -> str:
-    return f'"{isolated(tokens.labels[place])}" ({place + 1})'
+    return named(side_of(tokens), place)
 
 
 def _bits(number: float) -> str:

@@ -23,7 +23,7 @@ from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called
 
 Places = tuple[int, tuple[tuple[int, ...], ...]]
-SINKS = frozenset(("first", "separators"))  # where heads read that find nothing
+SINKS = frozenset(("first", "separators"))  # what heads attend to that find nothing else
 
 
 @dataclass(frozen=True)

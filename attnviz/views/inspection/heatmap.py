@@ -14,7 +14,7 @@ from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.numbers import called, head_name, scale_of
 
-LOST = "what is missing to 1 goes to the model's sinks, which are no tokens"
+LOST = "rows sum to less than 1: the rest goes to the model's attention sinks, which are not tokens"
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:

@@ -11,7 +11,7 @@ from attnviz.analysis.inspection.maps import Map, Side
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.scales import Scale, centred, logarithmic, rounded_up, weight_scale
-from attnviz.wording.numbers import fixed_text, power_text, share_text, smallest
+from attnviz.wording.numbers import ROUNDING, fixed_text, percent, power_text, share_text, smallest
 from attnviz.wording.words import isolated
 
 CALLED: dict[Weigh, str] = {
@@ -25,6 +25,11 @@ LARGE = 0.5  # a weight for which the whole scale is shown
 def called(looking: Looking) -> str:
     """What one of its numbers is."""
     return CALLED[looking.weigh]
+
+
+def unit(looking: Looking) -> str:
+    """What one place of a map stands for."""
+    return "word" if looking.words else "token"
 
 
 def scale_of(cells: Cells, looking: Looking) -> Scale:
@@ -58,16 +63,12 @@ def refuse_logarithms(looking: Looking) -> None:
 
 def of_row(numbers: np.ndarray, looking: Looking) -> Scale:
     """From 0 to what a row of numbers reaches, or from as far below it."""
-    high = reach_of(float(np.abs(numbers).max(initial=0)), looking)
+    largest = float(np.abs(numbers).max(initial=0))
+    full = looking.weigh == "weight" and LARGE <= largest <= 1.001
+    high = 1.0 if full else rounded_up(largest)
     if (numbers < 0).any():
         return bent(Scale(called(looking), -high, high, "diverging"), len(numbers), looking)
     return bent(Scale(called(looking), 0.0, high), len(numbers), looking)
-
-
-def reach_of(largest: float, looking: Looking) -> float:
-    """1 where a weight is large, else the next round number."""
-    full = looking.weigh == "weight" and LARGE <= largest <= 1.001
-    return 1.0 if full else rounded_up(largest)
 
 
 def told(value: float, looking: Looking) -> str:
@@ -80,13 +81,11 @@ def told(value: float, looking: Looking) -> str:
     return share_text(value) if looking.weigh == "weight" else fixed_text(value, 2)
 
 
-def amount(value: float, looking: Looking) -> str:
-    """
-    >>> amount(0.647, Looking()), amount(1.25, Looking(weigh="norm"))
-    ('.65', 'a weight × length of 1.25')
-    """
-    number = told(value, looking)
-    return number if looking.weigh == "weight" else f"a {called(looking)} of {number}"
+def amount(found: Map, value: float, looking: Looking, digits: int = 0) -> str:
+    """How much of something a token reads in a map: a share in per cent; what is none as it is."""
+    if found.share and looking.weigh == "weight" and 0 <= value <= 1 + ROUNDING:
+        return percent(value, digits)
+    return told(value, looking)
 
 
 def head_name(found: Map) -> str:
@@ -102,5 +101,7 @@ def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
 
 
 def named(side: Side, place: int) -> str:
-    """`"it" (11)`"""
-    return f'"{isolated(side.labels[place])}" ({side.numbers[place]})'
+    """`"animal"`; with its number where the word is there twice: `"the" (8)`; `[CLS]`"""
+    label = side.labels[place]
+    name = isolated(label) if side.special[place] else f'"{isolated(label)}"'
+    return name if side.labels.count(label) == 1 else f"{name} ({side.numbers[place]})"

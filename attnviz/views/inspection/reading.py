@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from attnviz.analysis.inspection.asked import Asked, Link
+from attnviz.analysis.inspection.asked import Asked, Link, MapLink
 from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.patterns import every_nth
 from attnviz.analysis.inspection.reads import Reading
 from attnviz.cells import Whole
 from attnviz.views.facts import sums_to_one
@@ -19,7 +20,7 @@ from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
-from attnviz.views.inspection.numbers import called, head_name, named, of_row, reach_of, told
+from attnviz.views.inspection.numbers import called, head_name, named, of_row, told, unit
 
 NONE = "all are 0"
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
@@ -37,9 +38,10 @@ def parts_of(asked: Asked) -> tuple[Sentence | Ranked, ...]:
 
 def parts_of_link(link: Link) -> tuple[Sentence | Ranked, ...]:
     """The sentence in the map that links the two most, and all maps ranked."""
+    first = link.ranked[0].reading
     if len(link.ranked) == 1:
-        return (sentence_of(link.asked, link.ranked[0], listed=True),)
-    read = sentence_of(link.asked, link.ranked[0])
+        return (sentence_of(link.asked, first, listed=True),)
+    read = sentence_of(link.asked, first)
     return (link_ranked(link, read.grid.scale), read)
 
 
@@ -49,7 +51,7 @@ def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sent
     cells = Whole(reading.patch.values, reading.patch.hidden)
     whole = ROW_SUMS if listed and found.share and sums_to_one(cells) else ""
     grid = Grid(
-        f"what {named(found.rows, asked.row)} reads in {which(reading)}",
+        f"what {named(found.rows, asked.row)} attends to in {which(reading)}",
         plain_axis("head", [head_name(found)]),
         axis_of("key (is read)", found.columns),
         cells,
@@ -77,7 +79,7 @@ def tokens_ranked(asked: Asked, scale: Scale) -> Ranked:
         f"{_most_in(asked, place, each)}: {told(each.of(place), asked.looking)}"
         for place, each in zip(seen, most, strict=True)
     ]
-    title = f"what it reads, in {which(mean)}"
+    title = f"its mean {called(asked.looking)}"
     numbers = [float(values[place]) for place in seen]
     return _ranked(title, names, numbers, remarks, asked.looking, scale)
 
@@ -93,9 +95,9 @@ def _most_in(asked: Asked, place: int, most: Reading) -> str:
 def heads_ranked(asked: Asked, scale: Scale) -> Ranked:
     """The maps by how much they read of one token."""
     columns = asked.readings[0].map.columns
-    remarks = [f"of {named(columns, each.most)}" if each.peak else NONE for each in asked.by_peak]
+    remarks = [f"to {named(columns, each.most)}" if each.peak else NONE for each in asked.by_peak]
     return _ranked(
-        "heads by how much they read of one token",
+        f"its largest {called(asked.looking)} in each head",
         _heads(asked.by_peak),
         [each.peak for each in asked.by_peak],
         remarks,
@@ -105,31 +107,51 @@ def heads_ranked(asked: Asked, scale: Scale) -> Ranked:
 
 
 def link_ranked(link: Link, scale: Scale) -> Ranked:
-    """The maps by how much one token reads of another there."""
-    found, looking = link.asked.readings[0].map, link.asked.looking
+    """The maps by how much they link two tokens, each with what other tokens give the same key."""
+    found, looking = link.ranked[0].map, link.looking
     reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
+    gaps = [each.others.mean if each.sees and each.others.count else np.nan for each in link.ranked]
     return _ranked(
-        f"how much {reader} reads of {read}",
-        _heads(link.ranked),
-        [each.of(link.column) for each in link.ranked],
-        [rank_told(each, link.column, looking) for each in link.ranked],
+        f"attention from {reader} to {read} in each head",
+        _heads([each.reading for each in link.ranked]),
+        [each.weight for each in link.ranked],
+        [rank_told(each, looking) for each in link.ranked],
         looking,
         scale,
-        hidden=[not each.sees(link.column) for each in link.ranked],
+        hidden=[not each.sees for each in link.ranked],
+        others=gaps,
+        note=" · ".join(_notes_on(link, read)),
     )
 
 
-def rank_told(reading: Reading, column: int, looking: Looking) -> str:
-    """Whether anything is read more there: `2nd, after "[SEP]" (15) with .31`."""
-    rank = reading.rank(column)
-    if not reading.sees(column):
+def _notes_on(link: Link, read: str) -> Iterator[str]:
+    """What the ranking goes by, and which the other tokens are."""
+    looking, rows = link.looking, link.ranked[0].map.rows
+    what, tokens = called(looking), f"{unit(looking)}s"
+    if looking.rank == "weight":
+        yield f"sorted by {what}"
+    elif looking.weigh == "gradient":
+        yield f"sorted by the distance of {what} from others"
+    else:
+        yield f"sorted by {what} − others"
+    special = f", nor special {tokens}" * any(rows.special)
+    step = every_nth(len(rows)).step
+    sample = f"every {ordinal(step)} of the other {tokens}" if step > 1 else f"the other {tokens}"
+    yield f"others = mean {what} that {sample} give {read} (not {read} itself{special})"
+
+
+def rank_told(each: MapLink, looking: Looking) -> str:
+    """What is to be said of a link in a map: `2nd; [SEP] gets .31`."""
+    if not each.sees:
         return "hidden by the mask"
-    if not reading.peak:
+    if not each.reading.peak:
         return NONE
-    if rank == 1:
-        return "nothing is read more"
-    more = named(reading.map.columns, reading.most)
-    return f"{ordinal(rank)}, after {more} with {told(reading.peak, looking)}"
+    if each.others.attend_most:
+        return f"most {unit(looking)}s attend to it"
+    if each.rank == 1:
+        return "its strongest link"
+    more = named(each.map.columns, each.reading.most)
+    return f"{ordinal(each.rank or 0)}; {more} gets {told(each.reading.peak, looking)}"
 
 
 def ordinal(number: int) -> str:
@@ -149,18 +171,23 @@ def _ranked(
     looking: Looking,
     scale: Scale,
     hidden: Sequence[bool] | None = None,
+    others: Sequence[float] = (),
+    note: str = "",
 ) -> Ranked:
-    values = np.array(numbers, dtype=float)[:, None]
+    names = [called(looking), f"other {unit(looking)}s"]
+    columns = [numbers, others] if len(others) else [numbers]
+    values = np.array(columns, dtype=float).T
     unseen = np.zeros(len(values), bool) if hidden is None else np.array(hidden)
     grid = Grid(
         title,
         rows,
-        plain_axis("column", [called(looking)]),
-        Whole(values, unseen[:, None]),
+        plain_axis("column", names[: len(columns)]),
+        Whole(values, np.repeat(unseen[:, None], len(columns), axis=1)),
         scale,
+        note=note,
         share=looking.weigh == "weight",
     )
-    return Ranked(grid, tuple(remarks), reach_of(float(np.abs(values).max(initial=0)), looking))
+    return Ranked(grid, tuple(remarks))
 
 
 def _heads(readings: Sequence[Reading]) -> Axis:

@@ -33,33 +33,33 @@ from attnviz.views.inspection.heatmap import grid_of
 from attnviz.views.settings_line import settings_of_both
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import share_text
-from attnviz.wording.words import listed
+from attnviz.wording.numbers import digits_apart, percent
+from attnviz.wording.words import listed, sentence
 
 MOST, FEW = 10, 5  # heads on the screen, of very many; and where there is room for no more
 APART = "apart"
 NOTE = (
-    "apart = how far a head's rows are from each other on average: 0 bits where both are read "
-    "alike, 1 bit where nothing is read in both · beside it the weight that changes most"
+    "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
+    "no key in common · beside it the weight that changes most"
 )
-UNPAIRED = "what is read of tokens that stand for none of the other sentence counts as one number"
+UNPAIRED = "attention to tokens without a counterpart in the other sentence counts as one number"
 HEADER = ("head", "query", "key", "apart", "first", "second")
 LEAST = 5e-4  # bits: less is written as 0
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
     """The heads that change most, the first of them on both sentences, and what that comes to."""
-    line, told = _settings(sentences), _told(sentences)
-    maps = _maps(sentences)
+    line, told = _settings(sentences), tuple(map(sentence, _told(sentences)))
+    maps, more = _maps(sentences), f"more attention {_inside(sentences)[1]}"
     return View(
         title=_title(sentences),
-        headline=told[0],
+        headline=told[0].removesuffix("."),
         settings=line,
         screen=page_of([Group("heads", (_table(sentences, None if full else MOST),)), maps], line),
         excerpt=_excerpt(sentences),
         picture=page_of([maps], line),
         closing=told,
-        explored=partial(explored_of_sentences, sentences, f"reads more {_inside(sentences)[1]}"),
+        explored=partial(explored_of_sentences, sentences, more),
         data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
         provenance=sentences.first.provenance,
         command=command,
@@ -108,7 +108,7 @@ def _table(sentences: Sentences, most: int | None = MOST) -> Grid:
     shown = sentences.heads[:most]
     names = tuple(each.name for each in shown)
     values = np.array([[each.apart, each.largest.before, each.largest.after] for each in shown])
-    title = "what each head reads otherwise" if count > 1 else "what the head reads otherwise"
+    title = "how each head changes" if count > 1 else "how the head changes"
     notes = [NOTE, *([UNPAIRED] if _unpaired(sentences) else [])]
     notes += [f"the first {len(shown)} of {count} (--full shows all)"] if len(shown) < count else []
     return Grid(
@@ -168,14 +168,14 @@ def _difference(sentences: Sentences, read: Read) -> Grid:
         pair_axis("key (is read)", sentences.columns),
         shown,
         centred("difference", shown),
-        note=f"{AXES_NOTE} · above 0 = reads more {_inside(sentences)[1]}",
+        note=f"{AXES_NOTE} · above 0 = more attention {_inside(sentences)[1]}",
     )
 
 
 def _told(sentences: Sentences) -> tuple[str, ...]:
     """Which head changes most, and how; in which layers; and which tokens are not the same."""
     if not sentences.changes:
-        return (f"no head reads anything otherwise {_inside(sentences)[1]}",)
+        return (f"no head attends differently {_inside(sentences)[1]}",)
     return (
         _most(sentences),
         *_of_same(sentences),
@@ -186,20 +186,34 @@ def _told(sentences: Sentences) -> tuple[str, ...]:
 
 def _most(sentences: Sentences) -> str:
     most, count = sentences.heads[0], len(sentences.heads)
-    (query, _), _ = _labels(sentences, most.largest)
     name = f"{most.name} changes most of {count} heads" if count > 1 else f"{most.name} changes"
-    which = "" if sentences.query is None else f" in what {query} reads"
-    return f"{name}{which}: {_change(sentences, most.largest)}"
+    if sentences.query is None:
+        return f"{name}: {_change(sentences, most.largest)}"
+    (query, other_query), (key, other_key) = _labels(sentences, most.largest)
+    readers = " and ".join(dict.fromkeys((query, other_query)))
+    before, after = _both(most.largest)
+    first, second = _inside(sentences)
+    again = "" if key == other_key else f"to {other_key} "
+    return (
+        f"for {readers}, {name}: {before} of its attention goes to {key} {first}, "
+        f"{after} {again}{second}"
+    )
 
 
 def _change(sentences: Sentences, change: Change) -> str:
-    """`"it" reads "animal" with .64 in the first sentence, and with .27 in the second`"""
+    """`"it" gives "animal" 64 % of its attention in the first sentence, 27 % in the second`"""
     (query, other_query), (key, other_key) = _labels(sentences, change)
     same = (query, key) == (other_query, other_key)
-    again = "" if same else f"{other_query} reads {other_key} "
-    before, after = share_text(change.before), share_text(change.after)
+    again = "" if same else f"{other_query} gives {other_key} "
+    before, after = _both(change)
     first, second = _inside(sentences)
-    return f"{query} reads {key} with {before} {first}, and {again}with {after} {second}"
+    return f"{query} gives {key} {before} of its attention {first}, {again}{after} {second}"
+
+
+def _both(change: Change) -> tuple[str, str]:
+    """Both weights, in as many digits as it takes to tell them apart."""
+    digits = digits_apart(change.before, change.after, 0, percent)
+    return percent(change.before, digits), percent(change.after, digits)
 
 
 def _labels(sentences: Sentences, change: Change) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -217,8 +231,8 @@ def _of_same(sentences: Sentences) -> Iterator[str]:
     if most is None or most.of_same is None or most.of_same in (told, None):
         return
     if _size(most.of_same) >= LEAST:
-        change = _change(sentences, most.of_same)
-        yield f"between tokens that both have, a weight of {most.name} changes most: {change}"
+        start = f"between tokens that both sentences have, the largest change is in {most.name}"
+        yield f"{start}: {_change(sentences, most.of_same)}"
 
 
 def _size(change: Change | None) -> float:
@@ -241,18 +255,17 @@ def _of_layers(sentences: Sentences) -> Iterator[str]:
     most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if means[most] - means[least] >= LEAST:
         yield (
-            f"on average the heads of layer {most} change most ({means[most]:.3f} bits), and those "
-            f"of layer {least} least ({means[least]:.3f})"
+            f"on average, heads change most in layer {most} ({means[most]:.3f} bits) and least in "
+            f"layer {least} ({means[least]:.3f})"
         )
 
 
 def _replaced(sentences: Sentences) -> Iterator[str]:
     """Tokens that are not the same, and stand at the same place."""
     rows = sentences.rows
-    names = [rows.name(each) for each in rows.replaced]
-    if names:
-        verb = "stands" if len(names) == 1 else "stand"
-        yield f"{', '.join(names)}: not the same token, and {verb} for each other by place"
+    pairs = [" and ".join(map(_quoted, rows.labels(each))) for each in rows.replaced]
+    if pairs:
+        yield f"{', '.join(pairs)} are compared because they stand at the same place"
 
 
 def _document(sentences: Sentences, told: tuple[str, ...]) -> Contents:

@@ -4,106 +4,170 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attnviz.analysis.inspection.asked import Asked, Link
+from attnviz.analysis.inspection.asked import Asked, Link, MapLink
 from attnviz.analysis.inspection.hidden import left_out, taken
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.reads import Reading
 from attnviz.analysis.inspection.words import whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.numbers import amount, head_name, named, told
+from attnviz.views.inspection.numbers import amount, called, head_name, named, unit
 from attnviz.views.inspection.reading import rank_told, which
+from attnviz.wording.numbers import percent
 from attnviz.wording.words import counted, listed
 
 DIVIDED = "what is left is divided by its sum"
 MOST_NAMED = 4  # heads, or tokens, in a sentence
-BY: dict[Weigh, str] = {
-    "weight": "",
-    "norm": " by weight × length",
-    "gradient": " by weight alone",
+OF: dict[
+    Weigh, str
+] = {  # what there are shares of; of gradients, which may be below 0, there are none
+    "weight": "attention",
+    "norm": "weight × length",
+    "gradient": "attention",
 }
 
 
 def on_link(link: Link) -> str:
-    """The head that links two tokens: `L5H11 reads "animal" (3) from "it" (11) with .65, …`"""
-    looking, first = link.asked.looking, link.first
-    found = link.asked.readings[0].map
-    reader, read = named(found.rows, link.asked.row), named(found.columns, link.column)
-    much = amount(first[0].of(link.column), looking)
-    names = _heads(first)
-    if len(link.asked.readings) == 1:
-        rank = rank_told(first[0], link.column, looking)
-        return f"in {which(first[0])} {reader} reads {read} with {much} ({rank})"
-    alone = "s" if len(first) == 1 else ""
-    most = "furthest from 0" if looking.weigh == "gradient" else "most"
-    return f"{names} read{alone} {read} from {reader} with {much}, the {most} of {_of(link)}"
+    """What links two tokens: `In L3H1, "it" gives "animal" 64 % of its attention (other …)`"""
+    if not link.links and len(link.ranked) > 1:
+        reader, read = _ends(link)
+        return f"In no head does {reader} attend to {read} more than other {unit(link.looking)}s do"
+    return _given(link, link.first)
 
 
-def _of(link: Link) -> str:
-    """How many heads there are, of which some may not see it."""
-    every, seeing = len(link.asked.readings), len(link.seeing)
-    return counted(every, "head") if every == seeing else f"the {seeing} heads that see it"
+def _ends(link: Link) -> tuple[str, str]:
+    """The names of the token that reads, and of the one that is read."""
+    found = link.ranked[0].map
+    return named(found.rows, link.asked.row), named(found.columns, link.column)
 
 
-def on_others(link: Link) -> str:
-    """Which head follows, and the mean: nothing where there is one head."""
-    looking, first = link.asked.looking, link.first
-    following = [
-        f"{head_name(each.map)} follows{_by_how_much(first[0], each, link)}"
-        for each in link.seeing[len(first) : len(first) + 1]
-    ]
-    mean = [f"the mean is {told(link.mean, looking)}"] * (len(link.asked.readings) > 1)
-    return "".join(f"; {each}" for each in [*following, *mean])
+def _given(link: Link, alike: Sequence[MapLink]) -> str:
+    """How much of it a token gives another in a map, or in several alike."""
+    reader, read = _ends(link)
+    start = f"In {_heads(alike)}, {reader} gives {read} {_much(link, alike[0])}"
+    return f"{start} ({_others(link, alike[0])})"
 
 
-def _by_how_much(first: Reading, following: Reading, link: Link) -> str:
-    """With how much; or that it is almost as much, where digits do not tell them apart."""
-    one, other = (told(each.of(link.column), link.asked.looking) for each in (first, following))
-    return f", almost as much, with {other}" if one == other else f" with {other}"
+def _much(link: Link, each: MapLink) -> str:
+    """`64 % of its attention`; or `a weight × length of 1.25`"""
+    looking, much = link.looking, amount(each.map, each.weight, link.looking)
+    if "%" not in much:
+        return f"a {called(looking)} of {much}"
+    if looking.merge == "rollout":
+        return f"a share of {much}"
+    return f"{much} of its {'remaining ' * looking.renormalise}attention"
 
 
-def _heads(readings: list[Reading]) -> str:
-    """`L5H11`; of very many only how many there are."""
-    names = [head_name(each.map) for each in readings]
+def _others(link: Link, each: MapLink) -> str:
+    """`other tokens: 9 %`"""
+    others = f"other {unit(link.looking)}"
+    if not each.others.count:
+        return f"no {others} can attend to it"
+    return f"{others}s: {amount(each.map, each.others.mean, link.looking)}"
+
+
+def _heads(alike: Sequence[MapLink]) -> str:
+    """`L5H11`; of very many only how many there are; `the mean of 72 heads`."""
+    if len(alike) == 1:
+        return which(alike[0].reading)
+    names = [head_name(each.map) for each in alike]
     return listed(names) if len(names) <= MOST_NAMED else counted(len(names), "head")
 
 
+def on_ranking(link: Link) -> Iterator[str]:
+    """Which head comes first and which follows, and what they have in common with others."""
+    if len(link.ranked) == 1:
+        yield f"{on_link(link)}: {rank_told(link.ranked[0], link.looking)}"
+        return
+    if link.links:
+        everywhere = _from_everywhere(link, link.first[0])
+        yield f"{_given(link, link.first)}: {_the_most(link)}{everywhere}"
+    else:
+        yield on_link(link)
+        yield f"the nearest: {_given(link, link.first)}"
+    following = link.seeing[len(link.first) : len(link.first) + 1]
+    yield "; ".join([*(_follows(link, each) for each in following), _mean(link)])
+
+
+def _the_most(link: Link) -> str:
+    """By what the first is the first: `the largest difference among 72 heads`."""
+    every, seeing = len(link.ranked), len(link.seeing)
+    heads = counted(every, "head") if every == seeing else f"the {seeing} heads that can see it"
+    what = "difference" if link.looking.rank == "lift" else called(link.looking)
+    signed = link.looking.weigh == "gradient"
+    return f"the {f'{what} furthest from 0' if signed else f'largest {what}'} among {heads}"
+
+
+def _from_everywhere(link: Link, each: MapLink) -> str:
+    """That it is no link of this token alone."""
+    if not each.others.attend_most:
+        return ""
+    return f", but most {unit(link.looking)}s attend to {_ends(link)[1]} there"
+
+
+def _follows(link: Link, each: MapLink) -> str:
+    much = amount(each.map, each.weight, link.looking)
+    name, others = head_name(each.map), _others(link, each)
+    return f"{name} follows with {much} ({others}){_from_everywhere(link, each)}"
+
+
+def _mean(link: Link) -> str:
+    return f"the mean of all heads is {amount(link.ranked[0].map, link.mean, link.looking)}"
+
+
 def on_little(link: Link) -> Iterator[str]:
-    """That nobody reads more of it than where all is read alike; nothing where somebody does."""
-    looking, most = link.asked.looking, link.first[0].of(link.column)
-    if looking.weigh == "weight" and looking.merge is None and most <= link.even:
-        read = named(link.asked.readings[0].map.columns, link.column)
+    """That the first gives it no more than even attention would; nothing where it gives more."""
+    looking, most = link.looking, link.first[0]
+    if looking.weigh == "weight" and looking.merge is None and most.weight <= link.even:
         yield (
-            f"no head links them: where all that can be seen is read alike, {read} gets "
-            f"{told(link.even, looking)}"
+            f"that is no more than even attention would give "
+            f"{_ends(link)[1]}: {amount(most.map, link.even, looking)}"
         )
 
 
+def on_reading(asked: Asked) -> str:
+    """What a token attends to most: in one map, or in the mean of all; as long as that is one."""
+    reading, looking = asked.mean, asked.looking
+    found, sizes = reading.map, abs(reading.patch.values[0])
+    where, reader = which(reading), named(found.rows, asked.row)
+    plain = looking.weigh == "weight" and looking.merge != "rollout"
+    if not plain or (sizes == sizes.max()).sum() > 1:
+        return f"What {reader} attends to in {where}"
+    most, much = named(found.columns, reading.most), amount(found, reading.peak, looking)
+    return f"In {where}, {reader} attends most to {most} ({much})"
+
+
 def on_sinks(asked: Asked) -> Iterator[str]:
-    """That most heads read most of what the tokenizer added, which can be left out."""
-    columns = asked.readings[0].map.columns
-    most = [each.most for each in asked.readings if columns.special[each.most]]
-    if len(asked.readings) > 1 and 2 * len(most) > len(asked.readings):
-        names = [named(columns, place) for place in dict.fromkeys(sorted(most))]
-        several = "or " * (len(names) > 1)
-        told_of = f"{', '.join(names[:-1])} {several}{names[-1]}".strip()
-        every = len(asked.readings)
-        which = f"all {every} heads" if len(most) == every else f"{len(most)} of {every} heads"
-        yield f"{which} read {told_of} most: --hide-special leaves out what the tokenizer added"
+    """That in most heads a token reads most of what the tokenizer added, which can be left out."""
+    found = asked.readings[0].map
+    most = [each.most for each in asked.readings if found.columns.special[each.most]]
+    every = len(asked.readings)
+    if every > 1 and 2 * len(most) > every:
+        *names, last = [named(found.columns, place) for place in sorted(set(most))]
+        added = f"{', '.join(names)} or {last}" if names else last
+        where = f"all {every} heads" if len(most) == every else f"{len(most)} of {every} heads"
+        yield (
+            f"in {where}, {named(found.rows, asked.row)} attends most to {added}; --hide-special "
+            "leaves out what the tokenizer added"
+        )
 
 
 def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> Iterator[str]:
-    """Which tokens are hidden, and how much they take of what is read; or of what one reads."""
+    """Which tokens are hidden, and how much of the attention they get; or of that of one token."""
     looking, whole = inspection.looking, inspection.whole
     names, one = _left_out(inspection)
     if not names:
         return
-    what, queries = _what_reads(asked)
+    rows = None if asked is None else asked.readings[0].map.rows
+    queries = None if asked is None or rows is None else rows.groups[asked.row]
+    reader = "" if asked is None or rows is None else named(rows, asked.row)
     shares = taken(whole, looking, queries)
-    start = f"left out {'is' if one else 'are'} {names}, which take{'s' * one} {_mean(shares)}"
-    rest = DIVIDED if looking.renormalise else "the rest is as it was"
-    yield f"{start} of {what}{BY[looking.weigh]}{_most(whole, shares)}; {rest}"
+    get = f"{'it gets' if one else 'they get'} {percent(sum(shares) / len(shares))}"
+    what = f"the {OF[looking.weigh]}{f' of {reader}' if reader else ''}"
+    if looking.merge == "rollout":
+        what = f"what {reader or 'tokens'} read{'s' if reader else ''}"
+    rest = DIVIDED if looking.renormalise else "the other numbers are unchanged"
+    yield f"left out: {names}; {_averaged(whole)}{get} of {what}{_most(whole, shares)}; {rest}"
 
 
 def left_out_of_a_picture(inspection: Inspection) -> str:
@@ -120,27 +184,22 @@ def _left_out(inspection: Inspection) -> tuple[str, bool]:
     return (_tokens_named(tokens, inspection.looking, out) if out else ""), len(out) == 1
 
 
-def _what_reads(asked: Asked | None) -> tuple[str, tuple[int, ...] | None]:
-    """All that is read, by every token; or by one, which may be a word of several."""
-    if asked is None:
-        return "what is read", None
-    rows = asked.readings[0].map.rows
-    return f"what {named(rows, asked.row)} reads", rows.groups[asked.row]
-
-
-def _mean(shares: list[float]) -> str:
-    return told(sum(shares) / len(shares), Looking())
+def _averaged(maps: Sequence[Map]) -> str:
+    """Over how many heads; or in which map that is made of several."""
+    if len(maps) > 1:
+        return f"on average over {len(maps)} heads "
+    return f"in the {maps[0].name} " if maps[0].of else ""
 
 
 def _most(maps: Sequence[Map], shares: list[float]) -> str:
-    """That it is a mean, and where most is left out; nothing of one head."""
+    """In which head they get most; nothing of one head."""
     if len(maps) == 1:
-        return f" in the {maps[0].name}" if maps[0].of else ""
-    mean, alike = f" in the mean of {len(maps)} heads", shares.count(max(shares))
+        return ""
+    alike = shares.count(max(shares))
     if alike == len(maps):
-        return f"{mean}, the same in all"
+        return " (the same in all)"
     head = head_name(maps[shares.index(max(shares))]) if alike == 1 else f"{alike} of them"
-    return f"{mean}, most in {head}: {told(max(shares), Looking())}"
+    return f" (most in {head}: {percent(max(shares))})"
 
 
 def _tokens_named(tokens: Tokens, looking: Looking, out: Sequence[int]) -> str:

@@ -25,7 +25,7 @@ from attnviz.views.inspection.data import (
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
 from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
 from attnviz.views.inspection.explored import explored_of_inspection
-from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on
+from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on, title_of_head
 from attnviz.views.inspection.heatmap import heatmaps
 from attnviz.views.inspection.overview import overview_of
 from attnviz.views.inspection.reading import parts_of, parts_of_link
@@ -34,7 +34,8 @@ from attnviz.views.inspection.told import (
     left_out_of_a_picture,
     on_link,
     on_little,
-    on_others,
+    on_ranking,
+    on_reading,
     on_sinks,
     on_what_is_left_out,
 )
@@ -105,9 +106,14 @@ def _untitled(group: Group, headline: str) -> Group:
 
 
 def _without_title(panel: Drawable, title: str) -> Drawable:
-    if isinstance(panel, Sentence) and panel.grid.title == title:
+    said = isinstance(panel, Sentence | Grid) and _titled(panel).casefold() == title.casefold()
+    if isinstance(panel, Sentence) and said:
         return replace(panel, grid=replace(panel.grid, title=""))
-    return replace(panel, title="") if isinstance(panel, Grid) and panel.title == title else panel
+    return replace(panel, title="") if isinstance(panel, Grid) and said else panel
+
+
+def _titled(panel: Sentence | Grid) -> str:
+    return panel.grid.title if isinstance(panel, Sentence) else panel.title
 
 
 def _shown(inspection: Inspection) -> Shown:
@@ -127,11 +133,12 @@ def _maps(inspection: Inspection) -> Shown:
     """The heads of a layer, or a head in all layers, in full; or a single map."""
     weights, data = Group("weights", tuple(heatmaps(inspection))), data_of_maps(inspection)
     if inspection.looking.merge is not None:
-        return Shown((weights,), data, inspection.maps[0].name, _left_out(inspection))
+        name = inspection.maps[0].name
+        return Shown((weights,), data, f"{name[0].upper()}{name[1:]}", _left_out(inspection))
     said = sentences_on(inspection)
     told = (*said, *_left_out(inspection))
     if len(inspection.maps) == 1:
-        return Shown((weights,), data, _over(said), told)
+        return Shown((weights,), data, title_of_head(inspection, 0), told)
     rest = Excerpt((_overview(inspection),), "--full shows every weight")
     return Shown((weights,), data, _over(said), told, rest)
 
@@ -162,8 +169,8 @@ def _by_effect(inspection: Inspection) -> Shown:
     """All heads, the one first without which most changes."""
     first, *rest = on_effects(inspection)
     groups = (Group("effects", (effects_ranked(inspection),)),)
-    told = (sentence(first), *map(sentence, rest))
-    return Shown(groups, data_of_effects(inspection), first, told)
+    told = tuple(map(sentence, (first, *rest)))
+    return Shown(groups, data_of_effects(inspection), _over(told[:1]), told)
 
 
 def _with_ends(shown: Shown, inspection: Inspection) -> Shown:
@@ -186,7 +193,7 @@ def _are_grids(groups: Sequence[Group]) -> bool:
 def _link(inspection: Inspection) -> Shown:
     link = link_of(inspection)
     said = on_link(link)
-    told = (f"{said}{on_others(link)}", *on_little(link))
+    told = (*on_ranking(link), *on_little(link))
     sentences = (*map(sentence, told), *_left_out(inspection, link.asked))
     data = data_of_link(inspection, link)
     every = parts_of_link(link)
@@ -200,7 +207,7 @@ def _query(inspection: Inspection, wanted: str) -> Shown:
     parts = parts_of(asked)
     data = data_of_reading(inspection, asked)
     told = (*map(sentence, on_sinks(asked)), *_left_out(inspection, asked))
-    return Shown((Group("reading", parts),), data, parts[0].grid.title, told)
+    return Shown((Group("reading", parts),), data, on_reading(asked), told)
 
 
 def _left_out(inspection: Inspection, asked: Asked | None = None) -> tuple[str, ...]:

@@ -8,22 +8,21 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Weigh
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import Map, side_of
 from attnviz.analysis.inspection.weighed import answer_of
 from attnviz.views.inspection.numbers import named
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percent
 from attnviz.wording.words import isolated
 
 ABOUT: dict[Weigh, str] = {
     "norm": (
-        "weight × length = how long the vector is that a head hands on of a key: weight × value "
-        "× W_o (Kobayashi et al. 2020) · it does not say where that points: long vectors may "
-        "cancel, and what passes the head by may be longer"
+        "weight × length = length of the vector that a head passes on from a key: weight × value "
+        "× W_o (Kobayashi et al. 2020) · it ignores directions: long vectors may cancel, and the "
+        "residual connection may be longer"
     ),
     "gradient": (
-        "weight × gradient = to first order, how much of an answer's score hangs on a weight, "
-        "through all that follows · it does not say what becomes of the answer when the weight is "
-        "really gone, and others take its place"
+        "weight × gradient = how much of an answer's score depends on a weight, to first order and "
+        "through all later layers · it does not say what the answer would be without the weight"
     ),
 }
 
@@ -39,20 +38,20 @@ def on_weighing(inspection: Inspection) -> Iterator[str]:
 
 def _of_which_answer(inspection: Inspection) -> str:
     found = answer_of(inspection.trace, inspection.looking)
-    where = f'"{isolated(inspection.trace.tokens.labels[found.place])}" ({found.place + 1})'
+    where = named(side_of(inspection.trace.tokens), found.place)
     asked = f"after {where}" if found.next else f"at {where}"
-    return f"the gradient is that of the score of {isolated(found.answer)} {asked}"
+    return f'gradient of the score of "{isolated(found.answer)}" {asked}'
 
 
 def _on_the_first(inspection: Inspection) -> Iterator[str]:
-    """How much of all that is read the first token gets, by weight and by length."""
+    """How much of all attention the first token gets, by weight and by length."""
     plain, weighed = inspection.plain, inspection.weighed
     if len(plain[0].columns) < 2:
         return
-    before, after = (share_text(_share_of_first(maps)) for maps in (plain, weighed))
+    before, after = (percent(_share_of_first(maps)) for maps in (plain, weighed))
     first = named(plain[0].columns, 0)
-    of = f", in the mean of {len(plain)} heads" if len(plain) > 1 else ""
-    yield f"of all that is read {first} gets {before} by weight, and {after} by length{of}"
+    start = f"on average over {len(plain)} heads, {first}" if len(plain) > 1 else first
+    yield f"{start} gets {before} of the attention, and {after} of weight × length"
 
 
 def _share_of_first(maps: Sequence[Map]) -> float:

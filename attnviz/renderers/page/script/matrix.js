@@ -194,7 +194,7 @@ const leastNote = () => (state.least > 0 ? `blank: below ${leastText()}` : "");
 function pooledNote({ tall = 1, wide = 1 }) {
   if (tall === 1 && wide === 1) return "";
   const [queries, keys] = [counted(tall, "query", "queries"), counted(wide, "key", "keys")];
-  return `one cell = ${queries} (averaged) × ${keys} (added)`;
+  return `one cell = mean of ${queries}, sum of ${keys}`;
 }
 
 const counted = (number, one, several) => `${number} ${number === 1 ? one : several}`;
