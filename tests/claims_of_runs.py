@@ -33,6 +33,7 @@ from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import Walk
 from attnviz.views.view import Page, View
 from attnviz.wording.words import listed
+from tests.claims_of_titles import untrue_title
 from tests.drawn_runs import Run
 
 HALF = 0.006  # of the last of two digits, and what float16 rounds
@@ -55,6 +56,7 @@ OF_HEAD = r"(?: \(head \d+ of \d+\))?"
 CLAIM_NOTHING = [  # sentences that say how things are done, whatever the numbers are
     re.compile(each)
     for each in (
+        r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
         r"A query and a key, drawn in a plane that holds both, with their true lengths and angle\.",
@@ -71,7 +73,7 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"Each token hands on its value\.",
         r"Each value is multiplied with its weight: what .* takes from each token\.",
         r"The text is cut into tokens, each with an id: nothing else of it is read\.",
-        r"There is no text to cut: tokens are given, or numbered; the same word has one id\.",
+        r"Tokens are given, or numbered; the same word has one id\.",
         r"The weighted values are added up: the context vector, all that a token has read\.",
         r"What a vector is multiplied with to become (, |a query \(what it asks for\)"
         r"|a key \(what it is found by\)|a value \(what it hands on\))+\.",
@@ -144,7 +146,7 @@ def causal(said: Said, match: re.Match[str]) -> bool:
     return not bool(said.layer.visible.triu(1).any())
 
 
-@claims(r"^average attention(, step by step)?$")
+@claims(r"^average attention(?=,| ·|$)")
 def average(said: Said, match: re.Match[str]) -> bool:
     weights = said.layer.attended.weights.double()
     even = said.layer.visible / said.layer.visible.sum(-1, keepdim=True)
@@ -172,7 +174,7 @@ def cap_in_settings(said: Said, match: re.Match[str]) -> bool:
     return said.trace.variant.soft_cap == float(match[1])
 
 
-@claims(r"^(\d+) tokens? \((.+?)\)")
+@claims(r" · (\d+) tokens? \((.+?)\)(?= ·)")
 def tokens(said: Said, match: re.Match[str]) -> bool:
     return (len(said.trace.tokens), said.trace.tokenizer) == (int(match[1]), match[2])
 
@@ -234,7 +236,7 @@ def positions_given(said: Said, match: re.Match[str]) -> bool:
 # What is switched off, and what is not there.
 
 
-@claims(r" without (L.+?)(?=, step by step$|$)")
+@claims(r" without (L.+?)(?=, step by step$| · |$)")
 def without(said: Said, match: re.Match[str]) -> bool:
     named = re.findall(r"L(\d+)H(\d+)( \(its mean instead\))?", match[1])
     places = {(int(layer), int(head)) for layer, head, _ in named}
@@ -325,7 +327,7 @@ def _all(made: Trace) -> Iterator[Tensor]:
                 yield found
 
 
-@claims(r"^\d+ tokens? \(.* · cpu ")
+@claims(r" · \d+ tokens? \(.* · cpu ")
 def seed(said: Said, match: re.Match[str]) -> bool:
     """It stands there where it bears on anything, and nowhere else."""
     told = " · seed " in said.text
@@ -1444,7 +1446,8 @@ def untrue(run: Run) -> list[str]:
     """Each sentence of a run that is false, or that nobody knows."""
     every = (*of_view(run.view, run.made), *of_steps(run.walk))
     failed = [check.text for check in verify(run.made) if check.failed]
-    return [*failed, *(told for said in every for told in _untrue(said))]
+    titles = untrue_title(run.view.headline, run.made, run.query)
+    return [*failed, *titles, *(told for said in every for told in _untrue(said))]
 
 
 def _untrue(said: Said) -> Iterator[str]:

@@ -28,7 +28,9 @@ def test_a_sentence_is_shown_as_tables(attnviz: Attnviz) -> None:
     result = attnviz("run", "I am learning this")
 
     assert (result.status, result.err) == (0, "")
-    assert result.out.startswith("scaled attention\n4 tokens (gpt2) · width 8 · ")
+    assert result.out.startswith(
+        '"this" gives "am" 74\u00a0% of its attention\nscaled attention · 4 tokens'
+    )
     assert "3 learning" in result.out
     assert "context vectors" in result.out
 
@@ -298,7 +300,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
         timeout=LONGEST,
     )
 
-    assert done.stdout == "scaled attention\n"
+    assert done.stdout == "Attention between 294 tokens\n"
     assert (done.returncode, done.stderr) == (0, "")
 
 

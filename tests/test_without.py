@@ -131,7 +131,7 @@ def test_heads_that_a_file_gives_are_counted() -> None:
 def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
     shown = attnviz("run", TEXT, "--heads", "2", "--without", "L0H1=mean").out
 
-    assert shown.startswith("scaled attention with L0H1 (replaced by its mean) switched off\n")
+    assert "scaled attention with L0H1 (replaced by its mean) switched off · " in shown
     assert " ".join(shown.split()).endswith(
         "head 1 is switched off: its weights are what it would read; in place of it the mean over "
         "the sentence goes on, the same for every token"

@@ -208,13 +208,14 @@ class PictureOptions:
         ),
     ] = None
     footnote: Annotated[
-        bool,
+        bool | None,
         in_section(
             "Looks",
             "--footnote/--no-footnote",
-            help="Say in small print what made a picture.",
+            help="Write the settings in small print below a picture.  [default: not on 16:9 and "
+            "4:3]",
         ),
-    ] = True
+    ] = None
     title: Annotated[
         str | None,
         in_section(

@@ -25,8 +25,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat_of_softmax
 from attnviz.views.conclusions.changes import changes_told
-from attnviz.views.conclusions.conclusion import conclusion
-from attnviz.views.conclusions.course import in_short
+from attnviz.views.conclusions.conclusion import conclusion, title_of
 from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
 from attnviz.views.explored_ways import explored_of_comparison
@@ -37,7 +36,7 @@ from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
 from attnviz.views.prediction import answered, answers_of_ways, flips
 from attnviz.views.reading import token_axis
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.sweep import curves_of
 from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
@@ -94,7 +93,7 @@ def view(
         told, concluded = _answers_told(comparison), flipped
     return View(
         title=f"compared by {comparison.by}",
-        headline=concluded if sweep is None else in_short(comparison, sweep),
+        headline=title_of(comparison, sweep, again),
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
@@ -263,7 +262,7 @@ def _settings_line(comparison: Comparison) -> str:
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
-    without = (*VARYING[comparison.by], "dropout")
+    without = (KIND, *VARYING[comparison.by], "dropout")
     parts = _which_layer(comparison), settings_line(trace, without=without), _before_what(trace)
     fixed = _fixed(ASPECTS[comparison.by].fixed, comparison)
     return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)

@@ -72,7 +72,7 @@ def _settings_line(learning: Learning) -> str:
     """What all ways have in common, and how they are taught."""
     seeds, choices = learning.seeds, learning.choices
     numbered = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
-    without = (*VARYING[learning.by], "tokens", "model", "seed")
+    without = (KIND, *VARYING[learning.by], "tokens", "model", "seed")
     parts = (
         f"the same in all: {LEARNED[learning.by].fixed}",
         settings_line(learning.base, without=without),

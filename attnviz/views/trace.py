@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -25,15 +26,17 @@ from attnviz.traces.weights_alone import told_of_weights_alone
 from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
+from attnviz.views.conclusions.weights import title_of_head
 from attnviz.views.data import data_of
 from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.given_weights import on_given_weights
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.headline import headline
+from attnviz.views.headline import headline, title_of_parts
 from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
@@ -48,7 +51,7 @@ from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, wi
 from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
+from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
@@ -59,6 +62,7 @@ IN_A_PICTURE = ("weights",)
 OF_ANSWERS = ("prediction",)
 IN_AN_EXCERPT = ("weights ", "prediction")
 OF_A_BLOCK = ("outputs",)
+OF_HEADS = ("weights", "readings")  # groups that have a panel for each head
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
 BESIDE_WEIGHTS = ("tokens", "embeddings", "weights", "prediction")  # that a model hands back itself
@@ -132,26 +136,51 @@ def _parts_shown(
     names = ",".join(show) if show else None
     options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
     asked = () if place is None else tuple(readings(trace, place))
-    kind, line, found = (
-        headline(trace),
-        settings_line(trace),
-        title_of_answers(trace, place, alone=tuple(parts or ()) == OF_ANSWERS),
-    )
+    answered = title_of_answers(trace, place, alone=tuple(parts or ()) == OF_ANSWERS)
     return View(
-        title=found or kind,
-        headline=found or " · ".join([*(each.title for each in asked[:1]), kind]),
-        settings=f"{kind} · {line}" if found else line,
+        title=headline(trace),
+        headline=answered or title_of_parts(trace, parts, place),
+        settings=settings_line(trace),
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=tuple(each for each in _closing(trace, screen, place, way) if each != found),
+        closing=tuple(each for each in _closing(trace, screen, place, way) if each != answered),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         explored=lambda: explored_of_trace(trace, place),
+        slides=partial(_slides, trace, picture, place),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
+
+
+def _slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
+    """Each head under a title of its own; one that somebody wrote has the words of its writer."""
+    by_hand = trace.model is not None and trace.model.by_hand
+    if len(picture.panels) == 1 or by_hand:
+        return Excerpt(picture.groups, "")
+    named = {f"{what} {layer.name}": layer for layer in trace.attentions for what in OF_HEADS}
+    return Excerpt(
+        tuple(
+            _titled_heads(trace, named[each.name], each, query)
+            if each.name in named and each.kind == "free"
+            else each
+            for each in picture.groups
+        ),
+        "",
+    )
+
+
+def _titled_heads(trace: Trace, layer: Layer, group: Group, query: int | None) -> Group:
+    panels = []
+    for head, panel in enumerate(group.panels):
+        title = title_of_head(trace, layer, head, query)
+        if isinstance(panel, Grid):
+            panels.append(replace(panel, title=title))
+        elif isinstance(panel, Arcs | Sentence):
+            panels.append(replace(panel, grid=replace(panel.grid, title=title)))
+    return Group(FINDINGS, tuple(panels))
 
 
 def _inspected(trace: Trace, looking: Looking) -> View:

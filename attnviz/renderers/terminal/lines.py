@@ -28,7 +28,7 @@ AROUND_A_RANKING = 3  # lines: its title, how many more there are, and the one b
 def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
     """A view on a screen: what was done, its tables or sentences, and what there is to say."""
     above = [] if quiet else list(heading(view, screen))
-    below = list(closing(view.closing, screen))
+    below = list(closing(view.closing if quiet else view.notes, screen))
     return [*above, *_body(view, screen, len(above), len(below)), *below]
 
 
@@ -54,10 +54,9 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    above = (view.overhead, view.conclusion, view.settings, view.screen.caveat)
+    above = (view.overhead, view.settings, view.screen.caveat)
     heading = [Text(line) for line in above if line]
-    told = [each for each in view.closing if each != view.conclusion]
-    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(told, screen)]
+    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.notes, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
     return [f"{text.strip()}\n".encode()]
 
@@ -105,8 +104,8 @@ def _of_its_own(each: Section | Sentence, screen: Screen) -> Iterator[Text]:
 
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:
-    """What was done, the settings that the numbers depend on, and whether they are random."""
-    yield from wrapped(view.title, screen, BOLD)
+    """The headline, the settings that the numbers depend on, and whether they are random."""
+    yield from wrapped(view.overhead or view.title, screen, BOLD)
     yield from wrapped(view.settings, screen)
     yield from wrapped(view.screen.caveat, screen, PLAIN)
     yield Text()

@@ -18,7 +18,7 @@ from attnviz.views.learned.data import data_of
 from attnviz.views.learned.explored import explored_of_learned
 from attnviz.views.learned.moments import few, filmed, round_steps
 from attnviz.views.learned.shown import Shown
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.trace import groups as groups_of
 from attnviz.views.view import Excerpt, Group, Name, Page, Shot, View, page_of
 from attnviz.wording.commands import Command
@@ -161,7 +161,7 @@ def _settings_line(here: Shown) -> str:
     learned = here.learned
     count = sum(each.numel() for each in learned.model.parameters.values())
     parts = [
-        settings_line(here.trace, without=("seed",)),
+        settings_line(here.trace, without=(KIND, "seed")),
         counted(count, "parameter"),
         f"batch {learned.choices.batch}",
         f"rate {learned.choices.rate:g}",
