@@ -64,7 +64,7 @@ EXAMPLE_COMMANDS = {
     ),
 }
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
-ELSEWHERE = {  # words that people expect to be commands
+ELSEWHERE = {  # words that people expect to be commands, and mean no text if they stand alone
     "list": "attnviz example list?",
     "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
@@ -100,15 +100,21 @@ class Commands(Parsing, TyperGroup):
         if args[0] in self.table:
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:
-            self.refuse_misspelt(ctx, args[0])
+            self.refuse_misspelt(args)
         return super().resolve_command(ctx, [self.usual, *args])
 
-    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+    def refuse_misspelt(self, args: Sequence[str]) -> None:
         """A sentence is a text, and so is a word that is like no command."""
+        word = args[0]
+        line, problem = guesses.meant_command(args), f"there is no command '{word}'"
+        if line and word.lower() in guesses.COMMANDS:
+            raise AttnvizError(problem, f"try: {line}")
         if word in ELSEWHERE:
-            raise AttnvizError(f"there is no command '{word}'", f"did you mean {ELSEWHERE[word]}")
+            raise AttnvizError(problem, f"did you mean {ELSEWHERE[word]}")
         if guesses.resembles(word, self.table):
             raise unknown("command", word, self.table)
+        if line:
+            raise AttnvizError(problem, f"try: {line}")
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.table:
@@ -136,10 +142,11 @@ class ExampleCommands(Commands):
     table = EXAMPLE_COMMANDS
     usual = "show"
 
-    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+    def refuse_misspelt(self, args: Sequence[str]) -> None:
         """An example's name is enough to show it."""
         from attnviz.examples import names
 
+        word = args[0]
         if not names.is_one(word):
             raise unknown("command or example", word, [*self.table, *names.names()])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any
 
 from attnviz.errors import AttnvizError
@@ -101,6 +102,26 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
 }
+COMMANDS = {  # words that people expect to be commands, in front of a text
+    "visualize": "run",
+    "visualise": "run",
+    "visualization": "run",
+    "viz": "run",
+    "view": "run",
+    "show": "run",
+    "plot": "run",
+    "draw": "run",
+    "render": "run",
+    "display": "run",
+    "heatmap": "run",
+    "attention": "run",
+    "explain": "steps",
+    "walk": "steps",
+    "compute": "steps",
+    "diff": "compare",
+    "analyze": "inspect",
+    "analyse": "inspect",
+}
 MOST_NAMED = 3  # commands that have an option
 MISSING = {"attnviz example show": "attnviz example list names them"}
 _SENTENCES = {name: told for names, told in MEANT.items() for name in names}
@@ -164,6 +185,22 @@ def _below(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
             yield from _below(command, ctx, f"{path} {name}")
         else:
             yield f"{path} {name}", [*_options(command, ctx)]
+
+
+def meant_command(args: Sequence[str]) -> str | None:
+    """The line that is meant by words whose first is no command, and stands before a text.
+
+    >>> meant_command(["visualize", "hello world"]), meant_command(["hello", "world"])
+    ('attnviz run "hello world"', None)
+    """
+    word, *others = args
+    texts = [*takewhile(lambda each: not each.startswith("-"), others)]
+    if not texts or (len(texts) > 1 and " " not in texts[0]):
+        return None
+    meant = COMMANDS.get(word.lower())
+    if meant is None and not (" " in texts[0] and re.fullmatch("[a-z]+", word)):
+        return None
+    return f'attnviz {meant or "run"} "{texts[0]}"'
 
 
 def resembles(word: str, names: Iterable[str]) -> bool:

@@ -13,7 +13,12 @@ from typing import BinaryIO
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import leaving
-from attnviz.machine.files import refuse_folder, refuse_unwritable, unwritable
+from attnviz.machine.files import (
+    refuse_folder,
+    refuse_missing_folder,
+    refuse_unwritable,
+    unwritable,
+)
 
 try:
     import fcntl
@@ -29,6 +34,7 @@ def refuse_paths(paths: Sequence[Path]) -> None:
     for path in paths:
         refuse_folder(path)
         refuse_unwritable(path)
+        refuse_missing_folder(path)
     places = {path: path.resolve() for path in paths}
     for path, place in places.items():
         for other, inner in places.items():
