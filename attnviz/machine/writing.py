@@ -34,7 +34,6 @@ def refuse_paths(paths: Sequence[Path]) -> None:
     for path in paths:
         refuse_folder(path)
         refuse_unwritable(path)
-        refuse_missing_folder(path)
     places = {path: path.resolve() for path in paths}
     for path, place in places.items():
         for other, inner in places.items():
@@ -43,6 +42,8 @@ def refuse_paths(paths: Sequence[Path]) -> None:
                     f"'{path}' is to be a file, so '{other}' cannot be in it",
                     "choose another folder",
                 )
+    for path in paths:
+        refuse_missing_folder(path)
 
 
 @dataclass(frozen=True)
