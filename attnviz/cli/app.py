@@ -38,6 +38,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect",
         "Show what the heads of a trained model do on a sentence.",
     ),
+    "demo": (
+        "attnviz.cli.demo:demo",
+        "Take a tour: five pictures in the terminal, each with its command.",
+    ),
     "learn": (
         "attnviz.cli.learn:learn",
         "Train a small model on a task, and watch its attention form.",
@@ -54,6 +58,12 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "tokenizers": ("attnviz.cli.answers:tokenizers", "List the ways to cut a text into tokens."),
     "help": ("attnviz.cli.answers:help_", "Show the help of a command, as its --help does."),
     "version": ("attnviz.cli.answers:version", "Print the version."),
+}
+GROUPS = {  # of the help: each begins with this command
+    "run": "Look",
+    "learn": "Learn",
+    "example": "Check and look up",
+    "list": "Commands",
 }
 EXAMPLE_COMMANDS = {
     "list": ("attnviz.cli.answers:examples", "List the worked examples, and what each shows."),
@@ -131,8 +141,13 @@ class Commands(Parsing, TyperGroup):
         return word.partition("=")[0] in names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in self.table.items()])
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, (_, about) in self.table.items():
+            heading = GROUPS.get(name, heading if groups else "Commands")
+            groups.setdefault(heading, []).append((name, about))
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
         write_sections(self, ctx, formatter)
 
 
@@ -226,7 +241,9 @@ def attnviz_(
 ) -> None:
     """See attention: which word of a sentence reads which, by how much, and what comes out.
 
-    Start with:  attnviz run "I am learning this"
+    \b
+    Start with:      attnviz run "I am learning this"
+    A page instead:  attnviz run "I am learning this" -o view.html
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

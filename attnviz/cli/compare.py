@@ -220,7 +220,7 @@ class ComparisonOptions:
     OutputOptions,
     PictureOptions,
     without=("memory",),
-    rarely=("steps", "until"),
+    rarely=("steps", "until", "tokenizer"),
 )
 def compare(
     text: TextOptions,

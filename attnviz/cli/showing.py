@@ -59,6 +59,9 @@ class ShowOptions:
             metavar="WAY",
             help="How weights are drawn: "
             f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
+            short=f"How weights are drawn: {', '.join(WAYS)}.",
+            example="arcs",
+            among=[*WAYS],
         ),
     ] = None
     predict: Annotated[
