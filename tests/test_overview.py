@@ -83,14 +83,16 @@ def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
 
     expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
     np.testing.assert_allclose(small.values, expected, atol=1e-6)
-    assert small.pooled == "one cell = 2 queries (averaged) × 3 keys (added)"
+    assert small.pooled == "one cell: attention from 2 queries (their mean) to 3 keys (their sum)"
 
 
 def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
     """Not as 1.1e+02 queries."""
     whole = overview_by_hand(1, 1, 329, 329)
 
-    assert whole.grained(3, 5).pooled == "one cell = 110 queries (averaged) × 66 keys (added)"
+    assert whole.grained(3, 5).pooled == (
+        "one cell: attention from about 110 queries (their mean) to about 66 keys (their sum)"
+    )
 
 
 def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand_for() -> None:
@@ -236,7 +238,7 @@ def test_the_letter_of_a_flag_stands_at_its_map() -> None:
     lines = [line.plain for line in overview(overview_by_hand(6, 12, flags=3), Screen(80))]
 
     (of_b,) = [line for line in lines if line.startswith("L0")]
-    assert of_b.index("b") == lines[0].index("H7") + 5
+    assert of_b.index("b") == lines[0].index("H7") + 4  # the last letter of its map
     assert "b next token L0H7 .98" in " ".join(lines)
 
 

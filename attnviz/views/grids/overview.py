@@ -95,7 +95,8 @@ class Overview:
         if tall == wide == 1:
             return ""
         queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
-        return f"one cell = {queries} (averaged) × {keys} (added)"
+        mean, sum_ = "" if tall == 1 else " (their mean)", "" if wide == 1 else " (their sum)"
+        return f"one cell: attention from {queries}{mean} to {keys}{sum_}"
 
     def grained(self, high: int, wide: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.
@@ -139,4 +140,10 @@ def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
 
 
 def _counted(number: float, one: str, several: str) -> str:
-    return f"{short_text(number)} {one if number == 1 else several}"
+    """
+    >>> _counted(1, "key", "keys"), _counted(5.3, "key", "keys"), _counted(0.5, "key", "keys")
+    ('1 key', 'about 5 keys', '0.5 keys')
+    """
+    if number < 2 or number == round(number):  # parts of a token are not rounded away
+        return f"{short_text(number)} {one if number == 1 else several}"
+    return f"about {short_text(round(number))} {several}"
