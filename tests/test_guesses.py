@@ -163,7 +163,7 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("--colormap", "did you mean --colors?"),
         ("--num_heads=3", "did you mean --heads?"),
         ("--format=png", "the end of the name says which: --out heatmap.png"),
-        ("--html", "there is no web page; a browser shows what --out heatmap.svg writes"),
+        ("--html", "a page is a file, too: attnviz run --out view.html"),
         ("--layerz", "did you mean --layers?"),
         (
             "--layer",

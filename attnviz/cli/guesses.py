@@ -32,19 +32,17 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("gif", "animate", "animation", "video", "mp4"): (
         "an animation is a file, too: attnviz steps --out steps.gif"
     ),
-    ("html", "web", "browser", "page"): (
-        "there is no web page; a browser shows what --out heatmap.svg writes"
-    ),
+    ("html", "web", "browser", "page"): ("a page is a file, too: attnviz run --out view.html"),
     ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
         "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
         "every number"
     ),
     ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
     ("huggingface", "hf", "bert"): (
-        "models of others are not read; --embeddings takes vectors of your own, --given matrices"
+        "did you mean --model? it takes a name on a hub, such as google-bert/bert-base-uncased"
     ),
     ("text", "sentence", "input", "prompt", "string"): (
-        "the text stands without an option, in quotes; --file reads one"
+        "give the text in quotes, without an option; --file reads one"
     ),
     ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
     ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
