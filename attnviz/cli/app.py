@@ -142,8 +142,9 @@ class Commands(Parsing, TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
+        heading = "Commands"
         for name, (_, about) in self.table.items():
-            heading = GROUPS.get(name, heading if groups else "Commands")
+            heading = GROUPS.get(name, heading)
             groups.setdefault(heading, []).append((name, about))
         for heading, records in groups.items():
             with formatter.section(heading):
