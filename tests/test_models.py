@@ -27,6 +27,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.models.names import CONFIG, names
 from attnviz.traces.models.shipped import model_of
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.place import ON_A_HUB
 from tests.conftest import Attnviz
 
 AGREEMENT = "the old keys near the small cabinet"
@@ -301,6 +302,25 @@ def test_a_model_that_is_not_there(attnviz: Attnviz, name: str, problem: str) ->
 
 def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
     assert "did you mean 'agreement'?" in attnviz("run", "a", "--model", "agrement").err
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("gpt2", "openai-community/gpt2"),
+        ("bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("BERT", "google-bert/bert-base-uncased"),
+    ],
+)
+def test_a_well_known_model_is_named_with_its_owner(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, whole: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+
+    assert attnviz("run", "a", "--model", name).err == (
+        f"error: there is no model '{name}'\n hint: on the hub it has an owner: --model {whole}\n"
+    )
+    assert ON_A_HUB.fullmatch(whole)
 
 
 def config(**changes: Any) -> Callable[[Path], None]:

@@ -89,6 +89,7 @@ def test_json_is_all_there_is_on_standard_output(attnviz: Attnviz) -> None:
 
 
 def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path) -> None:
+    (samples / "deep").mkdir()
     names = ["deep/a.png", "a.svg", "a.pdf", "a.txt", "a.json", "a.npz", "a.csv"]
     result = attnviz("run", "I am", *(word for name in names for word in ("-o", name)))
 

@@ -223,7 +223,7 @@ class ComparisonOptions:
     OutputOptions,
     PictureOptions,
     without=("memory",),
-    rarely=("steps", "until"),
+    rarely=("steps", "until", "tokenizer"),
 )
 def compare(
     text: TextOptions,

@@ -25,11 +25,36 @@ from attnviz.views.view import READINGS, View
 AROUND_A_RANKING = 3  # lines: its title, how many more there are, and the one between
 
 
-def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
-    """A view on a screen: what was done, its tables or sentences, and what there is to say."""
+def printed(
+    view: View, screen: Screen, *, quiet: bool = False, conclusion_first: bool = False
+) -> list[Text]:
+    """A view on a screen: what was done, its tables or sentences, and what there is to say.
+
+    With `conclusion_first` what there is to say comes before the tables, where a pager begins.
+    """
     above = [] if quiet else list(heading(view, screen))
     below = list(closing(view.closing if quiet else view.notes, screen))
-    return [*above, *_body(view, screen, len(above), len(below)), *below]
+    body = _body(view, screen, len(above), len(below))
+    if conclusion_first and below:
+        empty, *told = below
+        return [*above, *told, empty, *body]
+    whole = [*above, *body, *below]
+    if len(whole) <= screen.rows:
+        return whole
+    short = [] if quiet else list(_short_heading(view, screen))
+    spaced = [*short, Text(), *body, *below]
+    for less in (spaced, [line for line in spaced if line]):
+        if len(less) <= screen.rows:
+            return less
+    return whole
+
+
+def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
+    """What was done, with as many settings as its line has room for; and what is random."""
+    line = Text.assemble((view.headline, BOLD), (f" · {view.settings}", DIM))
+    line.truncate(screen.room, overflow="ellipsis")
+    yield line
+    yield from wrapped(view.screen.caveat, screen, PLAIN)
 
 
 def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
