@@ -12,6 +12,7 @@ from attnviz.wording.commands import option
 Weigh = Literal["weight", "norm", "gradient"]
 Merge = Literal["mean", "max", "rollout"]
 Rank = Literal["pattern", "effect"]
+Draw = Literal["heatmap", "arcs", "sentence"]
 WEIGH: dict[Weigh, str] = {
     "weight": "as it is",
     "norm": "times the length of what it hands on",
@@ -23,6 +24,11 @@ MERGE: dict[Merge, str] = {
     "rollout": "through all layers, with what passes by them",
 }
 RANK: dict[Rank, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
+DRAW: dict[Draw, str] = {
+    "heatmap": "cells in colour",
+    "arcs": "lines between words, in pictures",
+    "sentence": "words in colour, with --query",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,7 @@ class Looking:
     toward: str | None = None  # the answer whose gradient is taken
     by: Rank = "pattern"  # what heads are ranked by
     predict: bool = False
+    as_: Draw | None = None  # how weights are drawn; None: as is usual
 
     def __post_init__(self) -> None:
         for name, known in TABLES.items():
@@ -93,6 +100,7 @@ class Looking:
                 about="query",
             )
         self._refuse_odd_ranking()
+        self._refuse_odd_drawing()
         if self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
@@ -102,7 +110,7 @@ class Looking:
 
     def _refuse_odd_ranking(self) -> None:
         """Heads by what is lost without them: nothing is asked of tokens, or of weights."""
-        others = ("query", "source", "merge", "words", "log", "hide_special", "hide_first")
+        others = ("query", "source", "merge", "words", "log", "hide_special", "hide_first", "as_")
         for name in ("weigh", *others) if self.by == "effect" else ():
             if getattr(self, name) != getattr(Looking, name):
                 typed = "--from" if name == "source" else option(name)
@@ -112,6 +120,37 @@ class Looking:
                     f"leave {typed} out, or --by effect",
                     about=name,
                 )
+
+    def _refuse_odd_drawing(self) -> None:
+        """Weights can be drawn as lines, or as a sentence, where those would show them."""
+        way = f"--as {self.as_}"
+        if self.as_ is not None and self.source is not None:
+            raise AttnvizError(
+                f"--from ranks heads by one weight, and {way} draws all weights of a head",
+                "leave out --as, or give --layer and --head in place of --from and --to",
+                about="as_",
+            )
+        if self.as_ == "sentence" and self.query is None:
+            raise AttnvizError(
+                f"{way} draws what one token reads, and no --query says which",
+                "try --query 1, or --as arcs",
+                about="as_",
+            )
+        if self.as_ == "heatmap" and self.query is not None:
+            raise AttnvizError(
+                f"--query draws a sentence, and {way} draws a table of all tokens",
+                "leave out --as, or give --as arcs",
+                about="as_",
+            )
+        if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
+            other = "--predict is a table of answers"
+            if self.weigh == "gradient":
+                other = "--weigh gradient makes numbers below 0"
+            raise AttnvizError(
+                f"{way} draws weights, and {other}",
+                f"leave out {other.partition(' is ')[0].partition(' makes ')[0]}, or {way}",
+                about="as_",
+            )
 
     def _refuse_odd_rollout(self) -> None:
         """Rollout is about weights, and all of them."""
@@ -134,6 +173,6 @@ class Looking:
             )
 
 
-TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": RANK}
+TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": RANK, "as_": DRAW}
 NAMES: tuple[str, ...] = tuple(Looking.__dataclass_fields__)
 MERGES: tuple[Merge, ...] = get_args(Merge)
