@@ -55,6 +55,7 @@ from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Page, View, p
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
+from attnviz.wording.keywords import changed
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
@@ -100,25 +101,25 @@ def view(
     """
     many = trace.trained is not None or (trace.handed is not None and _heads(trace) > 1)
     if layer is not None or head is not None:
-        _refuse_parts_of_a_head(show, as_)
+        _refuse_parts_of_a_head(show)
     elif not many or show is not None or as_ is not None:
         return _parts_shown(trace, show, query, as_, predict=predict)
-    return _inspected(trace, Looking(layer=layer, head=head, query=query, predict=predict))
+    drawn = {} if as_ is None else {"as_": as_}
+    looking = Looking(layer=layer, head=head, query=query, predict=predict)
+    return _inspected(trace, changed(looking, drawn))
 
 
 def _heads(trace: Trace) -> int:
     return sum(layer.heads for layer in trace.layers)
 
 
-def _refuse_parts_of_a_head(show: Sequence[str] | None, as_: str | None) -> None:
-    """Of one head its weights are shown, in one way."""
-    named = {"show": show, "as_": as_}
-    given = [name for name, value in named.items() if value is not None]
-    if given:
+def _refuse_parts_of_a_head(show: Sequence[str] | None) -> None:
+    """Of one head its weights are shown."""
+    if show is not None:
         raise AttnvizError(
-            f"layer and head pick heads, whose weights are shown, and {given[0]} is given, too",
+            "layer and head pick heads, whose weights are shown, and show is given, too",
             "leave one of them out",
-            about=given[0],
+            about="show",
         )
 
 
@@ -221,11 +222,26 @@ def _shown(
     if way == "sentence" and query is not None:
         picture = sentences(trace, query)
     if way == "arcs":
-        picture = arcs_of(groups(trace, IN_A_PICTURE), query)
+        picture = arcs_of(groups(trace, IN_A_PICTURE), query, _commands_of_heads(trace, query))
     line = settings_line(trace)
     answers = [Group("prediction", (best_answers(trace, query),))] if predict else []
     on_screen = page_of([*screen, *answers], line, caveat(trace, names))
     return on_screen, page_of([*picture, *answers], line, caveat(trace, drawn))
+
+
+def _commands_of_heads(trace: Trace, query: int | None) -> dict[str, str]:
+    """The command that draws a head alone as lines, by the title of its table; of models alone."""
+    command = command_of("inspect", source_of(trace))
+    if command is None or (trace.trained is None and trace.model is None):
+        return {}
+    asked = {} if query is None else {"query": query + 1}
+    return {
+        titled(MIXED_BY[layer.attended.mixed_by], trace, layer, head): command.also(
+            **asked, layer=layer.layer, head=head, as_="arcs"
+        ).line
+        for layer in trace.layers
+        for head in range(layer.heads)
+    }
 
 
 def _usual(trace: Trace) -> tuple[str, ...]:

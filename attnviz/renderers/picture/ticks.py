@@ -44,6 +44,7 @@ class PanelStyle:
     numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
     gap: float = 0.3  # inches between two panels
     widest_label: float = 10.0  # inches
+    line: float = LINE_SHARE  # of its place a label may be high
     bare: bool = False  # panels have no labels
 
     @property
@@ -105,7 +106,7 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Every label, smaller if need be; or every n-th, with its number."""
-    fitting = pitch / POINT * LINE_SHARE
+    fitting = pitch / POINT * style.line
     if fitting >= style.smallest or len(axis) == 1:
         places, labels = range(len(axis)), _labels(axis)
         size = max(min(style.label, fitting), style.smallest)

@@ -51,7 +51,7 @@ def printed(
 
 def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
     """What was done, with as many settings as its line has room for; and what is random."""
-    line = Text.assemble((view.headline, BOLD), (f" · {view.settings}", DIM))
+    line = Text.assemble((view.overhead or view.title, BOLD), (f" · {view.settings}", DIM))
     line.truncate(screen.room, overflow="ellipsis")
     yield line
     yield from wrapped(view.screen.caveat, screen, PLAIN)
