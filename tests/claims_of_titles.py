@@ -276,7 +276,8 @@ def column(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     key = place(made.keys_of(layer).labels, match[2], match[3])
     choice = seen(layer, name).sum(-1) > 1
     first = (mixing.argmax(-1) == key) & choice
-    return int(first.sum()) > choice.sum() / 2 and (match[1] == "Most" or bool(first.all()))
+    most = float(first.sum()) > float(choice.sum()) / 2
+    return most and (match[1] == "Most" or bool(first.all()))
 
 
 @claims(r"✗ (.+)")

@@ -297,7 +297,7 @@ def test_many_heads_come_on_pages_that_show_every_label() -> None:
 
 @pytest.mark.parametrize("choices", [{"heads": 4}, {"heads": 2, "layers": 2}])
 def test_up_to_four_heads_stand_in_one_row_of_a_slide_with_square_cells(
-    choices: dict[str, int],
+    choices: dict[str, Any],
 ) -> None:
     view = trace(LONGER, dim=8, variant="causal", **choices).view(show=["weights"])
     wide, square = (layout_of(view, Look(size=size)) for size in (SIZES["16:9"], (10.0, 10.0)))

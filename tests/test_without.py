@@ -286,8 +286,8 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
     assert view.headline == (
         "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
     )
-    for place, off in enumerate((None, "L1H0", "L1H0,L1H1")):
-        alone = trace(AGREEMENT, model="agreement", without=off).prediction
+    for place, without in enumerate((None, "L1H0", "L1H0,L1H1")):
+        alone = trace(AGREEMENT, model="agreement", without=without).prediction
         assert alone is not None
         first = alone.best(7, 1)[0]
         assert table.words[place][0] == alone.answers[first]

@@ -28,7 +28,7 @@ from attnviz.views.data import QUANTILES
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless
-from attnviz.views.settings_line import NORM, settings_line
+from attnviz.views.settings_line import KIND, NORM, settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.numbers import percentage
 from attnviz.wording.words import counted

@@ -154,8 +154,8 @@ def flips(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> 
     alone = f"; {either(kept)} does not" if kept else ""
     if len(places) > 1:
         return f"Switching off {name} changes {count} of the {len(places)} answers{alone}"
-    now = _likeliest(refuse_no_prediction(trace), places[0])
-    return f"Switching off {name} flips {_likeliest(made, places[0])} to {now}{alone}"
+    answer = _likeliest(refuse_no_prediction(trace), places[0])
+    return f"Switching off {name} flips {_likeliest(made, places[0])} to {answer}{alone}"
 
 
 def _likeliest(made: Prediction, place: int) -> str:

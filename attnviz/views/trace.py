@@ -174,7 +174,7 @@ def _slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
 
 
 def _titled_heads(trace: Trace, layer: Layer, group: Group, query: int | None) -> Group:
-    panels = []
+    panels: list[Grid | Arcs | Sentence] = []
     for head, panel in enumerate(group.panels):
         title = title_of_head(trace, layer, head, query)
         if isinstance(panel, Grid):

@@ -173,10 +173,10 @@ def legible(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Letterin
     fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
     boxes = map(headed.below, _boxes(fitting, in_a_layer, room, letters))
     alike = {
-        (each.grid.rows, each.grid.columns): pair
-        for each, *pair in zip(fitting, fitting, boxes, strict=True)
+        (each.grid.rows, each.grid.columns): (each, box)
+        for each, box in zip(fitting, boxes, strict=True)
     }
-    panels = [_sides(*pair, letters) for pair in alike.values()]
+    panels = [_sides(each, box, letters) for each, box in alike.values()]
     written = min(len(side.places) for panel in panels for side in (panel.left, panel.right))
     return 2 * written + all(panel.whole for panel in panels)
 
