@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def test_heads_that_are_off_are_off_while_a_decoder_writes(small_transformer: Sa
 
     assert less.prompt == whole.prompt
     assert less.tokens.ids != whole.tokens.ids
+
+
+def test_a_list_of_ends_may_be_damaged(tmp_path: Path) -> None:
+    """Of a file that somebody changed: what ends a text is a number, and this is none."""
+    folder = save(KINDS["gpt2"], tmp_path / "decoder")
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": [[2]]}))
+
+    made = trace(SHORT, model=str(folder), generate=2)
+
+    assert made.prompt == len(made.tokens) - 2
 
 
 def test_a_decoder_that_ends_says_so(tmp_path: Path) -> None:

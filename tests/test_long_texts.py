@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnviz import cells, inspect, trace
+from attnviz import cells, from_weights, inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
@@ -182,3 +182,14 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
         "the scores and weights of 1 head as matrices takes about 10 KB, and there are 5 KB free"
     )
     assert refused.value.hint == "give a shorter text"
+
+
+def test_weights_alone_are_cut_into_rows_as_any_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = torch.rand(2, 40, 40, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    layer = from_weights(given, [f"t{number}" for number in range(40)]).layers[0]
+    monkeypatch.setattr(weights, "CELLS_AT_ONCE", 100)
+
+    rows = layer.weights.cells("weights", 1)
+
+    assert not isinstance(rows, cells.Whole)
+    np.testing.assert_array_equal(rows.window(slice(7, 9), slice(None)).values, given[1, 7:9])

@@ -8,7 +8,7 @@ read; `dim` is the width of an embedding, `head` counts heads, and `width` is th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from math import inf
 from operator import add
@@ -57,6 +57,12 @@ class Attended:
     def logits(self) -> Float[Tensor, "*batch head query key"]:
         """What the softmax is taken of, but for what is hidden."""
         return plus(self.biased, self.mask)
+
+    def of_part(self, part: Callable[[Tensor], Tensor]) -> Attended:
+        """The same of some queries, or heads: `part` of each matrix. No sink, which has no rows."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts = {name: part(it) for name, it in named.items() if isinstance(it, Tensor)}
+        return Attended(**(named | parts | {"sink": None}))
 
 
 def attend(

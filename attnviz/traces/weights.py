@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,17 +25,6 @@ from attnviz.machine import memory
 from attnviz.wording.words import listed
 
 FLOAT = 4  # bytes
-MATRICES = (
-    "scores",
-    "scaled_scores",
-    "capped_scores",
-    "bias",
-    "mask",
-    "weights",
-    "mixing",
-    "contexts",
-)
-
 Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
@@ -107,11 +96,7 @@ class InMemory(Weights):
         def part(matrix: Tensor) -> Tensor:
             return mask_of(head, matrix)[None, rows]
 
-        found: dict[str, Any] = {"sink": None}  # which no cell is asked for
-        for name in MATRICES:
-            matrix = getattr(self.attended, name)
-            found[name] = None if matrix is None else part(matrix)
-        return replace(self, attended=replace(self.attended, **found), visible=part(self.visible))
+        return replace(self, attended=self.attended.of_part(part), visible=part(self.visible))
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
         """The same, made at once of whole matrices."""

@@ -6,6 +6,7 @@ the weights stand for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from jaxtyping import Bool, Float
@@ -33,6 +34,9 @@ class OfWeights(Attended):
         nothing = weights.new_zeros(heads, queries, 0)
         known = {"weights": weights, "mixing": weights, "contexts": nothing, "visible": visible}
         self.__dict__.update(known)  # frozen, as every Attended is
+
+    def of_part(self, part: Callable[[Tensor], Tensor]) -> OfWeights:
+        return OfWeights(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
     def scores(self) -> Heads:

@@ -151,6 +151,8 @@ class _Inventor:
         chosen += [each for each in options if self._wanted(command, each.opts[0])]
         chosen = self._fitting(chosen, options)
         told = [word for each in chosen for word in self._option(command, each)]
+        if any(each.opts[0] == "--learn" for each in chosen):  # 999 trainings take minutes
+            told = ["--repeats=20" if word == "--repeats=999" else word for word in told]
         arguments = (*path, *told, *self._arguments(command, {each.opts[0] for each in chosen}))
         stdin = self.random.choice((None, contents.text(self.random), *[b"typed"] * 18))
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))

@@ -90,9 +90,9 @@ def _written(model: Loaded, ids: Ids, count: int, settings: Settings) -> Ids:
 
 def _without_end(model: Loaded, ids: Ids, least: int) -> Ids:
     """Nothing is read after the token that ends a text: it has no part in what is shown."""
-    told = _said(model, "eos_token_id")
-    ends = {told} if isinstance(told, int) else set(told or ())
-    return ids[:-1] if len(ids) > least and ids[-1] in ends else ids
+    ends = _said(model, "eos_token_id")
+    ended = ids[-1] in ends if isinstance(ends, list | tuple) else ids[-1] == ends
+    return ids[:-1] if len(ids) > least and ended else ids
 
 
 def _said(model: Loaded, name: str) -> Any:
