@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 
 from attnviz import trace
 from attnviz.traces.models.names import place_of
+from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 
 Bird = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
@@ -382,7 +383,7 @@ def connect() -> None:
     [
         (lambda: socket.create_connection(("127.0.0.1", 9), 1), "socket.getaddrinfo"),
         (connect, "socket.connect"),
-        (lambda: subprocess.run(["true"], check=True), "subprocess.Popen"),
+        (lambda: subprocess.run(["true"], check=True, timeout=LONGEST), "subprocess.Popen"),
         (lambda: (outside() / "x").write_text(""), "open"),
         (lambda: pickle.loads(pickle.dumps(Pickled())), "open"),
     ],

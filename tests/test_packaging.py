@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from attnviz.traces.texts import toml
 from attnviz.version import __version__
 from docs.build_site import command_reference, dead_links, files_of_site
+from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 
 TO_RUN, TO_TEST, FOR_CUDA = LOCKS = (
@@ -124,7 +125,12 @@ def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")
 def test_the_source_distribution_has_every_file_of_a_clone() -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST,
     )
     tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
 

@@ -23,6 +23,7 @@ from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.machine.permission import NameInFile
 from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
 from attnviz.wording.commands import CHOICES, FLAGS, OF_TRACES, Command, chosen, command_in, quoted
+from tests import LONGEST
 from tests.conftest import Attnviz
 
 TEXT, OTHER = "it was too tired", "it was too large"
@@ -255,7 +256,9 @@ def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: 
     ]
     shown = [each for line in lines if (each := command_in(line)) is not None and each.argument]
     script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(each.line for each in shown)
-    run = subprocess.run(["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True)
+    run = subprocess.run(
+        ["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True, timeout=LONGEST
+    )
     words = [each.split("\0")[:-1] for each in os.fsdecode(run.stdout).split("END\0")[:-1]]
 
     assert len(shown) > 200
