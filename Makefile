@@ -82,7 +82,9 @@ lock: $(TESTED)
 	awk '/==/ { kept = !($$0 in run) } NR == FNR { run[$$0]; next } /^#/ || kept' \
 		requirements.lock build/all.lock > requirements-dev.lock
 	echo torch | $(COMPILE) --no-config -c requirements.lock - -o requirements-cuda.lock
-	git diff --stat -- '*.lock'
+	(echo "# The versions of both locks, without their SHA-256 sums, for pip install -c (make lock)"; \
+		sed -n 's/ *\\$$//; /==/p' requirements.lock requirements-dev.lock | sort) > constraints.txt
+	git diff --stat -- '*.lock' constraints.txt
 
 clean:
 	rm -rf $(VENV)

@@ -101,6 +101,13 @@ def test_the_locks_have_all_that_their_packages_ask_for(locks: list[str]) -> Non
                     assert canonicalize_name(each.name) in present, f"{name}: {each}"
 
 
+def test_the_constraints_are_the_versions_of_both_locks() -> None:
+    first, *versions = (ROOT / "constraints.txt").read_text().splitlines()
+
+    assert first.startswith("# ")
+    assert set(versions) == {*locked(TO_RUN), *locked(TO_TEST)}
+
+
 def test_what_only_tests_need_is_in_a_lock_of_its_own() -> None:
     assert not here(TO_RUN).keys() & {"mypy", "playwright", "pytest", "ruff", "transformers"}
     assert not locked(TO_RUN).keys() & locked(TO_TEST).keys()
