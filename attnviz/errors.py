@@ -9,11 +9,11 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
 
@@ -101,8 +101,15 @@ def mention(text: str) -> None:
     warnings.warn(Note(text), stacklevel=level)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> AttnvizError:
-    """A name that is in no table, with the nearest one that is.
+def unknown(
+    kind: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    about: str = "",
+    other_names: Mapping[str, str] = MappingProxyType({}),
+) -> AttnvizError:
+    """A name that is in no table, with the one that is meant by it elsewhere, or the nearest.
 
     >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
@@ -110,7 +117,8 @@ def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> A
     names = list(known)
     short = [each for each in names if len(each) <= LONGEST_NAME]
     looked_for = name.lower() if len(name) <= LONGEST_NAME else ""
-    nearest = get_close_matches(looked_for, short, n=1, cutoff=0.5)
+    elsewhere = other_names.get(looked_for)
+    nearest = [elsewhere] if elsewhere else get_close_matches(looked_for, short, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     told = [shortened(each, LONGEST_NAME) for each in names[:MOST_KNOWN]]
     told += ["…"] * (len(names) > MOST_KNOWN)

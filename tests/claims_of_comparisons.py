@@ -274,8 +274,8 @@ def one_draw_of_scores(said: Said, match: re.Match[str]) -> None:
 
 @claim(
     "Divided by √(\\d+|d_k), the scores let <who> read <n> tokens instead of <n>"
-    "(?:, and give the softmax (.*) times the gradient|, and give the softmax over a "
-    "(thousand) times the gradient)?\\."
+    "(?:, and make the gradient of the softmax (\\S*) times as large|, and make the gradient of "
+    "the softmax over a (thousand) times as large)?\\."
 )
 def divided(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -357,7 +357,7 @@ def hardly_changes(said: Said, match: re.Match[str]) -> None:
 
 @claim(
     f"Over ([\\d,]+) seeds, dividing by √(\\d+) lets <who> read (.*?) instead of ({BANDED})"
-    "(?:, and gives the softmax (.*) times the gradient)?\\."
+    "(?:, and makes the gradient of the softmax (.*) times as large)?\\."
 )
 def lets_read(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[3])
@@ -832,3 +832,41 @@ def course(said: Said, told: str, measure: str, scale: str) -> None:
         margin = 0.051 * abs(middles[-1] - middles[0])
         low, high = min(middles[0], middles[-1]) - margin, max(middles[0], middles[-1]) + margin
         true(((middles >= low) & (middles <= high)).all(), told)
+
+
+# Titles: each claims no more than the sentence in the end, which is held against the numbers.
+TITLES = {
+    r"Scaling spreads (?:the )?attention.* over (\S+) tokens instead of (\S+)": None,
+    r"Scaling narrows (?:the )?attention.* to (\S+) tokens instead of (\S+)": None,
+    r"\d seeds are too few to tell .*": "too few seeds to tell more",
+    r"Scaling hardly changes how many tokens .* attends to": "scaling hardly changes how much",
+    r"Scaling cannot make .* attend to fewer tokens": "cannot make",
+    r"Whether scaling spreads attention depends on the seed .*": "it cannot be told",
+    r"Scaling moves weights, but .* attends to about as many tokens": "reads about as many",
+    r"Attention is as sharp in .*": "as sharply in",
+    r"Over [\d,]+ seeds, none of them is surely the sharpest": "no difference can be told",
+}
+
+
+def check_title(said: Said) -> None:
+    title, told = said.view.headline, said.view.closing[-1]
+    sharper = re.fullmatch(r".* is sharper in (.+) than in (.+)", title)
+    if sharper:
+        true(f"more sharply in {sharper[1]} than in {sharper[2]}" in told, title)
+    elif title.casefold() in told.casefold() or said.sweep is not None:
+        return
+    else:
+        of_title(title.removesuffix(" in this one draw"), told)
+
+
+def of_title(title: str, told: str) -> None:
+    found = [(each, match) for each in TITLES if (match := re.fullmatch(each, title))]
+    true(found, f"nobody knows what this title claims: {title}")
+    pattern, match = found[0]
+    phrase = TITLES[pattern]
+    if phrase is not None:
+        true(phrase in told, title)
+        return
+    more, less = float(match[1]), float(match[2])
+    true((more > less) == ("spreads" in title), title)
+    true(match[1] in told and match[2] in told, title)

@@ -98,6 +98,7 @@ class Run:
     made: Trace
     view: View
     walk: Walk
+    query: int | None = None  # the place of the one that the view is about
 
 
 class Draw(random.Random):
@@ -200,9 +201,8 @@ class Draw(random.Random):
         """None where it cannot be made."""
         try:
             made = self.traced()
-            return Run(made, self.viewed(made), self.walked(made))
+            way = VIEWS[self.choice([*VIEWS])]
+            query = 0 if "query" in way else None
+            return Run(made, made.view(**way), self.walked(made), query)
         except AttnvizError:
             return None
-
-    def viewed(self, made: Trace) -> View:
-        return made.view(**VIEWS[self.choice([*VIEWS])])

@@ -80,6 +80,7 @@ def learned(
     layers, heads = wanted.layers or 1, wanted.heads or 1
     moments = [
         Moment(
+            answers=(),
             step=step,
             seconds=float(step),
             loss=2.0 / (1 + step),

@@ -111,6 +111,7 @@ class Screen:
     broken: int = 0
     beyond: int = 0
     hidden: bool = False
+    waiting: bool = False  # for the end of a frame that it shows as a whole
 
     def write(self, text: str) -> Screen:
         for number, kind, control, letter in CODES.findall(text):
@@ -138,6 +139,9 @@ class Screen:
             self.lines[self.row] = []
         elif kind in "lh" and number == "?25":
             self.hidden = kind == "l"
+        elif kind in "lh" and number == "?2026":
+            assert (kind == "l") == self.waiting, "frames begin and end in turn"
+            self.waiting = kind == "h"
         else:
             assert kind == "m" or (number, kind) in {("0", "J"), ("", "J")}, (number, kind)
 

@@ -87,7 +87,7 @@ def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
 
     told = " ".join(result.out.split())
     assert "additive scores · not scaled" in told
-    assert told.startswith("additive attention, step by step")
+    assert told.startswith("How ")
     assert "w_score weighs what a query and a key come to together." in told
     assert "score = w_score · tanh(query + key)" in told
     assert "Q Kᵀ" not in told

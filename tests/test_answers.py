@@ -136,7 +136,7 @@ def test_what_is_answered_without_a_head_is_said(small_transformer: Saved) -> No
     now = made.prediction.answers[made.prediction.best(place, 1)[0]]
     was = made.prediction.answers[int(made.prediction.with_all_heads[place].argmax())]
     (said,) = answered(made)
-    assert said.startswith("without L1H2 the place")
+    assert said.startswith("Without L1H2: ")
     assert now in said
     assert ("still" in said) == (now == was)
 
@@ -145,7 +145,7 @@ def test_a_text_without_a_gap_asks_for_nothing_and_it_is_said_what_would(
     small_transformer: Saved,
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("bert")))
-    assert answered(made) == ("no word of this text asks the model for an answer, as [MASK] would",)
+    assert answered(made) == ("No word of this text asks the model for an answer, as [MASK] would",)
 
 
 def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> None:
@@ -165,9 +165,10 @@ def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> N
     most = int(lengths.argmax())
     (said,) = moved(made)
     assert said == (
-        f"without L5H11 the last vectors move by {lengths.mean():.2f} of their length in the mean, "
-        f'most that of "{made.tokens.labels[most]}" ({most + 1}) by {lengths[most]:.2f}; the mean '
-        f"cosine with what they were is {cosines.mean():.2f}"
+        f"Without L5H11 the last vectors change by {100 * lengths.mean():.0f}\u00a0% of their "
+        f'length on average, most that of "{made.tokens.labels[most]}" ({most + 1}) '
+        f"({100 * lengths[most]:.0f}\u00a0%); their mean cosine with the vectors before is "
+        f"{cosines.mean():.2f}"
     ).replace(" 0.", " .")
     assert moved(whole) == ()
     assert moved_table(whole) is None

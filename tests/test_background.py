@@ -68,7 +68,7 @@ def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_wa
 def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) -> None:
     theme, state, left, seconds, settled = found(reply)
 
-    assert [theme, state, left] == ["dark", "as before", "b''"]
+    assert [theme, state, left] == ["light", "as before", "b''"]
     assert float(seconds) < 2 * background.PATIENCE
     assert float(settled) < 1.2 * (background.PATIENCE + background.LINGERING)
 
@@ -78,7 +78,7 @@ def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) ->
 def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: float) -> None:
     theme, state, left, seconds, settled = found(WHITE + LAST, after=after)
 
-    assert [theme, state, left] == ["dark", "as before", "b''"]
+    assert [theme, state, left] == ["light", "as before", "b''"]
     assert float(seconds) < 2 * background.PATIENCE
     assert after - 0.1 < float(settled) < background.LINGERING
 
@@ -116,14 +116,16 @@ def test_who_has_said_it_is_not_asked() -> None:
     assert "\x1b" not in text
 
 
-def test_what_is_said_wins_and_colorfgbg_is_asked_before_dark_is_taken(
+def test_what_is_said_wins_and_colorfgbg_is_asked_before_light_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())  # no terminal, which cannot be asked
-    assert theme_of_terminal() == "dark"
+    assert theme_of_terminal() == "light"
     monkeypatch.setenv("COLORFGBG", "0;default;15")
     assert theme_of_terminal() == "light"
     monkeypatch.setenv("COLORFGBG", "15;default")
+    assert theme_of_terminal() == "light"
+    monkeypatch.setenv("COLORFGBG", "15;0")
     assert theme_of_terminal() == "dark"
     monkeypatch.setenv("ATTNVIZ_THEME", "light")
     assert theme_of_terminal() == "light"

@@ -17,8 +17,8 @@ from attnviz.traces.matrices import matrices
 from tests.conftest import Attnviz
 
 TEXT = "hot tea"
-VECTORS = "random vectors: the shape is real, the meaning is not"
-PROJECTIONS = "given vectors, random projections: the shape is real, the meaning is not"
+VECTORS = "random vectors: this shows the mechanism, not what the words mean"
+PROJECTIONS = "given vectors, random projections: this shows the mechanism, not what the words mean"
 VALUES = "random values: the weights are real, what is made of them is not"
 JOINED = "random output projection: the weights are real, what is made of them is not"
 ONE = [[1.0, 0.0], [0.0, 1.0]]
@@ -59,7 +59,7 @@ def test_a_drawn_trace_says_what_was_drawn(
         (
             {"variant": "plain", "positions": "learned"},
             None,
-            "given vectors, random positions: the shape is real, the meaning is not",
+            "given vectors, random positions: this shows the mechanism, not what the words mean",
         ),
         ({}, ["embeddings"], ""),
     ],

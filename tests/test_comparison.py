@@ -76,7 +76,9 @@ def test_the_textbooks_small_case_too() -> None:
     )
 
 
-@pytest.mark.parametrize("by", [name for name in ASPECTS if name not in ("device", "text")])
+@pytest.mark.parametrize(
+    "by", [name for name in ASPECTS if name not in ("device", "text", "without")]
+)
 def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
     made = compare(TEXT, by=by)
 
@@ -245,7 +247,9 @@ def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None
     assert 'largest change of "I" (1) from unscaled to scaled: I → ' in out
 
 
-@pytest.mark.parametrize("by", [name for name in ASPECTS if name not in ("device", "text")])
+@pytest.mark.parametrize(
+    "by", [name for name in ASPECTS if name not in ("device", "text", "without")]
+)
 def test_no_panel_is_drawn_of_the_reference_minus_itself(by: str) -> None:
     made = compare(TEXT, by=by, variant="multi-head")
     groups = made.view(repeats=2).picture.groups

@@ -77,9 +77,9 @@ def deck(heads: View) -> Any:
 
 def test_all_heads_stand_together_first_and_then_each_alone(deck: Any) -> None:
     assert titles(deck) == [
-        "causal attention",
-        "causal attention · head 0",
-        "causal attention · head 1",
+        "Each token attends only to itself and earlier tokens",
+        'In head 0, "am" gives itself 66\u00a0% of its attention',
+        'In head 1, "am" gives itself 98\u00a0% of its attention',
     ]
 
 
@@ -330,7 +330,7 @@ def test_an_equation_has_one_slide_and_what_is_called_alike_is_counted() -> None
     view = library.trace(TEXT, heads=2).view(show=["queries", "keys", "scores"])
     alike = view_of(causal_weights("a"), causal_weights("a"))
 
-    assert names(view)[1:] == ["scaled attention · head 0", "scaled attention · head 1"]
+    assert names(view)[1:] == ["Q · Kᵀ = scores · head 0", "Q · Kᵀ = scores · head 1"]
     assert names(alike) == ["", "a (1)", "a (2)"]
 
 

@@ -72,7 +72,7 @@ VIEWS: dict[str, Any] = {
     "arcs of one token": lambda: trace("Hello").view(as_="arcs"),
     "arcs of four": lambda: trace(TEXT).view(as_="arcs"),
     "arcs of two heads": lambda: trace(TEXT, variant="multi-head").view(as_="arcs"),
-    "arcs of twelve heads": lambda: trace(LONGER, heads=12, dim=24).view(as_="arcs"),
+    "arcs of nine heads": lambda: trace(LONGER, heads=9, dim=18).view(as_="arcs"),
     "arcs of a list": lambda: trace(LIST, variant="causal").view(as_="arcs"),
     "arcs of a long text": lambda: trace(LONGER * 9, variant="causal").view(as_="arcs"),
     "arcs of bytes": lambda: trace(BYTES).view(as_="arcs"),
@@ -306,6 +306,34 @@ def test_what_hides_is_explained_in_words(size: str) -> None:
     for name in ("a query of four", "arcs of four", "Q Kᵀ"):
         assert not any("mask" in word.text and "·" not in word.text
                        for word in laid_out(name, size).words)  # fmt: skip
+
+
+def test_heads_whose_words_have_no_room_in_one_picture_are_refused_as_lines() -> None:
+    look = Look(size=SIZES["16:9"])
+    most, too_many = (trace(LONGER, heads=n, dim=2 * n).view(as_="arcs") for n in (9, 12))
+
+    labels = trace(LONGER).tokens.labels
+    written = {word.text for word in layout_of(most, look).words} & set(labels)
+    with pytest.raises(AttnvizError, match="12 heads leave room for only 3 of 15 words") as refused:
+        layout_of(too_many, look)
+
+    assert len(written) >= len(labels) // 2
+    assert refused.value.hint == "draw them on several pages: -o heads-{page}.png"
+    assert all(layout_of(each, look).arcs for each in pages(too_many, look))
+
+
+def test_the_strongest_line_of_a_word_has_its_number_beside_it() -> None:
+    made = trace(TEXT)
+    weights = made.layers[0].attended.weights[0].numpy()
+    for query in (None, 1):
+        view = made.view(as_="arcs", query=None if query is None else str(query + 1))
+        words = layout_of(view, Look(size=SIZES["16:9"])).words
+        middle = {word.text: corners(word)[:, 1].mean() for word in words}
+        row = weights.max(axis=1) if query is None else weights[query]
+        for token, largest in zip(TEXT.split(), row, strict=True):
+            at = f"{largest:.2f}"[1:]
+            assert (at in middle) == (largest >= (row.max() / 2 if query is None else 0.05))
+            assert at not in middle or middle[at] == pytest.approx(middle[token], abs=0.06)
 
 
 def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
@@ -573,16 +601,18 @@ def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
 @pytest.mark.parametrize(
     ("choices", "lost"),
     [
-        ({"as_": "arcs"}, "all words"),
-        ({"query": "it"}, "all bars"),
-        ({"show": PRODUCT}, "numbers and labels that can be read"),
+        ({"as_": "arcs", "heads": 9}, "all words"),
+        ({"query": "it", "heads": 12}, "all bars"),
+        ({"show": PRODUCT, "heads": 12}, "numbers and labels that can be read"),
     ],
 )
 @pytest.mark.filterwarnings("error")
 def test_what_has_no_room_on_one_page_is_noted_and_has_room_on_several(
     choices: dict[str, Any], lost: str
 ) -> None:
-    view = trace(STREET, variant="causal", heads=12, dim=48).view(**choices)
+    choices, heads = dict(choices), choices["heads"]
+    del choices["heads"]
+    view = trace(STREET, variant="causal", heads=heads, dim=4 * heads).view(**choices)
     look = Look(size=SIZES["16:9"])
 
     with pytest.warns(Note, match=f"{lost}: -o heads-{{page}}.png"):

@@ -53,12 +53,12 @@ def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
 
 def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
     shown = inspect(SHORT, layer=4, head=3, without="L5H11").view()
-    assert "without L5H11" in shown.title
+    assert "with L5H11 switched off" in shown.title
     table = shown.screen.panels[-1]
     assert isinstance(table, Grid)
-    assert table.title == "last vectors without L5H11"
+    assert table.title == "last vectors with L5H11 switched off"
     assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
-    assert shown.closing[-1].startswith("Without L5H11 the last vectors move by .")
+    assert shown.closing[-1].startswith("Without L5H11 the last vectors change by ")
 
 
 def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:

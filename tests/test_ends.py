@@ -38,7 +38,7 @@ def test_a_picture_without_a_head_ranks_the_tokens_whose_vectors_move() -> None:
     place = int(table.values[:, 0].argmax())
     assert ranked.grid.rows.names[0] == table.rows.names[place]
     assert ranked.remarks[0] == f"cosine {table.values[place, 1]:.2f}"
-    assert view.headline.startswith("without L5H11 the last vectors move by ")
+    assert view.headline.startswith("Without L5H11 the last vectors change by ")
     assert "rows read" not in view.picture.caption
 
 
@@ -46,14 +46,16 @@ def test_a_picture_without_a_head_ranks_the_tokens_whose_vectors_move() -> None:
 def test_what_has_a_page_of_its_own_keeps_it_when_a_head_is_off(asked: dict[str, Any]) -> None:
     view = inspect(TEXT, model="minilm", without="L5H11", **asked).view()
     assert Grid not in panels(view)
-    assert "without L5H11 the last vectors move by " in view.picture.caption
+    assert "Without L5H11 the last vectors change by " in view.picture.caption
 
 
 def test_a_head_of_another_layer_that_is_off_is_named() -> None:
     """Only the layer that is looked at is kept."""
     view = inspect(TEXT, model="minilm", without="L5H11=mean", layer=4, head=7).view()
-    assert "without L5H11 (its mean instead) the last vectors move by " in view.picture.caption
-    assert any(line.startswith("Without L5H11 (its mean instead) ") for line in view.closing)
+    assert (
+        "Without L5H11 (replaced by its mean) the last vectors change by " in view.picture.caption
+    )
+    assert any(line.startswith("Without L5H11 (replaced by its mean) ") for line in view.closing)
 
 
 @pytest.mark.parametrize("asked", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}])
@@ -67,7 +69,7 @@ def test_a_picture_says_what_is_left_out_of_it(asked: dict[str, Any]) -> None:
 def test_a_picture_of_answers_is_told_of_by_them(small_transformer: Saved) -> None:
     view = inspect(TEXT, model=str(small_transformer("gpt2")), predict=True).view()
     assert panels(view) == [Grid]
-    assert view.headline.startswith('after "')
+    assert view.headline.startswith('After "')
     assert "rows read" not in view.picture.caption
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from attnviz import trace
 from attnviz.errors import LONGEST_PATH, AttnvizError, shortened
 from attnviz.machine import files, leaving, writing
 from tests.conftest import Attnviz
@@ -248,6 +250,39 @@ def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
         f"error: '{path}' cannot be written: file name too long\n"
         " hint: choose another file or folder\n"
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (("run", "a", "-o", "new/a.json"), "new"),
+        (("steps", "a", "-o", "here.csv", "-o", "my new/deep/a.gif"), "my new/deep"),
+        (("learn", "reverse", "--save", "new/model"), "new"),
+    ],
+)
+def test_a_folder_that_does_not_exist_is_asked_for_and_not_made(
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    folder: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = attnviz(*words)
+
+    assert result.status == 2
+    assert result.err == (
+        f"error: there is no folder '{folder}'\n"
+        f" hint: make it with: mkdir -p {shlex.quote(folder)}\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_library_makes_no_folder_either(tmp_path: Path) -> None:
+    with pytest.raises(AttnvizError, match="there is no folder"):
+        trace("I am", tokenizer="words").save(tmp_path / "new" / "z.json")
+
     assert list(tmp_path.iterdir()) == []
 
 

@@ -117,7 +117,7 @@ def test_of_a_layer_alone_one_item_is_taken_where_one_is_asked_for() -> None:
 def test_cross_attention_has_keys_of_its_own() -> None:
     made = from_weights(random_weights(2, 3), ["a", "b"], keys=["b", "c", "d"], name="T5")
 
-    assert made.view().headline == "cross-attention of T5"
+    assert made.view().settings.startswith("cross-attention of T5 · ")
     assert made.keys.labels == ("b", "c", "d")
     assert made.tokens.ids == (0, 1)
     assert made.keys.ids == (1, 2, 3)  # a word has one number on both sides

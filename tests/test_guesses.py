@@ -12,6 +12,8 @@ import pytest
 import typer
 from PIL import Image
 
+from attnviz.attention.variants import OTHER_NAMES as VARIANTS_ELSEWHERE
+from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, guesses
 from attnviz.traces.models.names import names
 from attnviz.traces.parts import SHOWN
@@ -161,7 +163,7 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("--colormap", "did you mean --colors?"),
         ("--num_heads=3", "did you mean --heads?"),
         ("--format=png", "the end of the name says which: --out heatmap.png"),
-        ("--html", "there is no web page; a browser shows what --out heatmap.svg writes"),
+        ("--html", "a page is a file, too: attnviz run --out view.html"),
         ("--layerz", "did you mean --layers?"),
         (
             "--layer",
@@ -198,6 +200,37 @@ def test_words_that_people_expect_as_commands_name_the_one_that_there_is(
     assert result.err.startswith(f"error: there is no command '{word}'\n hint: did you mean ")
     assert "attnviz example list" in result.err
     assert attnviz("run", word, "-t", "words").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["visualize", "hello world"], 'attnviz run "hello world"'),
+        (["Plot", "hello", "--causal"], 'attnviz run "hello"'),
+        (["show", "I am"], 'attnviz run "I am"'),
+        (["explain", "I am"], 'attnviz steps "I am"'),
+        (["frobnicate", "I am"], 'attnviz run "I am"'),
+    ],
+)
+def test_a_word_before_a_text_is_taken_for_a_command(
+    attnviz: Attnviz, words: list[str], line: str
+) -> None:
+    result = attnviz(*words)
+
+    assert result.status == 2
+    assert result.err == f"error: there is no command '{words[0]}'\n hint: try: {line}\n"
+
+
+def test_words_without_quotes_are_no_command_before_a_text(attnviz: Attnviz) -> None:
+    for words in (["draw", "a", "horse"], ["hello", "world"]):
+        assert f'attnviz run "{" ".join(words)}"' in attnviz(*words).err
+    assert "did you mean 'steps'?" in attnviz("stpes", "I am").err
+
+
+@pytest.mark.parametrize(("name", "meant"), VARIANTS_ELSEWHERE.items())
+def test_a_variant_by_another_name_is_suggested(attnviz: Attnviz, name: str, meant: str) -> None:
+    assert meant in VARIANTS
+    assert f"did you mean '{meant}'? known:" in attnviz("run", "a", "--variant", name).err
 
 
 @pytest.mark.terminal

@@ -21,6 +21,7 @@ from attnviz.learning.training import Learned, learn
 from attnviz.traces.models import folder
 from attnviz.traces.without import name_of
 from attnviz.views.conclusions.heads import sentences_on
+from attnviz.views.grids.ranked import Ranked
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained
 
@@ -88,14 +89,14 @@ def kept(ranking: Ranking, head: Head, ids: Tensor) -> Tensor:
 
 
 def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
-    first, second, third = sentences_on(ranking)
-    lost = ranking.heads[0].without.accuracy
+    title, reads, right = sentences_on(ranking)
+    lost = ranking.lost(ranking.heads[0])
 
-    assert first.startswith("Without L0H0 alone ")
-    assert f" {round(1000 * lost) / 10:g}% of the letters are right" in first
-    assert first.endswith("; it reads the letter opposite with .99.")
-    assert second.startswith("Without L1H0 ")
-    assert third.startswith("Without any head ")
+    assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
+    assert reads == "L0H0 reads the letter opposite (99\u00a0%)."
+    assert right.startswith("With all heads ")
+    assert ranking.view().headline == title.removesuffix(".")
+    assert title not in ranking.view().closing
 
 
 def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
@@ -114,37 +115,44 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
         (
             (1.0, 0.5, 0.9),
             (
-                "Without L0H0 alone 50% of the letters are right, instead of 100%.",
-                "Without L0H1 90% are.",
-                "Without any head 25% are.",
+                "Switching off L0H0 costs 50 % of the letters; L0H1 costs 10 %.",
+                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
             ),
         ),
         (
             (1.0, 0.5, 0.9, 0.95),
             (
-                "Without L0H0 alone 50% of the letters are right, instead of 100%.",
-                "Without any single one of the others 90% or more are.",
-                "Without any head 25% are.",
+                "Switching off L0H0 costs 50 % of the letters; any other head at most 10 %.",
+                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
             ),
         ),
-        (  # a share is rounded, as in the table; what "or more" follows is cut
-            (0.9999, 0.749792, 0.9046, 0.95),
+        (  # a share is rounded; what "at most" stands before is rounded up
+            (0.9999, 0.749792, 0.9746, 0.98),
             (
-                "Without L0H0 alone 75% of the letters are right, instead of 99.9%.",
-                "Without any single one of the others 90.4% or more are.",
-                "Without any head 37.5% are.",
+                "Switching off L0H0 costs 25 % of the letters; any other head at most 3 %.",
+                "With all heads over 99.9 % of the letters are right; with every head switched off "
+                "37 %.",
             ),
         ),
         (
             (0.99, 0.1),
-            ("Without L0H0, its only head, 10% of the letters are right, instead of 99%.",),
+            (
+                "Switching off L0H0, the only head, costs 89 % of the letters.",
+                "With all heads 99 % of the letters are right; with every head switched off 5 %.",
+            ),
+        ),
+        (
+            (1.0, 0.5, 1.0, 1.0),
+            (
+                "Switching off L0H0 costs 50 % of the letters; any other head costs nothing.",
+                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
+            ),
         ),
         (
             (0.95, 0.95, 0.96),
             (
-                "No head is needed by itself: whichever is off, 95% or more of the letters are "
-                "right, and 95% with all.",
-                "Without any head 47.5% are.",
+                "Switching off any one head costs none of the letters.",
+                "With all heads 95 % of the letters are right; with every head switched off 48 %.",
             ),
         ),
     ],
@@ -152,7 +160,8 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
 def test_each_sentence_is_said_where_it_is_true(
     ranking: Ranking, figures: tuple[float, ...], said: tuple[str, ...]
 ) -> None:
-    assert sentences_on(made(ranking, *figures)) == said
+    told = sentences_on(made(ranking, *figures))
+    assert tuple(each.replace("\u00a0", " ") for each in told) == said
 
 
 def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
@@ -171,9 +180,13 @@ def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
 
 def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     view = ranking.view()
-    (grid,) = view.screen.panels
+    (bars,) = view.picture.panels
 
-    assert grid.rows.labels == tuple(head.name for head in ranking.heads)  # type: ignore[union-attr]
+    assert isinstance(bars, Ranked)
+    assert bars.grid.rows.labels == tuple(head.name for head in ranking.heads)
+    assert bars.grid.values[:, 0] == pytest.approx([100 * ranking.lost(e) for e in ranking.heads])
+    darkest = bars.grid.scale.shares(bars.grid.values)[:, 0]
+    assert darkest.argmax() == 0  # the head that matters most
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
     assert [row["head"] for row in rows] == [head.name for head in ranking.heads]
     assert float(rows[0]["lost"]) == pytest.approx(ranking.lost(ranking.heads[0]))
@@ -191,7 +204,7 @@ def test_the_command_shows_it_and_writes_pictures(
 
     assert result.status == 0
     assert json.loads(result.out)["model"] == "reverse"
-    assert "without each head" in picture.read_text(encoding="utf-8")
+    assert "accuracy lost with each head" in picture.read_text(encoding="utf-8")
 
 
 def test_without_a_model_there_is_nothing_to_rank(attnviz: Attnviz) -> None:

@@ -38,7 +38,7 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
     named = [each.opts[0] for each in options(every)]
 
     listed = [name for name in named if re.search(rf"^  (-\w, )?{name}\b", short, re.MULTILINE)]
-    assert 6 <= len(listed) <= 14
+    assert 6 <= len(listed) <= 16
     assert f"attnviz {' '.join(path)} --help-all lists all {len(named)} options." in short
     assert [name for name in named if name not in whole] == []
 

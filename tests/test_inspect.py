@@ -18,11 +18,13 @@ from attnviz.analysis.inspection import asked, patterns
 from attnviz.analysis.inspection.asked import link_of
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.cells import EVERYTHING
+from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.lines import printed
 from attnviz.renderers.terminal.screen import Screen
-from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.view import View
+from attnviz.wording.commands import command_in
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 from tests.test_looking import looked, made, weights
@@ -132,6 +134,31 @@ def test_what_matters_fits_a_small_terminal(minilm: Inspection, wanted: dict[str
 
     assert len(lines) - heading <= SMALL.rows
     assert max(map(len, lines)) <= 80
+
+
+def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
+    minilm: Inspection,
+) -> None:
+    one = minilm.trace.view(layer=5, head=11, as_="arcs")
+    [drawn] = one.picture.panels
+    weights = minilm.trace.layers[5].attended.weights[11].numpy()
+    with pytest.raises(AttnvizError, match="the lines of 72 heads leave room for only") as refused:
+        minilm.trace.view(as_="arcs").render(".svg", size=(13.333, 7.5))
+    in_hint = refused.value.hint.partition("draw one head: ")[2].partition(" -o head.png; or ")[0]
+    line = command_in(in_hint)
+
+    assert isinstance(drawn, Arcs)
+    assert np.array_equal(drawn.grid.values, weights)
+    assert line is not None
+    assert line.argument == SENTENCE
+    assert {"layer": ["5"], "head": ["11"], "as_": ["arcs"]}.items() <= line.options.items()
+
+
+def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:
+    done = attnviz("inspect", SENTENCE, "--layer", "5", "--head", "11", "--as", "arcs")
+
+    assert done.status == 2
+    assert "--as arcs draws lines, and no picture is asked for" in done.err
 
 
 def test_no_seed_is_said_of_a_model_that_was_trained(minilm: Inspection) -> None:

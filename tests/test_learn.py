@@ -221,6 +221,7 @@ def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
 REFUSED = {
     "no task": (["--steps", "3"], "there is no task to learn", "name one of: reverse, "),
     "task": (["revers"], "there is no task 'revers'", "did you mean 'reverse'? known: "),
+    "own task": (["copy"], "there is no task 'copy'", "or a task of your own: a grammar, such as"),
     "steps": (["reverse", "--steps", "0"], "--steps is 0, and must be from 1 to 10,000,000", ""),
     "until": (["reverse", "--until", "99"], "--until is 99, and must be above 0", "try --until"),
     "rate": (["reverse", "--rate", "-1"], "--rate is -1, and must be above 0", "try --rate 0.003"),

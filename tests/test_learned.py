@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning.asked import task_of
 from attnviz.learning.task import Reading
-from attnviz.learning.training import Choices, Learned, learn
+from attnviz.learning.training import Choices, Learned, Training, learn
 from attnviz.views.conclusions.learned import at_a_moment, sentence_of
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.moments import few, filmed
+from attnviz.views.learned.shown import Shown
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
 
@@ -158,7 +160,7 @@ def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_anothe
 def test_before_the_end_nothing_is_said_of_heads() -> None:
     made = learned(accuracy=0.8)
 
-    assert at_a_moment(made, 4) == "After 10 steps 10% of the verbs are right."
+    assert at_a_moment(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
     assert at_a_moment(made, 7) == sentence_of(made)
 
 
@@ -299,3 +301,48 @@ def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
     command = made.view().command
     assert command is not None
     assert command.line == "attnviz learn reverse --steps 3 --rate 0.5 --watch 'b a d'"
+
+
+# The blank, and what is answered there.
+
+
+def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
+    learned = learn("agreement", choices=Choices(steps=2))
+    view = learned.view()
+    (shot, *_) = view.film
+    grid = shot.groups[0].panels[0]
+    (answer,) = learned.moments[0].answers
+    likely = f"{100 * answer.probability:.0f}\u00a0%"
+
+    assert isinstance(grid, Grid)
+    assert grid.columns.labels[-1] == "?"
+    assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
+    assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
+    assert view.picture.groups[0].over[0].text == f"step 0: {answer.word} {likely}"
+    wide = {grid.rows.reserved for shot in view.film for grid in shot.groups[0].panels}  # type: ignore[union-attr]
+    assert len(wide) == 1  # so that nothing moves from one moment to the next
+    last = learned.moments[-1].answers[0]
+    told = Shown(learned).trace.prediction
+    assert told is not None
+    assert told.answers[told.best(last.place, 1)[0]] == last.word
+    assert float(told.probabilities[last.place].max()) == pytest.approx(last.probability, abs=1e-5)
+
+
+def test_training_takes_one_thread_and_gives_the_others_back() -> None:
+
+    from attnviz import Choices
+    from attnviz.learning.asked import task_of
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        training = Training(task_of("sort"), choices=Choices(steps=2))
+        learner, seen = training._learner, list[int]()
+        through = learner.through
+        learner.through = lambda ids: (seen.append(torch.get_num_threads()), through(ids))[1]  # type: ignore
+        for _ in training:
+            assert torch.get_num_threads() == 2
+        assert set(seen[1:]) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -111,8 +111,10 @@ def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
 
     assert "learning keys: what keys are for\nstep 310 of 1,500 · 412 steps/s" in text
     assert all(name in text for name in ("L0H0", "L0H1", "L1H0", "L1H1"))
-    firsts = [line.split(" ")[0] for line in lines]
-    assert all(firsts.count(word) == 2 for word in ("keys", "cabinet", "?"))
+    for name in ("3 keys", "7 cabinet", "8 ?"):
+        assert sum(line.startswith(name) for line in lines) == 2
+    assert sum("1 2 3 4 5 6 7 8" in line for line in lines) == 1
+    assert "each head's attention on:" in text
     assert "loss 0.021" in text
     assert "verbs right 99.6%" in text
     assert "weight 0" in text
@@ -151,8 +153,8 @@ def test_on_the_smallest_what_is_right_is_said() -> None:
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
     lines = glimpsed(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
-    row = next(line for line in lines if line.plain.startswith("old"))
-    start = len("cabinet ")
+    row = next(line for line in lines if line.plain.startswith("2 old"))
+    start = len("7 cabinet ")
     seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
     lights = [sum(style.bgcolor.get_truecolor()) for style in seen if style.bgcolor]
 

@@ -269,6 +269,13 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
         ({"renormalise": True}, "about what is left when tokens are hidden"),
         ({"layer": -1}, "count from 0"),
         ({"merge": "sum"}, "no --merge 'sum'"),
+        ({"as_": "arc"}, "no --as 'arc'"),
+        ({"as_": "arcs", "source": "it", "to": "a"}, "--from ranks heads by one weight"),
+        ({"as_": "arcs", "predict": True}, "--predict is a table of answers"),
+        ({"as_": "arcs", "weigh": "gradient"}, "--weigh gradient makes numbers below 0"),
+        ({"as_": "arcs", "by": "effect"}, "and --as is about weights"),
+        ({"as_": "sentence"}, "no --query says which"),
+        ({"as_": "heatmap", "query": "it"}, "--query draws a sentence"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) -> None:

@@ -27,6 +27,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.models.names import CONFIG, names
 from attnviz.traces.models.shipped import model_of
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.place import ON_A_HUB
 from tests.conftest import Attnviz
 
 AGREEMENT = "the old keys near the small cabinet"
@@ -93,7 +94,7 @@ def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
     made = trace(AGREEMENT, model="agreement")
     subject = made.tokens.labels.index("keys")
     assert max(float(head[-1, subject]) for head in made.layers[1].attended.weights) > 0.9
-    assert 'the place "?" (8) answers are' in shown.out
+    assert 'At "?" the model answers: are' in shown.out
     assert "causal attention of the model agreement" in shown.out or "model agreement" in shown.out
 
 
@@ -303,6 +304,25 @@ def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
     assert "did you mean 'agreement'?" in attnviz("run", "a", "--model", "agrement").err
 
 
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("gpt2", "openai-community/gpt2"),
+        ("bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("BERT", "google-bert/bert-base-uncased"),
+    ],
+)
+def test_a_well_known_model_is_named_with_its_owner(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, whole: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+
+    assert attnviz("run", "a", "--model", name).err == (
+        f"error: there is no model '{name}'\n hint: on the hub it has an owner: --model {whole}\n"
+    )
+    assert ON_A_HUB.fullmatch(whole)
+
+
 def config(**changes: Any) -> Callable[[Path], None]:
     return changed(CONFIG, changes)
 
@@ -506,8 +526,8 @@ def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
     other = "the old key near the small cabinets"
     shown = attnviz("compare", AGREEMENT, other, "--model", "agreement").out
 
-    assert 'first text: the place "?" (8) answers are' in shown
-    assert 'second text: the place "?" (8) answers is' in shown
+    assert 'first text: At "?" the model answers: are' in shown
+    assert 'second text: At "?" the model answers: is' in shown
 
 
 def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:

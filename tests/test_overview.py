@@ -236,7 +236,7 @@ def test_the_letter_of_a_flag_stands_at_its_map() -> None:
     lines = [line.plain for line in overview(overview_by_hand(6, 12, flags=3), Screen(80))]
 
     (of_b,) = [line for line in lines if line.startswith("L0")]
-    assert of_b.index("b") == lines[0].index("H7") + 5
+    assert of_b.index("b") == lines[0].index("H7") + 4  # the last letter of its map
     assert "b next token L0H7 .98" in " ".join(lines)
 
 

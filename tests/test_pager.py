@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from tests.terminals import once, shown_on_terminal
 
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
+CODES = re.compile(r"\x1b\[[\d;]*m")
 PAGED = (
     "from attnviz.cli.pager import page; print(['to be printed', 'was shown'][page('text ✓\\n')])"
 )
@@ -83,6 +85,31 @@ def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
     fits = shown(*arguments, PAGER=counting, lines=400)
     assert "paged" not in fits
     assert len(fits.splitlines()) > 23
+
+
+def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
+    pager: Callable[[str], str],
+) -> None:
+    arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
+    answer = "are (1"  # and how sure the model is
+
+    first = shown(*arguments, PAGER=pager("cat"))
+    last = shown(*arguments, PAGER="cat")
+    assert first.count(answer) == last.count(answer) == 1
+    assert first.index(answer) < first.index("row = query")
+    assert last.index(answer) > last.index("row = query")
+    assert sorted(first.split("\n")) == sorted(last.split("\n"))
+
+
+def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: str) -> None:
+    text = shown("run", " ".join("a" * 17), "-t", "words", PAGER=counting)
+    lines = CODES.sub("", text).rstrip("\n").split("\n")
+
+    assert "paged" not in text
+    assert len(lines) == 23  # and the line of the prompt
+    assert lines[0].startswith("scaled attention · 17 tokens (words) · ")
+    assert lines[1].startswith("random vectors: ")
+    assert lines[-1] == "--show context has the vectors"
 
 
 def test_no_pager_prints(counting: str) -> None:

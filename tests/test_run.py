@@ -28,7 +28,9 @@ def test_a_sentence_is_shown_as_tables(attnviz: Attnviz) -> None:
     result = attnviz("run", "I am learning this")
 
     assert (result.status, result.err) == (0, "")
-    assert result.out.startswith("scaled attention\n4 tokens (gpt2) · width 8 · ")
+    assert result.out.startswith(
+        '"this" gives "am" 74\u00a0% of its attention\nscaled attention · 4 tokens'
+    )
     assert "3 learning" in result.out
     assert "context vectors" in result.out
 
@@ -87,6 +89,7 @@ def test_json_is_all_there_is_on_standard_output(attnviz: Attnviz) -> None:
 
 
 def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path) -> None:
+    (samples / "deep").mkdir()
     names = ["deep/a.png", "a.svg", "a.pdf", "a.txt", "a.json", "a.npz", "a.csv"]
     result = attnviz("run", "I am", *(word for name in names for word in ("-o", name)))
 
@@ -298,7 +301,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
         timeout=LONGEST,
     )
 
-    assert done.stdout == "scaled attention\n"
+    assert done.stdout == "Attention between 294 tokens\n"
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -286,13 +286,32 @@ def test_many_heads_come_on_pages_that_show_every_label() -> None:
 
     assert len(divided) > 1
     assert sum(len(each.picture.panels) for each in divided) == 12
-    assert divided[0].headline == f"scaled attention (1 of {len(divided)})"
+    assert divided[0].headline.endswith(f" (1 of {len(divided)})")
     for each in divided:
         layout = layout_of(each, look)
         labels = [word for word in layout.words if word.angle and word.text == "street"]
         rows = [word for word in layout.words if word.across == "right" and not word.angle]
         assert labels
         assert len(rows) % tokens == 0
+
+
+@pytest.mark.parametrize("choices", [{"heads": 4}, {"heads": 2, "layers": 2}])
+def test_up_to_four_heads_stand_in_one_row_of_a_slide_with_square_cells(
+    choices: dict[str, Any],
+) -> None:
+    view = trace(LONGER, dim=8, variant="causal", **choices).view(show=["weights"])
+    wide, square = (layout_of(view, Look(size=size)) for size in (SIZES["16:9"], (10.0, 10.0)))
+    tokens = trace(LONGER).tokens.labels
+    labels = [word for word in wide.words if word.text in tokens]
+
+    for layout, rows in ((wide, 1), (square, 2)):
+        sides = {side for p in layout.panels for side in (round(p.box[2], 3), round(p.box[3], 3))}
+        assert len(sides) == 1
+        assert len({round(panel.box[1], 3) for panel in layout.panels}) == rows
+        assert list(overlapping(layout.words)) == []
+    assert len(labels) == 5 * len(tokens)
+    assert len({word.size for word in labels}) == 1
+    assert labels[0].size >= 14
 
 
 def test_what_fits_on_a_page_is_one_page() -> None:

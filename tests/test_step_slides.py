@@ -205,7 +205,7 @@ def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
 def test_a_single_step_says_small_what_it_is_a_part_of() -> None:
     layout = layout_of(steps(TEXT, step="5").view(), Look(size=SLIDE))
 
-    assert texts(layout)[:2] == ["scaled attention, step by step", "5 scores"]
+    assert texts(layout)[:2] == ['How "this" gets its context vector, step by step', "5 scores"]
     assert layout.words[0].faint
     assert layout.words[0].size < layout.words[1].size
 

@@ -38,7 +38,7 @@ def test_it_holds_the_command_the_table_and_what_made_it(theme: str) -> None:
 
     assert "$ attnviz run 'I am learning this' --variant causal --show weights" in words
     assert "--as" not in words
-    assert "random vectors: the shape is real, the meaning is not" in words
+    assert "random vectors: this shows the mechanism, not what the words mean" in words
     assert "1.0" in texts(drawn)
     assert f'fill="{THEMES[theme].paper}"' in drawn.decode()
     metadata = root_of(drawn).find(f"{SVG}metadata")

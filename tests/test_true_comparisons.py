@@ -24,6 +24,7 @@ from tests.claims_of_comparisons import (
     Said,
     Untrue,
     check_sentence,
+    check_title,
     gradients,
     logits,
     row_errors,
@@ -242,7 +243,8 @@ def check(number: int) -> list[str]:
         check_settings(said, said.view)
         check_measures(said, said.view)
         check_curves(said, said.view)
-        return [check_sentence(said, each) for each in (said.view.headline, *said.view.closing)]
+        check_title(said)
+        return [check_sentence(said, each) for each in said.view.closing]
     except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
         raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
 
@@ -264,7 +266,7 @@ BLIND = {"embeddings": [[1.0, 2.0], [0.5, 1.0]], "hidden": [[0, 1], [1, 1]]}
 def test_of_what_reads_nothing_no_numbers_are_told() -> None:
     made = trace(None, given=matrices(BLIND))
 
-    assert compare(made).view(query="2", repeats=1).headline == (
+    assert compare(made).view(query="2", repeats=1).closing[-1] == (
         'There is nothing to compare: "x2" (2) reads nothing, for every key is hidden.'
     )
     assert compare(made, by="dtype").view(query="2").closing
@@ -338,7 +340,7 @@ def test_weights_that_move_are_not_next_to_nothing() -> None:
     """As many are read, and others."""
     made = compare("I am learning this", temperature=51.0, positions="alibi")
 
-    assert made.view(repeats=1).headline == (
+    assert made.view(repeats=1).closing[-1] == (
         "Scaling moves weights by up to .02, but a query reads about as many: 4.00 tokens with it "
         "and without it."
     )

@@ -124,7 +124,7 @@ def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> N
     made = trace("I am learning this", **choices)
 
     assert made.view().title == title
-    assert steps(made).view().title == f"{title}, step by step"
+    assert steps(made).view().settings.startswith(f"{title} · ")
 
 
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
@@ -141,9 +141,9 @@ def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> 
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({}, "scaled · all tokens visible · seed"),
-        ({"window": 1}, "scaled · window 1 · seed"),
-        ({"causal": True, "window": 2}, "scaled · causal · window 2 · seed"),
+        ({}, "width 8 · all tokens visible · seed"),
+        ({"window": 1}, "width 8 · window 1 · seed"),
+        ({"causal": True, "window": 2}, "width 8 · causal · window 2 · seed"),
         ({"temperature": 1.0000001}, "all tokens visible · temperature 1.0000001 · seed"),
         ({"dropout": 0.5, "mistake": "softmax-all"}, "all tokens visible · seed"),
     ],

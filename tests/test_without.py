@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attnviz import Settings, read, steps, trace
+from attnviz import Settings, compare, read, steps, trace
 from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, mix, switched_off
 from attnviz.errors import AttnvizError
 from attnviz.traces.without import heads_off, name_of
+from attnviz.views.grids.ranked import Ranked
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -129,7 +131,7 @@ def test_heads_that_a_file_gives_are_counted() -> None:
 def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
     shown = attnviz("run", TEXT, "--heads", "2", "--without", "L0H1=mean").out
 
-    assert shown.startswith("scaled attention without L0H1 (its mean instead)\n")
+    assert "scaled attention with L0H1 (replaced by its mean) switched off · " in shown
     assert " ".join(shown.split()).endswith(
         "head 1 is switched off: its weights are what it would read; in place of it the mean over "
         "the sentence goes on, the same for every token"
@@ -145,7 +147,9 @@ def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz)
         "place of them head 1 and head 3 are switched off: their weights are what they would read; "
         "in place of each its mean over the sentence goes on, the same for every token"
     )
-    assert " without L0H0, L0H1 (its mean instead), L0H2 and L0H3 (its mean instead) " in told
+    assert (
+        " with L0H0, L0H1 (replaced by its mean), L0H2 and L0H3 (replaced by its mean) "
+    ) in told
 
 
 def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
@@ -199,3 +203,112 @@ def test_what_goes_on_is_what_the_last_matrix_is_given() -> None:
 
     expected = join_heads(switched_off(mixed, {0: "zero"})) @ layer.projections.w_out
     assert_close(layer.context, expected)
+
+
+AGREEMENT = "the old keys near the small cabinet"
+
+
+def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
+    view = trace(AGREEMENT, model="agreement", without="L1H0").view(show=["weights", "scores"])
+    off = {grid.title: grid.whole_off for grid in view.grids()}
+
+    assert {title for title, is_off in off.items() if is_off} == {
+        title for title in off if title.endswith("L1H0 (off)")
+    }
+    assert sum(off.values()) == 2
+    readings = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").grids()[0]
+    assert readings.off == (False, False, True, False)
+    assert readings.rows.labels[2] == "L1H0 (off)"
+    assert readings.part(slice(2, 3)).whole_off
+
+
+def test_cells_of_a_head_that_is_off_are_grey_in_pictures_and_nothing_else_is() -> None:
+    from attnviz.renderers import Look
+    from attnviz.renderers.picture.drawing import _cell_colors
+
+    (grid, *_) = trace(TEXT, without="L0H0").view(show=["weights"]).grids()
+    (whole, *_) = trace(TEXT).view(show=["weights"]).grids()
+
+    assert _grey(_cell_colors(grid, Look()))
+    assert not _grey(_cell_colors(whole, Look()))
+
+
+def _grey(colors: np.ndarray) -> bool:
+    return bool((colors.max(-1) - colors.min(-1) <= 1).all())
+
+
+def test_what_it_comes_to_is_the_title() -> None:
+    flipped, kept, mean = (
+        trace(AGREEMENT, model="agreement", without=each).view()
+        for each in ("L1H0,L1H1", "L0H1", "L1H0=mean,L1H1=mean")
+    )
+
+    assert (
+        flipped.headline
+        == flipped.title
+        == ("Without L1H0 and L1H1: is (99\u00a0%) instead of are (99.9\u00a0%)")
+    )
+    assert kept.headline == "Without L0H1: still are (99.9\u00a0%)"
+    assert mean.headline.startswith(
+        "Without L1H0 (replaced by its mean) and L1H1 (replaced by its mean): "
+    )
+    assert flipped.headline not in flipped.closing
+    assert flipped.settings.startswith("multi-head attention of the model agreement with L1H0 and")
+
+
+def test_the_picture_of_answers_has_a_bar_for_each_and_a_title_that_says_them() -> None:
+    made = trace(AGREEMENT, model="agreement", without="L1H0")
+    view = made.view(show=["prediction"], query="?")
+    (bars,) = view.picture.panels
+
+    assert isinstance(bars, Ranked)
+    assert bars.grid.rows.labels[:2] == ("are", "is")
+    assert bars.remarks[:2] == ("with all heads 99.9\u00a0%", "with all heads under 0.1\u00a0%")
+    whole = trace(AGREEMENT, model="agreement").view(show=["prediction"], query="?")
+    assert whole.headline == 'At "?" the model answers: are (99.9\u00a0%)'
+
+
+def test_a_page_strikes_out_the_heads_that_are_off() -> None:
+    page = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").render(".html")
+
+    assert b'"name":"L1H0"' in page or b'"name": "L1H0"' in page
+    assert page.replace(b" ", b"").count(b'"off":true') == 1
+
+
+# Compared by the heads that are off.
+
+
+def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
+    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
+    view = made.view()
+    (table,) = (grid for grid in view.grids() if grid.words)
+
+    assert view.headline == (
+        "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
+    )
+    for place, without in enumerate((None, "L1H0", "L1H0,L1H1")):
+        alone = trace(AGREEMENT, model="agreement", without=without).prediction
+        assert alone is not None
+        first = alone.best(7, 1)[0]
+        assert table.words[place][0] == alone.answers[first]
+        assert table.values[place, 0] == pytest.approx(float(alone.probabilities[7, first]))
+    off = [grid.title for grid in view.grids() if grid.whole_off]
+    assert len(off) == 3
+    assert all(title.endswith(" (off)") for title in off)
+    assert view.heads is not None
+    assert sum(head.off for head in view.heads.heads) == 3
+
+
+def test_where_no_answer_changes_that_is_the_title() -> None:
+    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"])
+
+    assert made.view().headline == (
+        "Switching off L0H1 or L1H0=mean does not change the answer: are (99.9\u00a0%)"
+    )
+
+
+def test_without_a_model_no_answers_can_be_compared(attnviz: Attnviz) -> None:
+    assert attnviz("compare", TEXT, "--by", "without").err == (
+        "error: --by without compares what a model answers, and there is no model\n"
+        " hint: try --model agreement --by without --values none,L1H0,L1H0+L1H1\n"
+    )

@@ -17,7 +17,15 @@ from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
-OF_A_MODEL = ("scale", "mask", "temperature", "dtype", "device")  # what one can do that is there
+WITHOUT, ALL_ON = "without", "none"  # heads that are switched off; and that none is
+OF_A_MODEL = (
+    "scale",
+    "mask",
+    "temperature",
+    "dtype",
+    "device",
+    WITHOUT,
+)  # what one can do that is there
 SCALES = ("unscaled", "scaled")
 TEXT = "text"  # two sentences, in one way of attending
 MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
@@ -88,6 +96,16 @@ def refuse_of_a_model(by: str, card: Card) -> None:
         f"{also}compare it by {', '.join(OF_A_MODEL)}, or with a second sentence",
         about="by",
     )
+
+
+def refuse_no_model(by: str) -> None:
+    """Refuse heads to switch off where nothing is answered."""
+    if by == WITHOUT:
+        raise AttnvizError(
+            "--by without compares what a model answers, and there is no model",
+            "try --model agreement --by without --values none,L1H0,L1H0+L1H1",
+            about="by",
+        )
 
 
 def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
@@ -166,6 +184,11 @@ def _mask(settings: Settings, value: str) -> Settings:
     return replace(settings, causal=value != "none", window=window)
 
 
+def _without(settings: Settings, value: str) -> Settings:
+    """`L1H0+L1H1=mean`: a value has no commas."""
+    return replace(settings, without=None if value == ALL_ON else value.replace("+", ","))
+
+
 def _devices() -> tuple[str, ...]:
     from attnviz.attention.devices import available  # torch, which alone knows
 
@@ -209,6 +232,13 @@ ASPECTS = {
         ),
         _words("device", _devices, "devices", "the numbers"),
         _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", OF_TEXT),
+        Aspect(
+            WITHOUT,
+            lambda: (ALL_ON, "L0H0"),
+            _without,
+            OF_TEXT,
+            about="heads of a model that are switched off",
+        ),
         Aspect(
             TEXT,
             lambda: (),

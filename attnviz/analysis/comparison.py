@@ -16,9 +16,11 @@ from torch import Tensor
 from attnviz.analysis.aspects import (
     ASPECTS,
     TEXT,
+    WITHOUT,
     chosen_aspect,
     chosen_reference,
     chosen_values,
+    refuse_no_model,
     refuse_of_a_model,
 )
 from attnviz.analysis.measures import Measures, Weights, measure
@@ -261,7 +263,9 @@ def _refuse_what_is_given(source: Source, by: str) -> None:
             "there is no text for tokenizers to cut: the tokens are given",
             "give a text, or compare by something else",
         )
-    if source.model is not None:
+    if source.model is None:
+        refuse_no_model(by)
+    else:
         refuse_of_a_model(by, source.model)
     given = [
         name for name in _NOT_COMPARED.get(by, ()) if getattr(source.matrices, name) is not None
@@ -400,7 +404,7 @@ def _chosen(source: Source, by: str, name: str) -> Source:
     """The same source in the way that a value stands for."""
     choose = ASPECTS[by].choose
     chosen = replace(source, settings=choose(source.settings, name))
-    if source.model is None:
+    if source.model is None or by == WITHOUT:  # a model itself has all of its heads
         return chosen
     # What its own settings say goes as well: a window, where there is to be none.
     return replace(

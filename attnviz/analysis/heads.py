@@ -74,8 +74,7 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
 
     >>> from attnviz import rank
     >>> rank("agreement").view().headline
-    'Without L0H0 alone 83.7% of the verbs are right, instead of 100%; it reads the preposition \
-before a noun with .54.'
+    'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):

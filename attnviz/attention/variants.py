@@ -52,6 +52,22 @@ def near(query: Tensor, key: Tensor, window: int) -> Tensor:
     return (query - key).abs() < window
 
 
+OTHER_NAMES = {  # of variants, in textbooks and libraries
+    "masked": "causal",
+    "autoregressive": "causal",
+    "decoder": "causal",
+    "gpt": "causal",
+    "mha": "multi-head",
+    "softmax": "scaled",
+    "self": "scaled",
+    "bidirectional": "scaled",
+    "encoder": "scaled",
+    "dot": "plain",
+    "unscaled": "plain",
+    "uniform": "average",
+    "mean": "average",
+}
+
 VARIANTS = {
     variant.name: variant
     for variant in (

@@ -38,6 +38,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect",
         "Show what the heads of a trained model do on a sentence.",
     ),
+    "demo": (
+        "attnviz.cli.demo:demo",
+        "Take a tour: five pictures in the terminal, each with its command.",
+    ),
     "learn": (
         "attnviz.cli.learn:learn",
         "Train a small model on a task, and watch its attention form.",
@@ -55,6 +59,12 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "help": ("attnviz.cli.answers:help_", "Show the help of a command, as its --help does."),
     "version": ("attnviz.cli.answers:version", "Print the version."),
 }
+GROUPS = {  # of the help: each begins with this command
+    "run": "Look",
+    "learn": "Learn",
+    "example": "Check and look up",
+    "list": "Commands",
+}
 EXAMPLE_COMMANDS = {
     "list": ("attnviz.cli.answers:examples", "List the worked examples, and what each shows."),
     "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
@@ -64,7 +74,7 @@ EXAMPLE_COMMANDS = {
     ),
 }
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
-ELSEWHERE = {  # words that people expect to be commands
+ELSEWHERE = {  # words that people expect to be commands, and mean no text if they stand alone
     "list": "attnviz example list?",
     "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
@@ -100,15 +110,21 @@ class Commands(Parsing, TyperGroup):
         if args[0] in self.table:
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:
-            self.refuse_misspelt(ctx, args[0])
+            self.refuse_misspelt(args)
         return super().resolve_command(ctx, [self.usual, *args])
 
-    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+    def refuse_misspelt(self, args: Sequence[str]) -> None:
         """A sentence is a text, and so is a word that is like no command."""
+        word = args[0]
+        line, problem = guesses.meant_command(args), f"there is no command '{word}'"
+        if line and word.lower() in guesses.COMMANDS:
+            raise AttnvizError(problem, f"try: {line}")
         if word in ELSEWHERE:
-            raise AttnvizError(f"there is no command '{word}'", f"did you mean {ELSEWHERE[word]}")
+            raise AttnvizError(problem, f"did you mean {ELSEWHERE[word]}")
         if guesses.resembles(word, self.table):
             raise unknown("command", word, self.table)
+        if line:
+            raise AttnvizError(problem, f"try: {line}")
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.table:
@@ -125,8 +141,14 @@ class Commands(Parsing, TyperGroup):
         return word.partition("=")[0] in names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in self.table.items()])
+        groups: dict[str, list[tuple[str, str]]] = {}
+        heading = "Commands"
+        for name, (_, about) in self.table.items():
+            heading = GROUPS.get(name, heading)
+            groups.setdefault(heading, []).append((name, about))
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
         write_sections(self, ctx, formatter)
 
 
@@ -136,10 +158,11 @@ class ExampleCommands(Commands):
     table = EXAMPLE_COMMANDS
     usual = "show"
 
-    def refuse_misspelt(self, ctx: Any, word: str) -> None:
+    def refuse_misspelt(self, args: Sequence[str]) -> None:
         """An example's name is enough to show it."""
         from attnviz.examples import names
 
+        word = args[0]
         if not names.is_one(word):
             raise unknown("command or example", word, [*self.table, *names.names()])
 
@@ -219,7 +242,9 @@ def attnviz_(
 ) -> None:
     """See attention: which word of a sentence reads which, by how much, and what comes out.
 
-    Start with:  attnviz run "I am learning this"
+    \b
+    Start with:      attnviz run "I am learning this"
+    A page instead:  attnviz run "I am learning this" -o view.html
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

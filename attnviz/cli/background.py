@@ -29,7 +29,7 @@ LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as eyes weigh them
 
 
 def theme_of_terminal() -> str:
-    """ATTNVIZ_THEME, else what the terminal answers, else COLORFGBG, else dark."""
+    """ATTNVIZ_THEME, else what the terminal answers, else COLORFGBG, else light."""
     said = os.environ.get(VARIABLE)
     if said:
         return _known(said)
@@ -37,7 +37,7 @@ def theme_of_terminal() -> str:
         light = find()
         if light is not None:
             return "light" if light else "dark"
-    return "dark"
+    return "light"  # as pictures are
 
 
 def _known(name: str) -> str:

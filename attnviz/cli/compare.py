@@ -16,6 +16,7 @@ from attnviz.analysis.aspects import (
     chosen_aspect,
     chosen_reference,
     chosen_values,
+    refuse_no_model,
     refuse_of_a_model,
 )
 from attnviz.cli import output, source
@@ -188,7 +189,9 @@ class ComparisonOptions:
             )
         if by == TEXT or (by == "device" and self.values is None):
             return  # only tokens, or torch, tell more
-        if settings.model is not None:
+        if settings.model is None:
+            refuse_no_model(by)
+        else:
             card = card_of(settings.model)
             refuse_of_a_model(by, card)
             foreseen.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
@@ -220,7 +223,7 @@ class ComparisonOptions:
     OutputOptions,
     PictureOptions,
     without=("memory",),
-    rarely=("steps", "until"),
+    rarely=("steps", "until", "tokenizer"),
 )
 def compare(
     text: TextOptions,

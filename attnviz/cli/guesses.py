@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any
 
 from attnviz.errors import AttnvizError
@@ -31,19 +32,17 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("gif", "animate", "animation", "video", "mp4"): (
         "an animation is a file, too: attnviz steps --out steps.gif"
     ),
-    ("html", "web", "browser", "page"): (
-        "there is no web page; a browser shows what --out heatmap.svg writes"
-    ),
+    ("html", "web", "browser", "page"): ("a page is a file, too: attnviz run --out view.html"),
     ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
         "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
         "every number"
     ),
     ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
     ("huggingface", "hf", "bert"): (
-        "models of others are not read; --embeddings takes vectors of your own, --given matrices"
+        "did you mean --model? it takes a name on a hub, such as google-bert/bert-base-uncased"
     ),
     ("text", "sentence", "input", "prompt", "string"): (
-        "the text stands without an option, in quotes; --file reads one"
+        "give the text in quotes, without an option; --file reads one"
     ),
     ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
     ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
@@ -100,6 +99,26 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("example-sentence", "probe"): "did you mean --watch?",
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
+}
+COMMANDS = {  # words that people expect to be commands, in front of a text
+    "visualize": "run",
+    "visualise": "run",
+    "visualization": "run",
+    "viz": "run",
+    "view": "run",
+    "show": "run",
+    "plot": "run",
+    "draw": "run",
+    "render": "run",
+    "display": "run",
+    "heatmap": "run",
+    "attention": "run",
+    "explain": "steps",
+    "walk": "steps",
+    "compute": "steps",
+    "diff": "compare",
+    "analyze": "inspect",
+    "analyse": "inspect",
 }
 MOST_NAMED = 3  # commands that have an option
 MISSING = {"attnviz example show": "attnviz example list names them"}
@@ -164,6 +183,22 @@ def _below(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
             yield from _below(command, ctx, f"{path} {name}")
         else:
             yield f"{path} {name}", [*_options(command, ctx)]
+
+
+def meant_command(args: Sequence[str]) -> str | None:
+    """The line that is meant by words whose first is no command, and stands before a text.
+
+    >>> meant_command(["visualize", "hello world"]), meant_command(["hello", "world"])
+    ('attnviz run "hello world"', None)
+    """
+    word, *others = args
+    texts = [*takewhile(lambda each: not each.startswith("-"), others)]
+    if not texts or (len(texts) > 1 and " " not in texts[0]):
+        return None
+    meant = COMMANDS.get(word.lower())
+    if meant is None and not (" " in texts[0] and re.fullmatch("[a-z]+", word)):
+        return None
+    return f'attnviz {meant or "run"} "{texts[0]}"'
 
 
 def resembles(word: str, names: Iterable[str]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
-from attnviz.analysis.inspection.looking import BY, MERGE, RANK, WEIGH, Looking
+from attnviz.analysis.inspection.looking import BY, DRAW, MERGE, RANK, WEIGH, Looking
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
 from attnviz.cli.making import (
@@ -19,7 +19,7 @@ from attnviz.cli.making import (
 )
 from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
 from attnviz.cli.progress import with_bar
-from attnviz.cli.run import print_checks, traced
+from attnviz.cli.run import print_checks, refuse_lines_without_picture, traced
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
 from attnviz.traces.trained.place import MINILM
@@ -145,6 +145,17 @@ class LookingOptions:
         bool,
         in_section(PANEL, "--predict", help="Show what the model answers, too."),
     ] = False
+    as_: Annotated[
+        str | None,
+        in_section(
+            PANEL,
+            "--as",
+            metavar="WAY",
+            help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW.items())}.",
+            short="Draw lines between words: --layer 5 --head 11 --as arcs",
+            among=DRAW,
+        ),
+    ] = None
     verify: Annotated[
         bool,
         in_section(PANEL, "--verify", help="Check the numbers, also against the model's own."),
@@ -194,6 +205,7 @@ def inspect(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes())
     looking = looked.looking(wanted)
+    refuse_lines_without_picture(looking.as_, wanted)
     beside = typed.of(text, model, trained, computed, without)
     reads_again = looking.by == "effect" or looking.weigh == "gradient"
     named = named_again(saved.trace, beside) if reads_again else {}

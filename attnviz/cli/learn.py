@@ -158,7 +158,7 @@ def learn(
 def _watched(training: Training, wanted: OutputOptions, pictures: PictureOptions) -> bool:
     """Learn, until Ctrl-C at most; and whether it was seen on a screen."""
     if wanted.query is not None:
-        find_query(training.watched, wanted.query)
+        find_query(training.task.vocabulary.as_read(training.watched), wanted.query)
 
     from attnviz.cli.live import watched  # torch, for which errors need not wait
 

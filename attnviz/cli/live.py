@@ -19,7 +19,8 @@ from attnviz.cli import background
 from attnviz.cli.looks import screen_of
 from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.cli.telling import tell
-from attnviz.learning.training import Moment, Training
+from attnviz.learning.names import TASKS
+from attnviz.learning.training import Choices, Moment, Training, decided
 from attnviz.machine import leaving
 from attnviz.renderers.terminal.glimpse import glimpsed
 from attnviz.renderers.terminal.screen import Screen, segments
@@ -29,11 +30,12 @@ from attnviz.wording.words import counted
 FRAMES = 10  # a second, at most
 SHARE = 0.08  # of the time, which drawing takes at most
 SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
-BELOW, HIGH = 3, 20  # lines that stay free for what is said in the end, on a screen so high
+BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
 SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
 AGAIN = 25  # in so many frames
 FEWEST_BETWEEN, GROWTH = 10, 4  # steps between two lines; and so many times fewer than there were
 SHOW_CURSOR = b"\x1b[?25h"
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"  # around a frame, which is then shown whole
 
 Stopped = Callable[[], bool]
 
@@ -147,7 +149,18 @@ class _Picture:
         if not done or now < 1 / FRAMES:
             return ()
         left = ((self._training.choices.steps or 0) - moment.step) * now / done
-        return (*_steps_a_second(done, now), f"at most {_duration(left)} left")
+        return (self._until(left), *_steps_a_second(done, now))
+
+    def _until(self, left: float) -> str:
+        """When it is usually done, where that is known; else how long it can take at most."""
+        training = self._training
+        usual = TASKS[training.task.name].usual if training.task.name in TASKS else 0
+        known = training.settings == training.task.settings and training.choices == decided(
+            training.task, Choices()
+        )
+        if known and usual:
+            return f"usually done near step {usual:,}"
+        return f"at most {_duration(left)} left"
 
     def _draw(self, moments: Sequence[Moment], *told: str) -> None:
         size = self._live.console.size
@@ -155,7 +168,11 @@ class _Picture:
         screen = replace(self._screen, width=size.width, height=size.height - below)
         lines = glimpsed(glimpse_of(self._training, moments, *told), screen)
         with leaving.later():
+            file = self._live.console.file
+            file.write(BEGIN)
             self._live.update(_Frame(lines), refresh=True)
+            file.write(END)
+            file.flush()
 
 
 @dataclass(frozen=True)

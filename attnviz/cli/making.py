@@ -64,6 +64,7 @@ class TextOptions:
             metavar="NAME",
             help=f"How the text is cut up: {', '.join(TOKENIZERS)}, or an encoding that tiktoken "
             "knows, such as o200k_base.",
+            short=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}.",
             among={name: each.about for name, each in TOKENIZERS.items()},
         ),
     ] = Settings.tokenizer

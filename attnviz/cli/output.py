@@ -112,8 +112,11 @@ def print_tables(view: View, wanted: OutputOptions, pictures: PictureOptions) ->
         lines = printed(view, screen, quiet=wanted.quiet)
         # The heading may leave the screen at its top, and nobody need turn a page for it.
         above = 0 if wanted.quiet else len(list(heading(view, screen)))
-        if len(lines) - above <= screen.rows or wanted.no_pager or not _paged(console, lines):
-            _print(console, lines)
+        if len(lines) - above > screen.rows and not wanted.no_pager:
+            first = printed(view, screen, quiet=wanted.quiet, conclusion_first=True)
+            if _paged(console, first):
+                return
+        _print(console, lines)
     finally:
         background.settle()
 

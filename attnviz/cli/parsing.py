@@ -61,10 +61,13 @@ def refuse_more(command: Any, ctx: Any, rest: Sequence[str]) -> None:
     places = [each for each in command.params if each.param_type_name == "argument"]
     taken = [ctx.params.get(each.name) for each in places]
     words = [word for word in (*taken, *rest) if isinstance(word, str)]
-    if not places:  # what such a command is about is the model
+    if not places:  # what such a command is about, if it is about anything, is the model
+        has_model = any("--model" in each.opts for each in command.params)
         raise AttnvizError(
             f"'{_short(rest[0])}' is one word too many",
-            f"did you mean {ctx.command_path} --model {quoted(_short(rest[0]))}?",
+            f"did you mean {ctx.command_path} --model {quoted(_short(rest[0]))}?"
+            if has_model
+            else f"{ctx.command_path} takes no text",
         )
     if places[0].name != "text":
         raise AttnvizError(

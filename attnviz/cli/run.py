@@ -106,8 +106,13 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
     suffixes_asked = {path.suffix.lower() for path in wanted.out}
     if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError("--as terminal is drawn as .svg alone", "try -o terminal.svg")
-    kinds = {FORMATS[suffix].kind for suffix in suffixes_asked}
-    if shown.as_ == "arcs" and not kinds & {"picture", "slides"}:
+    refuse_lines_without_picture(shown.as_, wanted)
+
+
+def refuse_lines_without_picture(way: str | None, wanted: OutputOptions) -> None:
+    """Refuse lines between words where nothing is written that can show them."""
+    kinds = {FORMATS[path.suffix.lower()].kind for path in wanted.out}
+    if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError("--as arcs draws lines, and no picture is asked for", "try -o arcs.png")
 
 

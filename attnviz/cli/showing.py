@@ -59,6 +59,9 @@ class ShowOptions:
             metavar="WAY",
             help="How weights are drawn: "
             f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
+            short=f"How weights are drawn: {', '.join(WAYS)}.",
+            example="arcs",
+            among=[*WAYS],
         ),
     ] = None
     predict: Annotated[
@@ -154,8 +157,8 @@ class PictureOptions:
             "Looks",
             "--theme",
             metavar="NAME",
-            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal ATTNVIZ_THEME, or "
-            "what it answers]",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal it asks which, "
+            "ATTNVIZ_THEME overrides]",
             short=f"{' or '.join(THEMES)}, for pictures and the terminal.",
             example="dark",
             among=THEMES,
@@ -208,13 +211,14 @@ class PictureOptions:
         ),
     ] = None
     footnote: Annotated[
-        bool,
+        bool | None,
         in_section(
             "Looks",
             "--footnote/--no-footnote",
-            help="Say in small print what made a picture.",
+            help="Write the settings in small print below a picture.  [default: not on 16:9 and "
+            "4:3]",
         ),
-    ] = True
+    ] = None
     title: Annotated[
         str | None,
         in_section(

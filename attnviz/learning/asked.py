@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
 
 
+OF_YOUR_OWN = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
+
+
 def task_of(name: str) -> Task:
     """The task of this name, or of a person's own file; imported only now that it is wanted.
 
@@ -29,7 +32,8 @@ def task_of(name: str) -> Task:
 
         return own_task(Path(name))
     if name not in TASKS:
-        raise unknown("task", name, TASKS, about="task")
+        error = unknown("task", name, TASKS, about="task")
+        raise AttnvizError(str(error), f"{error.hint}; {OF_YOUR_OWN}", about="task")
     path = TASKS[name].path
     if path.endswith(GRAMMAR):
         from attnviz.learning.grammar_files import read

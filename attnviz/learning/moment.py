@@ -9,6 +9,15 @@ import numpy as np
 from jaxtyping import Float
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers at a blank of a sentence, and how likely that is to it."""
+
+    place: int
+    word: str
+    probability: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moment:
     """What can be seen of a model after so many steps."""
@@ -18,4 +27,5 @@ class Moment:
     loss: float  # the mean since the moment before
     accuracy: float  # on sentences that are held out
     scores: Mapping[str, Float[np.ndarray, "layer head"]]  # of each reading: the mean weight on it
+    answers: tuple[Answer, ...]  # at the blanks of the sentence that is watched
     weights: tuple[Float[np.ndarray, "head query key"], ...]  # of each layer, of what is watched

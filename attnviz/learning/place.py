@@ -18,6 +18,7 @@ def refuse_place(folder: Path) -> None:
     if files.is_file(folder):
         raise AttnvizError(f"'{folder}' is a file", "give the name of a folder, which may be new")
     files.refuse_unwritable(folder / CONFIG)
+    files.refuse_missing_folder(folder)
     if not folder.is_dir() or _is_ours(folder):
         return
     if not all(UNFINISHED.fullmatch(each.name) for each in folder.iterdir()):

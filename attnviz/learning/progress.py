@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import MOST_STEPS, Choices
-from attnviz.learning.moment import Moment
+from attnviz.learning.moment import Answer, Moment
 from attnviz.learning.place import HISTORY, refuse_missing
 from attnviz.machine import files
 from attnviz.machine.writing import AllOrNothing
@@ -40,6 +40,7 @@ HIGHEST = float(np.finfo(np.float32).max)  # loss
 ROUNDING = 1e-3
 ODD = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
+Answered = dict[str, int | str | float]  # the place, the word and the probability of an Answer
 Kept = Mapping[str, Mapping[str, Tensor]]  # what an optimizer keeps of each parameter, by names
 
 
@@ -65,6 +66,7 @@ class _MomentFacts:
     loss: float | None
     accuracy: float
     scores: Mapping[str, list[list[float | None]]]
+    answers: list[Answered] = field(default_factory=list)  # older files have none
 
 
 def contents(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
@@ -204,6 +206,7 @@ def _told(moment: Moment) -> dict[str, Any]:
             name: [[_finite(score) for score in heads] for heads in each.tolist()]
             for name, each in moment.scores.items()
         },
+        "answers": [asdict(each) for each in moment.answers],
     }
 
 
@@ -216,7 +219,7 @@ def _moments(
     for each in seen:
         _refuse_unless(each.shape == (len(told), heads, tokens, tokens) and _are_shares(each))
     moments = tuple(
-        _moment(each, (layers, heads), tuple(layer[number] for layer in seen))
+        _moment(each, (layers, heads), tuple(layer[number] for layer in seen), tokens, model)
         for number, each in enumerate(told)
     )
     steps = [each.step for each in moments]
@@ -226,13 +229,23 @@ def _moments(
     return moments
 
 
-def _moment(told: _MomentFacts, shape: tuple[int, int], weights: tuple[np.ndarray, ...]) -> Moment:
+def _moment(
+    told: _MomentFacts,
+    shape: tuple[int, int],
+    weights: tuple[np.ndarray, ...],
+    tokens: int,
+    model: Model,
+) -> Moment:
     scores = {
         name: np.array(each, dtype=np.float64)  # None becomes NaN
         for name, each in told.scores.items()
     }
     for each in scores.values():
         _refuse_unless(each.shape == shape and _are_shares(each[~np.isnan(each)]))
+    answers = tuple(of_their_types(Answer, each) for each in told.answers)
+    for answer in answers:
+        _refuse_unless(0 <= answer.place < tokens and answer.word in model.vocabulary.answers)
+        _refuse_unless(0 <= answer.probability <= 1 + ROUNDING)
     loss = math.nan if told.loss is None else told.loss
     _refuse_unless(0 <= told.seconds <= LONGEST and 0 <= told.accuracy <= 1)
     _refuse_unless(math.isnan(loss) or 0 <= loss <= HIGHEST)
@@ -242,6 +255,7 @@ def _moment(told: _MomentFacts, shape: tuple[int, int], weights: tuple[np.ndarra
         loss=loss,
         accuracy=told.accuracy,
         scores={name: each.astype(np.float32) for name, each in scores.items()},
+        answers=answers,
         weights=weights,
     )
 

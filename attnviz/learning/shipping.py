@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -46,8 +44,7 @@ def trained(name: str) -> Model:
     """The model of a task, which says with what it was made."""
     task, making = task_of(name), SHIPPED[name]
     settings = replace(task.settings, seed=making.seed)
-    with _one_thread():
-        model = learn(task, settings, Choices(steps=making.steps, until=math.inf)).model
+    model = learn(task, settings, Choices(steps=making.steps, until=math.inf)).model
     return replace(model, facts={**model.facts, "made_with": made_with()})
 
 
@@ -57,17 +54,6 @@ def made_with() -> dict[str, str]:
         "torch": torch.__version__,
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """In which sums are added up in the same order, however many processors there are."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def write(name: str) -> int:

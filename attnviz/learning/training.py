@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,11 +21,13 @@ from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
 from attnviz.learning.fresh import fresh
 from attnviz.learning.learner import Learner, accuracies_of, apart, scores_of_heads
+from attnviz.learning.moment import Answer
 from attnviz.learning.moment import Moment as Moment
 from attnviz.learning.names import TASKS
 from attnviz.learning.progress import Kept, Progress
 from attnviz.learning.task import Task, examples_of
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.traces.showing import Showable
@@ -52,6 +55,20 @@ class Learned(Showable):
     moments: tuple[Moment, ...]  # the first before any step
     held_out: int  # sentences that accuracy and scores are measured on
     ended: Ended
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Models so small are learned fastest by one thread, whatever else the processors do.
+
+    Sums are then added up in the same order, however many processors there are.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Training:
@@ -171,7 +188,8 @@ class Training:
             self.ended = self._last_word
 
     def _learn(self) -> float:
-        loss = self._learner.learn(self._batches.at(self.step).on(self.device))
+        with one_thread():
+            loss = self._learner.learn(self._batches.at(self.step).on(self.device))
         self.step += 1
         return loss.item()
 
@@ -179,6 +197,7 @@ class Training:
         return self.step == next_look(self.moments[-1].step) or self.step == self.choices.steps
 
     @torch.no_grad()
+    @one_thread()
     def _look(self, losses: list[float]) -> Moment:
         passed = self._learner.through(self._held_out.ids)
         watched = self._learner.through(torch.tensor(self.watched.ids, device=self.device))
@@ -188,12 +207,22 @@ class Training:
             loss=float(np.mean(losses)),
             accuracy=accuracies_of(passed, self._held_out).item(),
             scores=scores_of_heads(passed, self._held_out),
+            answers=self._answers(watched),
             weights=tuple(apart(layer.attended.weights).numpy() for layer in watched.layers),
         )
         self.moments.append(moment)
         self._good = kept(self.model)
         self._kept_by_optimizer = self._learner.kept
         return moment
+
+    def _answers(self, watched: Passed) -> tuple[Answer, ...]:
+        """What is answered at the blanks of the sentence that is watched."""
+        words = self.task.vocabulary
+        likely = watched.logits.softmax(-1)
+        return tuple(
+            Answer(place, words.answers[int(likely[place].argmax())], float(likely[place].max()))
+            for place in words.blanks(self.watched.ids)
+        )
 
 
 def device_of(settings: Settings) -> torch.device:

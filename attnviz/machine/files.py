@@ -14,6 +14,7 @@ from typing import BinaryIO, Literal
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
+from attnviz.wording.commands import quoted
 
 LONGEST_NAMES = 255, 4096  # bytes of a name, and of a path with its end, where no disk says it
 LONGEST_TEMPORARY = 25  # of what is written beside its place: machine/writing.py
@@ -197,6 +198,15 @@ def refuse_unwritable(path: Path) -> None:
             f"'{path}' cannot be written: no permission in '{folder}'", "choose another folder"
         )
     _refuse_long(path, place, folder)
+
+
+def refuse_missing_folder(path: Path) -> None:
+    """Refuse a new file, or folder, in a folder that does not exist: its name may be misspelt."""
+    for folder in (path.parent, path.resolve().parent):  # of the name, and of where a link leads
+        if not folder.is_dir():
+            raise AttnvizError(
+                f"there is no folder '{folder}'", f"make it with: mkdir -p {quoted(str(folder))}"
+            )
 
 
 def _refuse_long(path: Path, place: Path, folder: Path) -> None:

@@ -13,7 +13,12 @@ from typing import BinaryIO
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import leaving
-from attnviz.machine.files import refuse_folder, refuse_unwritable, unwritable
+from attnviz.machine.files import (
+    refuse_folder,
+    refuse_missing_folder,
+    refuse_unwritable,
+    unwritable,
+)
 
 try:
     import fcntl
@@ -37,6 +42,8 @@ def refuse_paths(paths: Sequence[Path]) -> None:
                     f"'{path}' is to be a file, so '{other}' cannot be in it",
                     "choose another folder",
                 )
+    for path in paths:
+        refuse_missing_folder(path)
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ PALETTES = {
     ),
 }
 DEFAULT_PALETTE = "ocean"
+LUMA = (0.2126, 0.7152, 0.0722)  # how light red, green and blue look
+FADED = 0.35  # of what is switched off, how much is the colour of paper
 DEFAULT_THEME = "light"
 
 
@@ -170,6 +172,16 @@ def shade(
     return colors
 
 
+def faded(colors: Colors, theme_name: str) -> Colors:
+    """The same in grey and closer to the paper: what a head that is switched off would read."""
+    import numpy as np
+
+    paper = np.array(list(bytes.fromhex(theme(theme_name).paper.removeprefix("#"))))
+    grey = (colors @ LUMA)[..., None]
+    mixed: Colors = (FADED * paper + (1 - FADED) * grey).round().astype(np.uint8)
+    return mixed
+
+
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
     """Whether black is easier to read on a colour than white.
 
@@ -180,6 +192,6 @@ def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
 
     part = colors / 255
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    luminance: Float[ndarray, "*shape"] = linear @ np.array([0.2126, 0.7152, 0.0722])
+    luminance: Float[ndarray, "*shape"] = linear @ np.array(LUMA)
     dark: Shaped[ndarray, "*shape"] = np.greater(luminance, 0.2)
     return dark

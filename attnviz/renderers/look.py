@@ -8,6 +8,7 @@ from math import ceil
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, theme
 
+SLIDES, ROUNDED = (16 / 9, 4 / 3), 1e-3  # how much wider than high a page of slides is
 INCHES = (2.5, 40.0)
 SMALLEST_SLIDE = 5.0  # inches
 DPI = (30, 1200)
@@ -30,7 +31,7 @@ class Look:
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: while they fit
     text_size: float = 1.0  # times as large as letters of a slide are
-    footnote: bool = True  # the faint line that says what made a picture
+    footnote: bool | None = None  # the faint line of settings; None: not on pages of slides
 
     def __post_init__(self) -> None:
         theme(self.theme)
@@ -39,6 +40,14 @@ class Look:
         _refuse_odd_dpi(self.dpi, self.size)
         _refuse_odd_seconds(self.seconds)
         _refuse_odd_text(self.text_size)
+
+    @property
+    def has_footnote(self) -> bool:
+        """Whether the settings are written below a picture: a slide has them in its notes."""
+        if self.footnote is not None or self.size is None:
+            return self.footnote is not False
+        wide, high = self.size
+        return not any(abs(wide / high - shape) < ROUNDED for shape in SLIDES)
 
 
 def _refuse_unknown_palette(name: str) -> None:

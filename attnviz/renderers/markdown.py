@@ -30,12 +30,12 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 def md(view: View, look: Look) -> list[bytes]:
     """A page of headings and tables, its parts an empty line apart."""
     title = f"# {escaped(view.overhead)}" if view.overhead else ""
-    parts = [title, escaped(view.conclusion), escaped(view.screen.caption)]
+    parts = [title, escaped(view.screen.caption)]
     apart = Section | Overview
     grids = [table_of(each) for each in view.screen.panels if not isinstance(each, apart)]
     for each in view.screen.panels:
         parts += _part(each, grids)
-    parts += [escaped(each) for each in view.closing if each != view.conclusion]
+    parts += [escaped(each) for each in view.notes]
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from attnviz.attention.choices import ACTIVATIONS, NORMS, SCORINGS, Activation, Place, Scoring
-from attnviz.attention.variants import VARIANTS, Variant
+from attnviz.attention.variants import OTHER_NAMES, VARIANTS, Variant
 from attnviz.errors import AttnvizError, unknown
 from attnviz.machine.permission import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
@@ -127,7 +127,8 @@ class Settings:
     def _refuse_unknown_names(self) -> None:
         for name, (kind, known) in NAMES.items():
             if getattr(self, name) not in known:
-                raise unknown(kind, getattr(self, name), known, about=name)
+                others = OTHER_NAMES if name == "variant" else {}
+                raise unknown(kind, getattr(self, name), known, about=name, other_names=others)
         if self.attention is not None and self.attention not in WHICH:
             raise unknown("attention", self.attention, WHICH, about="attention")
 

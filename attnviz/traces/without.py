@@ -40,9 +40,9 @@ def of_layer(without: str | None, number: int) -> dict[int, Instead]:
 def without_text(off: Mapping[Place, Instead]) -> str:
     """
     >>> without_text({(1, 1): "zero", (0, 0): "mean"})
-    'L1H1 and L0H0 (its mean instead)'
+    'L1H1 and L0H0 (replaced by its mean)'
     """
-    means = {"zero": "", "mean": " (its mean instead)"}
+    means = {"zero": "", "mean": " (replaced by its mean)"}
     return listed([f"{name_of(*place)}{means[how]}" for place, how in off.items()])
 
 

@@ -17,7 +17,7 @@ from attnviz.traces.trace import Trace
 from attnviz.views.whose import beyond_what_it_learned
 from attnviz.wording.words import listed
 
-SHAPE_ALONE = "the shape is real, the meaning is not"
+SHAPE_ALONE = "this shows the mechanism, not what the words mean"
 BEFORE_ALL = ("tokens", "embeddings")
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnviz.analysis.aspects import ASPECTS, OF_EMBEDDINGS, OF_TEXT, OF_VECTORS, TEXT
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    OF_EMBEDDINGS,
+    OF_TEXT,
+    OF_VECTORS,
+    TEXT,
+    WITHOUT,
+)
 from attnviz.analysis.comparison import Alternative, Comparison, restricted
 from attnviz.analysis.repeats import repeats_of
 from attnviz.analysis.seeds import REPEATS, Track
@@ -18,19 +25,18 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.views.caveat import caveat_of_softmax
 from attnviz.views.conclusions.changes import changes_told
-from attnviz.views.conclusions.conclusion import conclusion
-from attnviz.views.conclusions.course import in_short
+from attnviz.views.conclusions.conclusion import conclusion, title_of
 from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
 from attnviz.views.explored_ways import explored_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.explored import Explored
-from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
-from attnviz.views.prediction import answered
+from attnviz.views.prediction import answered, answers_of_ways, flips
 from attnviz.views.reading import token_axis
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.sweep import curves_of
 from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
@@ -53,6 +59,7 @@ VARYING = {  # what differs is no setting of the whole
     "device": ("dtype",),  # the part that names both
     "tokenizer": ("tokens",),
     "text": (),
+    "without": (),
 }
 
 
@@ -82,9 +89,11 @@ def view(
     charts, random = _charts(sweep), _caveat(comparison)
     changes = (*mistakes_told(comparison), *changes_told(comparison)) if not curves else ()
     told = (*changes, *_answers_told(comparison))
+    if comparison.by == WITHOUT and (flipped := _flipped(comparison)):
+        told, concluded = _answers_told(comparison), flipped
     return View(
         title=f"compared by {comparison.by}",
-        headline=concluded if sweep is None else in_short(comparison, sweep),
+        headline=title_of(comparison, sweep, again),
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
@@ -101,12 +110,41 @@ def _explored(comparison: Comparison, heads: Heads) -> Explored:
     return explored_of_comparison(comparison, heads, _mean_note(comparison, heads[0]))
 
 
+def _ways(comparison: Comparison) -> list[tuple[str, Trace]]:
+    """Each way by its name, with the Trace that it has."""
+    return [
+        (name_of(comparison, each), each.trace)
+        for each in comparison.alternatives
+        if each.trace is not None
+    ]
+
+
+def _flipped(comparison: Comparison) -> str:
+    """What heads that are switched off do to the answer, of a model that answers."""
+    ways, base = _ways(comparison), comparison.base.trace
+    if base is None or base.prediction is None:
+        return ""
+    named = [(name.removeprefix("without "), trace) for name, trace in ways]
+    return flips(named, base, comparison.query)
+
+
+def _answers(comparison: Comparison) -> list[Group]:
+    """A table of what is answered in each way, where heads are switched off."""
+    ways = _ways(comparison)
+    if comparison.by != WITHOUT or any(trace.prediction is None for _, trace in ways):
+        return []
+    table = answers_of_ways(ways, comparison.query)
+    return [] if table is None else [Group("prediction", (table,))]
+
+
 def _answers_told(comparison: Comparison) -> tuple[str, ...]:
     """What a model answers in each way; of those in which it answers the same, once."""
     said: dict[str, list[str]] = {}
     for each in comparison.alternatives:
         if each.trace is not None and (told := " ".join(answered(each.trace, comparison.query))):
             said.setdefault(told, []).append(name_of(comparison, each))
+    if comparison.by == WITHOUT:  # which each sentence says itself
+        return tuple(said)
     return tuple(f"{listed(names)}: {told}" for told, names in said.items())
 
 
@@ -116,7 +154,11 @@ def _tables(
     """What stands before curves: on the screen, and in a picture."""
     heads = _heads(comparison, mean=mean)
     drawn = _in_a_picture(comparison, heads, charts=sweep is not None)
-    return _on_screen(comparison, heads, full=full), drawn
+    answers = _answers(comparison)
+    if comparison.by == WITHOUT:  # which changes no weight of its own layer
+        weights = [grid for grids in weights_of(comparison, heads) for grid in grids]
+        return [*answers, Group("alternatives", tuple(weights))], [*drawn, *answers]
+    return [*_on_screen(comparison, heads, full=full), *answers], [*drawn, *answers]
 
 
 def _command(comparison: Comparison, repeats: int, **chosen: bool) -> Command | None:
@@ -176,7 +218,7 @@ def _in_a_picture(comparison: Comparison, heads: Heads, *, charts: bool) -> list
     """
     weights, differences = weights_of(comparison, heads), differences_of(comparison, heads)
     count = len(weights) * len(heads)
-    if count > (2 if charts else MOST_SUBTRACTED):
+    if comparison.by == WITHOUT or count > (2 if charts else MOST_SUBTRACTED):
         differences = [[] for _ in weights]
     if len(heads) > 1:
         pairs = zip(weights, differences, strict=True)
@@ -220,7 +262,7 @@ def _settings_line(comparison: Comparison) -> str:
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
-    without = (*VARYING[comparison.by], "dropout")
+    without = (KIND, *VARYING[comparison.by], "dropout")
     parts = _which_layer(comparison), settings_line(trace, without=without), _before_what(trace)
     fixed = _fixed(ASPECTS[comparison.by].fixed, comparison)
     return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)
@@ -261,10 +303,12 @@ def _before_what(trace: Trace) -> str:
 
 def _weights(comparison: Comparison, alternative: Alternative, head: int | None) -> Grid:
     cells = alternative.cells(head)
-    title = f"{titled(comparison, alternative)}{_of_head(head)}"
+    is_off = alternative.layer is not None and head in alternative.layer.off
+    title = f"{titled(comparison, alternative)}{_of_head(head)}{OFF * is_off}"
     note = " · ".join(part for part in (AXES_NOTE, _mean_note(comparison, head)) if part)
     sides = alternative.tokens, alternative.keys
-    return _grid(comparison, sides, title, cells, weight_scale(cells), note)
+    grid = _grid(comparison, sides, title, cells, weight_scale(cells), note)
+    return replace(grid, off=(True,) * len(grid.rows)) if is_off else grid
 
 
 def _mean_note(comparison: Comparison, head: int | None) -> str:

@@ -33,6 +33,7 @@ def explored_of_trace(
                 read=sides[id(trace.keys_of(each))],
                 weights=weights_of(trace, each, number),
                 scores=scores_of(trace, each, number),
+                off=number in each.off,
             ),
         )
         for each, number in numbered

@@ -54,6 +54,7 @@ def _ways(
                     read=_side("key (is read)", each.keys, sides),
                     weights=Later(_shape(each), partial(each.cells, head)),
                     scores=_scores(each, head),
+                    off=each.layer is not None and head in each.layer.off,
                 ),
             )
 

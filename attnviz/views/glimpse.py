@@ -18,6 +18,7 @@ from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.learned.found import best_head
+from attnviz.views.learned.shown import answer_text
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import percentage, share_text, significant_text
 
@@ -30,7 +31,7 @@ def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Gli
     seen = Glimpse(
         title=f"learning {training.task.name}",
         about=training.task.about,
-        told=(f"step {last.step:,} of {steps:,}", *told),
+        told=(f"step {last.step:,} of {steps:,}", *_answers(training, last), *told),
         layers=tuple(tuple(_maps(training, last, layer)) for layer in range(len(last.weights))),
         scores=_scores(training, last),
         steps=np.array([each.step for each in moments]),
@@ -40,8 +41,16 @@ def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Gli
     return passed
 
 
+def _answers(training: Training, moment: Moment) -> Iterator[str]:
+    """What is answered now at a blank, if there is one."""
+    tokens = training.task.vocabulary.as_read(training.watched)
+    if len(moment.answers) == 1:
+        yield answer_text(tokens, moment.answers[0])
+
+
 def _maps(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
-    rows, columns = (token_axis(title, training.watched) for title in ("query", "key"))
+    words = training.task.vocabulary.as_read(training.watched)
+    rows, columns = (token_axis(title, words) for title in ("query", "key"))
     variant, tokens = training.variant, len(training.watched)
     hidden = ~visible_cells(variant, tokens, torch.device("cpu")).numpy()
     for head, weights in enumerate(moment.weights[layer]):

@@ -1,14 +1,18 @@
-"""What was done, in a few words: `causal attention`, whatever options made of a variant's name."""
+"""What was done, `causal attention`, and the title over what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from attnviz.attention.variants import Variant
+from attnviz.traces.parts import SHOWN
 from attnviz.traces.trace import Trace
+from attnviz.views.conclusions.weights import title_of
+from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for
 from attnviz.views.switched_off import without_heads
 from attnviz.views.whose import of_a_model, whose
+from attnviz.wording.words import counted, listed
 
 # When a name says what is so; one that somebody made up may say anything.
 HOLDS: dict[str, Callable[[Variant], bool]] = {
@@ -18,6 +22,7 @@ HOLDS: dict[str, Callable[[Variant], bool]] = {
     "causal": lambda variant: variant.causal,
     "scaled": lambda variant: variant.scaled,
 }
+MIXED = " of each head, before W_o mixes them"
 INSTEAD = ("causal", "scaled")  # what it may be called whose own name says what is not so
 
 
@@ -29,6 +34,26 @@ def headline(trace: Trace) -> str:
         return f"{_kind(trace)} with a mistake ({layer.mistake}){off}"
     by_hand = layer.attended.mixed_by == "hand"
     return f"{_kind(trace)}{' with weights by hand' * by_hand}{off}"
+
+
+def title_of_parts(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
+    """The title over parts of a trace: what their numbers show, or what they are."""
+    wanted = show or ("weights",)
+    products = " and ".join(_products(trace, wanted))
+    if products or "weights" in wanted:
+        return products or title_of(trace, query)
+    words = listed(list(dict.fromkeys(SHOWN[name].words for name in wanted)))
+    return f"{words[:1].upper()}{words[1:]} of {counted(len(trace.tokens), 'token')}"
+
+
+def _products(trace: Trace, show: Sequence[str]) -> Iterator[str]:
+    """The equations that the parts make, in every attention."""
+    every = trace.attentions
+    if asks_for(OF_SCORES, show) and all(each.multiplied for each in every):
+        yield "Q · Kᵀ = scores"
+    if asks_for(OF_CONTEXT, show) and not any(each.off for each in every):
+        mixed = any(getattr(each.projections, "w_out", None) is not None for each in every)
+        yield f"W · V = context{MIXED * mixed}"
 
 
 def _kind(trace: Trace) -> str:

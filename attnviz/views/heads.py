@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.heads import Head, Ranking
+from attnviz.analysis.heads import Ranking
 from attnviz.cells import unmasked
 from attnviz.traces.document import Contents
-from attnviz.views.conclusions.heads import sentences_on
+from attnviz.views.conclusions.heads import sentences_on, title_of, what_it_reads
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.scales import Scale, rounded_up
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
-from attnviz.wording.words import counted, listed
+from attnviz.wording.words import counted
 
-SHARE = Scale("share", 0.0, 1.0)
-ON_ACCURACY = ("right", "lost")
 TABLE = ("head", "accuracy without it", "lost", "loss without it")
 
 
 def view(ranking: Ranking, *, command: Command | None = None) -> View:
-    """A row for each head, the one without which most is lost first; and what that comes to."""
+    """A bar for each head, the one without which most is lost first; and what that comes to."""
     told = sentences_on(ranking)
     settings = _settings(ranking)
-    page = page_of([Group("heads", (_grid(ranking),))], settings)
+    page = page_of([Group("heads", (_bars(ranking),))], settings)
     return View(
-        title=f"the heads of the model {ranking.model.name}",
-        headline=told[0],
+        title=title_of(ranking),
+        headline=title_of(ranking),
         settings=settings,
         screen=page,
         picture=page,
-        closing=told,
+        closing=told[1:],
         data=Data(partial(_document, ranking), _header(ranking), partial(_lines, ranking)),
         provenance=replace(ranking.provenance, command=command.line if command else None),
         command=command or Command(name="heads", options={"model": ranking.model.name}),
@@ -45,37 +43,27 @@ def view(ranking: Ranking, *, command: Command | None = None) -> View:
 
 def _settings(ranking: Ranking) -> str:
     """What the numbers depend on, in one line."""
-    tried = f"tried on {counted(ranking.sentences, 'sentence')} that it did not learn from"
+    tried = f"tried on {counted(ranking.sentences, 'sentence')} it did not learn from"
     answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
     return " · ".join((f"model {ranking.model.name}", tried, answers))
 
 
-def _grid(ranking: Ranking) -> Grid:
-    readings = [each.name for each in ranking.task.readings]
-    values = np.array([_numbers(ranking, head, readings) for head in ranking.heads])
-    return Grid(
-        "without each head",
+def _bars(ranking: Ranking) -> Ranked:
+    """A bar for each head: how many answers are lost with it switched off, in per cents."""
+    lost = np.array([[100 * ranking.lost(head)] for head in ranking.heads])
+    reach = rounded_up(float(abs(lost).max()))
+    asked = f"{ranking.task.asked}s"
+    grid = Grid(
+        "accuracy lost with each head switched off, in %",
         plain_axis("head", [head.name for head in ranking.heads]),
-        plain_axis("column", [*ON_ACCURACY, *readings]),
-        unmasked(values),
-        SHARE,
-        note=_note(ranking, readings),
+        plain_axis("measure", ["lost"]),
+        unmasked(lost),
+        Scale("accuracy lost (%)", 0.0, reach),
+        note=f"accuracy = share of {asked} predicted correctly · beside each bar: what the head "
+        "reads, and how much of its attention that takes",
+        decimals=1,
     )
-
-
-def _numbers(ranking: Ranking, head: Head, readings: list[str]) -> list[float]:
-    scores = [head.scores.get(name, math.nan) for name in readings]
-    return [head.without.accuracy, ranking.lost(head), *scores]
-
-
-def _note(ranking: Ranking, readings: list[str]) -> str:
-    parts = [
-        f"right = share of the {ranking.task.asked}s that are, without this head",
-        "lost = how many fewer",
-    ]
-    named = listed([f"'{name}'" for name in readings])
-    parts += [f"under {named}: how much of its weight the head puts there"] if readings else []
-    return " · ".join(parts)
+    return Ranked(grid, tuple(what_it_reads(ranking, head) for head in ranking.heads))
 
 
 def _document(ranking: Ranking) -> Contents:

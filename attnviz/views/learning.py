@@ -28,7 +28,7 @@ from attnviz.views.data import QUANTILES
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless
-from attnviz.views.settings_line import NORM, settings_line
+from attnviz.views.settings_line import KIND, NORM, settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
 from attnviz.wording.numbers import percentage
 from attnviz.wording.words import counted
@@ -72,7 +72,7 @@ def _settings_line(learning: Learning) -> str:
     """What all ways have in common, and how they are taught."""
     seeds, choices = learning.seeds, learning.choices
     numbered = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
-    without = (*VARYING[learning.by], "tokens", "model", "seed")
+    without = (KIND, *VARYING[learning.by], "tokens", "model", "seed")
     parts = (
         f"the same in all: {LEARNED[learning.by].fixed}",
         settings_line(learning.base, without=without),

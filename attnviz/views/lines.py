@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 
 from attnviz.cells import EVERYTHING
 from attnviz.traces.trace import Trace
@@ -15,17 +16,26 @@ from attnviz.views.reading import readings
 from attnviz.views.view import READINGS, Group
 
 
-def arcs_of(groups: Sequence[Group], query: int | None) -> list[Group]:
-    """The same weights as lines, all of them or those of one token."""
+def arcs_of(
+    groups: Sequence[Group], query: int | None, commands: Mapping[str, str] = MappingProxyType({})
+) -> list[Group]:
+    """The same weights as lines, all of them or those of one token.
+
+    `commands` are those that draw a table alone, by its title.
+    """
     alone = sum(len(group.panels) for group in groups) == 1
-    return [replace(group, panels=tuple(_arcs(group, query, alone))) for group in groups]
+    return [
+        replace(group, panels=tuple(_arcs(group, query, commands, alone=alone))) for group in groups
+    ]
 
 
-def _arcs(group: Group, query: int | None, alone: bool) -> Iterator[Arcs]:
+def _arcs(
+    group: Group, query: int | None, commands: Mapping[str, str], *, alone: bool
+) -> Iterator[Arcs]:
     for each in group.panels:
         if isinstance(each, Grid):
-            note = _note(each, LINES_SUM)
-            yield Arcs(replace(each, title="" if alone else each.title, note=note), query)
+            named = replace(each, title="" if alone else each.title, note=_note(each, LINES_SUM))
+            yield Arcs(named, query, commands.get(each.title, ""))
 
 
 def sentences(trace: Trace, query: int) -> list[Group]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from attnviz.analysis.aspects import TEXT
+from attnviz.analysis.aspects import ALL_ON, TEXT, WITHOUT
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import Measures
 from attnviz.analysis.texts import of_both
@@ -41,6 +41,8 @@ NAMED_BY_WHAT = ("dim", "heads", "temperature", "seed")  # values that are bare 
 def name_of(comparison: Comparison, alternative: Alternative) -> str:
     """What an alternative is called in tables and pictures: mistakes are marked."""
     name = alternative.name
+    if comparison.by == WITHOUT:
+        return "all heads" if name == ALL_ON else f"without {name.replace('+', ' and ')}"
     if comparison.by in NAMED_BY_WHAT:
         name = f"{comparison.by} {name}"
     return f"✗ {name}" if alternative.mistake else name

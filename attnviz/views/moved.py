@@ -15,8 +15,8 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale, colorless, rounded_up
 from attnviz.views.reading import token_axis
-from attnviz.views.switched_off import without_heads
-from attnviz.wording.numbers import fixed_text, share_text
+from attnviz.views.switched_off import names_off, without_heads
+from attnviz.wording.numbers import fixed_text, percent, share_text
 from attnviz.wording.words import isolated
 
 NOTE = (
@@ -68,14 +68,14 @@ def moved(trace: Trace) -> tuple[str, ...]:
     if made is None or made.with_all_heads is None or trace.prediction is not None:
         return ()
     changes, cosines = changes_of(made.with_all_heads, made.vectors)
-    start, most = without_heads(trace).strip(), int(changes.argmax())
+    start, most = f"Without {names_off(trace)}", int(changes.argmax())
     if float(changes[most]) < STILL:
-        return (f"{start} no vector moves",)
+        return (f"{start} no vector changes",)
     where = f'"{isolated(trace.tokens.labels[most])}" ({most + 1})'
     if len(changes) == 1:
-        return (f"{start} the last vector moves by {share_text(float(changes[0]))} of its length",)
+        return (f"{start} the last vector changes by {percent(float(changes[0]))} of its length",)
     return (
-        f"{start} the last vectors move by {share_text(float(changes.mean()))} of their length in "
-        f"the mean, most that of {where} by {share_text(float(changes[most]))}; the mean cosine "
-        f"with what they were is {share_text(float(cosines.mean()))}",
+        f"{start} the last vectors change by {percent(float(changes.mean()))} of their length on "
+        f"average, most that of {where} ({percent(float(changes[most]))}); their mean cosine with "
+        f"the vectors before is {share_text(float(cosines.mean()))}",
     )

@@ -20,14 +20,16 @@ from attnviz.traces.weights import array
 from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import token_axis
-from attnviz.views.switched_off import without_heads
-from attnviz.wording.numbers import fixed_text
-from attnviz.wording.words import isolated, listed
+from attnviz.views.switched_off import names_off, without_heads
+from attnviz.wording.numbers import percent
+from attnviz.wording.words import either, isolated, listed
 
 RANKS = ("1st", "2nd", "3rd")  # of the answers in a table
-MENTIONED = 0.005  # what is less likely is not worth a word, but for the second
+MENTIONED = 0.005  # what is less likely is not worth a word
+MOST_RANKED = 10  # answers that have bars
 MOST_ANSWERS = 24  # in a sentence
 MOST_ASKING = 8  # words, or places, that are named
 WHAT: dict[Predicts, str] = {"next": "what comes after each", "here": "what each place answers"}
@@ -111,6 +113,81 @@ def _answer(made: Prediction, place: int, answer: int) -> str:
     return isolated(made.answers[answer]) if scored else ""
 
 
+def answers_of_ways(ways: Sequence[tuple[str, Trace]], query: int | None) -> Grid | None:
+    """The likeliest answers at one place, a row for each way of attending; if one place asks."""
+    made = [refuse_no_prediction(trace) for _, trace in ways]
+    places = _places(made[0], query)
+    if len(places) != 1:
+        return None
+    place, ranks = places[0], RANKS[: len(made[0].answers)]
+    best = [each.best(place, len(ranks)) for each in made]
+    pairs = list(zip(made, best, strict=True))
+    return Grid(
+        f"what the model answers {_where(made[0], ways[0][1].tokens, place).lower()}",
+        plain_axis("way", [name for name, _ in ways]),
+        plain_axis("answer", ranks),
+        unmasked(np.stack([array(each.probabilities[place, order]) for each, order in pairs])),
+        PROBABILITY,
+        note="each answer with its probability",
+        words=tuple(tuple(_answer(each, place, n) for n in order) for each, order in pairs),
+    )
+
+
+def flips(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
+    """Which heads, switched off, change what is answered: `Switching off L1H0 and L1H1 flips …`"""
+    made = refuse_no_prediction(base)
+    places = list(_places(made, query))
+    if not places:
+        return ""
+    was = [made.best(place, 1)[0] for place in places]
+    changed, kept = list[tuple[str, Trace, int]](), list[str]()
+    for name, trace in ways:
+        now = [refuse_no_prediction(trace).best(place, 1)[0] for place in places]
+        others = sum(one != other for one, other in zip(now, was, strict=True))
+        if trace is not base:
+            changed += [(name, trace, others)] if others else []
+            kept += [] if others else [name]
+    if not changed:
+        answers = f"answer: {_likeliest(made, places[0])}" if len(places) == 1 else "answers"
+        return f"Switching off {either(kept)} does not change the {answers}"
+    name, trace, count = changed[0]
+    alone = f"; {either(kept)} does not" if kept else ""
+    if len(places) > 1:
+        return f"Switching off {name} changes {count} of the {len(places)} answers{alone}"
+    answer = _likeliest(refuse_no_prediction(trace), places[0])
+    return f"Switching off {name} flips {_likeliest(made, places[0])} to {answer}{alone}"
+
+
+def _likeliest(made: Prediction, place: int) -> str:
+    """`are (99.9 %)`"""
+    first = made.best(place, 1)[0]
+    return f"{isolated(made.answers[first])} ({percent(float(made.probabilities[place, first]))})"
+
+
+def answers_ranked(trace: Trace, query: int) -> Ranked:
+    """The answers at one place as bars, the likeliest first; without heads beside what was."""
+    made = refuse_no_prediction(trace)
+    best = [
+        each
+        for each in made.best(query, MOST_RANKED)
+        if not made.probabilities[query, each].isnan()
+    ]
+    grid = Grid(
+        "",
+        plain_axis("answer", [isolated(made.answers[each]) for each in best]),
+        plain_axis("measure", ["probability"]),
+        unmasked(array(made.probabilities)[query, best][:, None]),
+        PROBABILITY,
+        note=" · ".join(["bar = probability of the answer", *unasked(made, trace.tokens, query)]),
+    )
+    before = made.with_all_heads
+    was = [
+        "" if before is None else f"with all heads {percent(float(before[query, each]))}"
+        for each in best
+    ]
+    return Ranked(grid, tuple(was))
+
+
 def answers_grid(
     title: str, made: Prediction, numbers: Tensor, rows: Axis, order: Sequence[int] | None = None
 ) -> Grid:
@@ -140,10 +217,20 @@ def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
         return ()
     places = _places(made, query)
     if not places:
-        return (f"no word of this text asks the model for an answer{_as_these_do(trace)}",)
+        return (f"No word of this text asks the model for an answer{_as_these_do(trace)}",)
     if len(places) > 1:
         return (_of_several(made, trace, places),)
     return (_of_one(made, trace, places[0]),)
+
+
+def title_of_answers(trace: Trace, query: int | None = None, *, alone: bool = False) -> str:
+    """The same as a title: where heads are off, or where answers `alone` are shown."""
+    made = trace.prediction
+    if made is None or not (alone or without_heads(trace)):
+        return ""
+    if without_heads(trace) and made.with_all_heads is None:
+        return ""
+    return answered(trace, query)[0] if _places(made, query) else ""
 
 
 def _as_these_do(trace: Trace) -> str:
@@ -158,7 +245,8 @@ def _as_these_do(trace: Trace) -> str:
 def unasked(made: Prediction, tokens: Tokens, query: int | None = None) -> tuple[str, ...]:
     """Whether a place that is shown asks for nothing: what is answered there was never learned."""
     if query is not None:
-        return () if query in made.asked else (f"{_name(tokens, query)} asks for nothing",)
+        name = _name(tokens, query)
+        return () if query in made.asked else (f"{name} does not ask for an answer",)
     if not made.asked or len(made.asked) == len(tokens):
         return ()
     if len(made.asked) > MOST_ASKING:
@@ -175,65 +263,68 @@ def _places(made: Prediction, query: int | None) -> tuple[int, ...]:
 
 
 def _of_one(made: Prediction, trace: Trace, place: int) -> str:
-    where, does = _where(made, trace.tokens, place)
+    where = _where(made, trace.tokens, place)
     if made.with_all_heads is None:
-        return f"{where} {does} {_alternatives(made, place)}"
+        does = "expects" if made.predicts == "next" else "answers"
+        return f"{where} the model {does}: {_alternatives(made, place)}"
     now, was = made.best(place, 1)[0], int(made.with_all_heads[place].argmax())
-    likely, before = made.probabilities[place, now], made.with_all_heads[place, was]
-    said = f"{isolated(made.answers[now])} ({_text(likely)}"
-    start = without_heads(trace).strip()
+    likely, before = (
+        percent(float(each)) for each in (made.probabilities[place, now],
+                                          made.with_all_heads[place, was])
+    )  # fmt: skip
+    named = f", {where[0].lower()}{where[1:]}" if len(made.asked) > 1 else ""
+    start, said = f"{_without(trace)}{named}:", isolated(made.answers[now])
     if now != was:
-        instead = f"{isolated(made.answers[was])} ({_text(before)})"
-        return f"{start} {where} {does} {said}), not {instead}"
-    changed = "" if _text(likely) == _text(before) else f", not {_text(before)}"
-    return f"{start} {where} still {does} {said}{changed})"
+        return f"{start} {said} ({likely}) instead of {isolated(made.answers[was])} ({before})"
+    changed = "" if likely == before else f", with all heads {before}"
+    return f"{start} still {said} ({likely}{changed})"
 
 
-def _where(made: Prediction, tokens: Tokens, place: int) -> tuple[str, str]:
-    """Of which place something is said, and what happens there."""
-    name = _name(tokens, place)
-    if made.predicts == "next":
-        return f"after {name}", "comes"
-    return f"the place {name}", "answers"
+def _without(trace: Trace) -> str:
+    return f"Without {names_off(trace)}"
+
+
+def _where(made: Prediction, tokens: Tokens, place: int) -> str:
+    """Of which place something is said."""
+    return f"{'After' if made.predicts == 'next' else 'At'} {_name(tokens, place)}"
 
 
 def _name(tokens: Tokens, place: int) -> str:
-    return f'"{isolated(tokens.labels[place])}" ({place + 1})'
+    """A token in quotes, with its number where the same stands elsewhere, too."""
+    label = tokens.labels[place]
+    number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
+    return f'"{isolated(label)}"{number}'
 
 
 def _alternatives(made: Prediction, place: int) -> str:
-    """`are (0.98), is (0.02)`: at least two, if there are, and a third that is worth a word."""
-    best = made.best(place, len(RANKS))
-    told = best[:2] + [each for each in best[2:] if made.probabilities[place, each] >= MENTIONED]
+    """`are (92 %), is (8 %)`: the likeliest, and others that are worth a word."""
+    first, *others = made.best(place, len(RANKS))
+    told = [first, *(each for each in others if made.probabilities[place, each] >= MENTIONED)]
     return ", ".join(
-        f"{isolated(made.answers[each])} ({_text(made.probabilities[place, each])})"
+        f"{isolated(made.answers[each])} ({percent(float(made.probabilities[place, each]))})"
         for each in told
     )
 
 
 def _of_several(made: Prediction, trace: Trace, places: Sequence[int]) -> str:
     now = [made.best(place, 1)[0] for place in places]
+    count = len(places)
     if made.with_all_heads is None:
         least = min(float(made.probabilities[place].max()) for place in places)
         return (
-            f"the {len(places)} places answer {_listed(made, now)}, each with "
-            f"{min(99, floor(100 * least)) / 100:.2f} or more"
+            f"At the {count} places the model answers: {_listed(made, now)} "
+            f"(each {percent(min(99, floor(100 * least)) / 100)} or more)"
         )
     was = made.with_all_heads[list(places)].argmax(-1).tolist()
-    start = without_heads(trace).strip()
     others = sum(one != other for one, other in zip(now, was, strict=True))
     if not others:
-        return f"{start} the {len(places)} places still answer {_listed(made, now)}"
+        return f"{_without(trace)}: all {count} answers stay: {_listed(made, now)}"
     return (
-        f"{start} {others} of the {len(places)} places answer{'s' * (others == 1)} something else: "
-        f"{_listed(made, now)}, not {_listed(made, was)}"
+        f"{_without(trace)}: {others} of {count} answers change{'s' * (others == 1)}: "
+        f"{_listed(made, now)} instead of {_listed(made, was)}"
     )
 
 
 def _listed(made: Prediction, answers: Sequence[int]) -> str:
     more = " …" if len(answers) > MOST_ANSWERS else ""
     return " ".join(isolated(made.answers[each]) for each in answers[:MOST_ANSWERS]) + more
-
-
-def _text(probability: Tensor) -> str:
-    return fixed_text(float(probability), 2)

@@ -11,7 +11,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE, Axis
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import OFF, Grid
 from attnviz.views.grids.scales import bar_scale
 from attnviz.wording.words import isolated, listed
 
@@ -25,7 +25,10 @@ def readings(trace: Trace, query: int) -> list[Grid]:
 
 def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     heads = [
-        (name_of_head(trace, layer, head), layer.weights.cells("mixing", head).row(query))
+        (
+            f"{name_of_head(trace, layer, head)}{OFF * (head in layer.off)}",
+            layer.weights.cells("mixing", head).row(query),
+        )
         for layer in layers
         for head in range(layer.heads)
     ]
@@ -43,6 +46,7 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
         bar_scale(cells),
         note=_note_on_query(layers, query) or whole,
         share=True,
+        off=tuple(head in layer.off for layer in layers for head in range(layer.heads)),
     )
 
 

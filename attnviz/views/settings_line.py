@@ -1,4 +1,4 @@
-"""What the numbers depend on, in one line: `4 tokens (gpt2) · width 8 · seed 42 · cpu float32`."""
+"""What the numbers depend on, in one line: `causal attention · 4 tokens (gpt2) · seed 42`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from attnviz.traces.origin import Drawn, Given, Origin, decided, table_behind
 from attnviz.traces.settings import ADDED, Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.given_weights import given_parts
+from attnviz.views.headline import headline
 from attnviz.views.trained_line import BETWEEN, trained_parts
 from attnviz.wording.numbers import exact_text, percentage
 from attnviz.wording.words import counted
 
+KIND = "attention"  # the part that says which kind of attention it is
 NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
@@ -26,7 +28,7 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
 
 def settings_of_both(first: Trace, second: Trace) -> str:
     """Of two that are paired token by token: once what both are, and both where they differ."""
-    one, other = (_parts(each, ["tokens"]) for each in (first, second))
+    one, other = (_parts(each, [KIND, "tokens"]) for each in (first, second))
     names = dict.fromkeys((*one, *other))
     return BETWEEN.join(_of_both(one.get(name, ""), other.get(name, "")) for name in names)
 
@@ -39,7 +41,9 @@ def _of_both(one: str, other: str) -> str:
 
 def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
     """By what each part is about."""
+    kind = "" if KIND in without else headline(trace)
     parts = {
+        KIND: kind,
         "tokens": _tokens(trace),
         "model": _model(trace.model),
         "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
@@ -48,7 +52,12 @@ def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
         "item": _item(trace),
         "dtype": _dtype(trace),
     }
-    return {name: part for name, part in parts.items() if part and name not in without}
+    said = f" {kind} " if trace.trained is None else ""  # and is not said again
+    return {
+        name: part
+        for name, part in parts.items()
+        if part and name not in without and (name == KIND or f" {part} " not in said)
+    }
 
 
 def _dtype(trace: Trace) -> str:

@@ -56,9 +56,15 @@ def _subject(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def without_heads(trace: Trace) -> str:
-    """` without L1H1`, of what is done to a sentence; nothing where every head is on."""
+    """` with L1H1 switched off`, of what is done to a sentence; nothing where every head is on."""
+    names = names_off(trace)
+    return f" with {names} switched off" if names else ""
+
+
+def names_off(trace: Trace) -> str:
+    """`L1H0 and L1H1`: the heads that are switched off; nothing where every head is on."""
     off = _off(trace)
-    return f" without {without_text(dict(sorted(off.items())))}" if off else ""
+    return without_text(dict(sorted(off.items()))) if off else ""
 
 
 def _off(trace: Trace) -> dict[Place, Instead]:

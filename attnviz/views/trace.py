@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -25,33 +26,44 @@ from attnviz.traces.weights_alone import told_of_weights_alone
 from attnviz.views.blind import note_on_blind, note_on_rows
 from attnviz.views.by_hand import titled_by_sentences
 from attnviz.views.caveat import caveat
+from attnviz.views.conclusions.weights import title_of_head
 from attnviz.views.data import data_of
 from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.given_weights import on_given_weights
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
-from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.headline import headline
+from attnviz.views.headline import headline, title_of_parts
 from attnviz.views.inspection.view import view as inspected
 from attnviz.views.lines import arcs_of, sentences, untitled
 from attnviz.views.moved import moved
-from attnviz.views.prediction import all_answers, answered, best_answers
+from attnviz.views.prediction import (
+    all_answers,
+    answered,
+    answers_ranked,
+    best_answers,
+    title_of_answers,
+)
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import READINGS, Excerpt, Group, Page, View, page_of
+from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
+from attnviz.wording.keywords import changed
 from attnviz.wording.words import isolated, listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
+OF_ANSWERS = ("prediction",)
 IN_AN_EXCERPT = ("weights ", "prediction")
 OF_A_BLOCK = ("outputs",)
+OF_HEADS = ("weights", "readings")  # groups that have a panel for each head
 READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is asked for
 
 BESIDE_WEIGHTS = ("tokens", "embeddings", "weights", "prediction")  # that a model hands back itself
@@ -89,25 +101,25 @@ def view(
     """
     many = trace.trained is not None or (trace.handed is not None and _heads(trace) > 1)
     if layer is not None or head is not None:
-        _refuse_parts_of_a_head(show, as_)
+        _refuse_parts_of_a_head(show)
     elif not many or show is not None or as_ is not None:
         return _parts_shown(trace, show, query, as_, predict=predict)
-    return _inspected(trace, Looking(layer=layer, head=head, query=query, predict=predict))
+    drawn = {} if as_ is None else {"as_": as_}
+    looking = Looking(layer=layer, head=head, query=query, predict=predict)
+    return _inspected(trace, changed(looking, drawn))
 
 
 def _heads(trace: Trace) -> int:
     return sum(layer.heads for layer in trace.layers)
 
 
-def _refuse_parts_of_a_head(show: Sequence[str] | None, as_: str | None) -> None:
-    """Of one head its weights are shown, in one way."""
-    named = {"show": show, "as_": as_}
-    given = [name for name, value in named.items() if value is not None]
-    if given:
+def _refuse_parts_of_a_head(show: Sequence[str] | None) -> None:
+    """Of one head its weights are shown."""
+    if show is not None:
         raise AttnvizError(
-            f"layer and head pick heads, whose weights are shown, and {given[0]} is given, too",
+            "layer and head pick heads, whose weights are shown, and show is given, too",
             "leave one of them out",
-            about=given[0],
+            about="show",
         )
 
 
@@ -125,21 +137,51 @@ def _parts_shown(
     names = ",".join(show) if show else None
     options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
     asked = () if place is None else tuple(readings(trace, place))
+    answered = title_of_answers(trace, place, alone=tuple(parts or ()) == OF_ANSWERS)
     return View(
         title=headline(trace),
-        headline=" · ".join([*(each.title for each in asked[:1]), headline(trace)]),
+        headline=answered or title_of_parts(trace, parts, place),
         settings=settings_line(trace),
         screen=screen,
         picture=picture,
         excerpt=_excerpt(screen) if show is None and not asked else None,
-        closing=_closing(trace, screen, place, way),
+        closing=tuple(each for each in _closing(trace, screen, place, way) if each != answered),
         sentences=() if way == "heatmap" else asked,
         as_screen=as_ == "terminal",
         explored=lambda: explored_of_trace(trace, place),
+        slides=partial(_slides, trace, picture, place),
         data=data_of(trace),
         provenance=trace.provenance,
         command=command_of("run", source_of(trace), **options),
     )
+
+
+def _slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
+    """Each head under a title of its own; one that somebody wrote has the words of its writer."""
+    by_hand = trace.model is not None and trace.model.by_hand
+    if len(picture.panels) == 1 or by_hand:
+        return Excerpt(picture.groups, "")
+    named = {f"{what} {layer.name}": layer for layer in trace.attentions for what in OF_HEADS}
+    return Excerpt(
+        tuple(
+            _titled_heads(trace, named[each.name], each, query)
+            if each.name in named and each.kind == "free"
+            else each
+            for each in picture.groups
+        ),
+        "",
+    )
+
+
+def _titled_heads(trace: Trace, layer: Layer, group: Group, query: int | None) -> Group:
+    panels: list[Grid | Arcs | Sentence] = []
+    for head, panel in enumerate(group.panels):
+        title = title_of_head(trace, layer, head, query)
+        if isinstance(panel, Grid):
+            panels.append(replace(panel, title=title))
+        elif isinstance(panel, Arcs | Sentence):
+            panels.append(replace(panel, grid=replace(panel.grid, title=title)))
+    return Group(FINDINGS, tuple(panels))
 
 
 def _inspected(trace: Trace, looking: Looking) -> View:
@@ -168,6 +210,8 @@ def _shown(
     names, drawn = show or _usual(trace), show or IN_A_PICTURE
     if query is None:
         screen, picture = groups(trace, names), titled_by_sentences(trace, equations(trace, drawn))
+    elif tuple(show or ()) == OF_ANSWERS and way == "heatmap":
+        screen = picture = [Group("prediction", (answers_ranked(trace, query),))]
     elif show and way == "heatmap":
         screen = picture = groups(trace, show, query)
     else:
@@ -178,11 +222,26 @@ def _shown(
     if way == "sentence" and query is not None:
         picture = sentences(trace, query)
     if way == "arcs":
-        picture = arcs_of(groups(trace, IN_A_PICTURE), query)
+        picture = arcs_of(groups(trace, IN_A_PICTURE), query, _commands_of_heads(trace, query))
     line = settings_line(trace)
     answers = [Group("prediction", (best_answers(trace, query),))] if predict else []
     on_screen = page_of([*screen, *answers], line, caveat(trace, names))
     return on_screen, page_of([*picture, *answers], line, caveat(trace, drawn))
+
+
+def _commands_of_heads(trace: Trace, query: int | None) -> dict[str, str]:
+    """The command that draws a head alone as lines, by the title of its table; of models alone."""
+    command = command_of("inspect", source_of(trace))
+    if command is None or (trace.trained is None and trace.model is None):
+        return {}
+    asked = {} if query is None else {"query": query + 1}
+    return {
+        titled(MIXED_BY[layer.attended.mixed_by], trace, layer, head): command.also(
+            **asked, layer=layer.layer, head=head, as_="arcs"
+        ).line
+        for layer in trace.layers
+        for head in range(layer.heads)
+    }
 
 
 def _usual(trace: Trace) -> tuple[str, ...]:
@@ -464,8 +523,8 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
     """Scores of each head, raw or on their way to weights."""
     rows, columns = _sides(trace, layer)
     return [
-        Grid(title, rows, columns, cells, centred("score", cells), note=note)
-        for title, cells in _of_heads(name, trace, layer, stage)
+        Grid(title, rows, columns, cells, centred("score", cells), note=note, off=off)
+        for title, cells, off in _of_heads(name, trace, layer, stage)
     ]
 
 
@@ -473,19 +532,24 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
     """Weights of each head, what is hidden marked as such."""
     rows, columns = _sides(trace, layer)
     drawn = list(_of_heads(MIXED_BY[mixed_by], trace, layer, stage))
-    shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells in drawn)
+    shares = mixed_by == "softmax" and all(sums_to_one(cells) for _, cells, _ in drawn)
     border = GOES_ON if rows.border or columns.border else ""
     told = (AXES_NOTE, note_on_rows(trace, mixed_by, shares), border)
     note = " · ".join(filter(None, told))
     return [
-        Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True)
-        for title, cells in drawn
+        Grid(title, rows, columns, cells, weight_scale(cells), note=note, share=True, off=off)
+        for title, cells, off in drawn
     ]
 
 
-def _of_heads(name: str, trace: Trace, layer: Layer, stage: Stage) -> Iterator[tuple[str, Cells]]:
+def _of_heads(
+    name: str, trace: Trace, layer: Layer, stage: Stage
+) -> Iterator[tuple[str, Cells, tuple[bool, ...]]]:
+    """Of each head its title, its numbers, and which of its rows are off: all, or none."""
     for head in range(layer.heads):
-        yield titled(name, trace, layer, head), layer.weights.cells(stage, head)
+        off = (True,) * len(trace.tokens) if head in layer.off else ()
+        named = f"{titled(name, trace, layer, head)}{OFF * bool(off)}"
+        yield named, layer.weights.cells(stage, head), off
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:

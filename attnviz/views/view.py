@@ -85,6 +85,7 @@ class Group:
     across: int = 1  # of a table, or a course: how many panels its rows have
     over: tuple[Name, ...] = ()  # of a course: what stands over its panels, in place of titles,
     beside: tuple[Name, ...] = ()  # and beside its rows
+    ringed: tuple[int, int, int] | None = None  # the panel, row and column of the cell that matters
 
     @property
     def all(self) -> tuple[Drawable, ...]:
@@ -168,12 +169,12 @@ class View:
 
     >>> from attnviz import trace
     >>> view = trace("I am learning this", variant="causal").view(show=["weights"])
-    >>> view.title, view.render(".svg", theme="dark")[:5]
-    ('causal attention', b'<?xml')
+    >>> view.headline, view.render(".svg", theme="dark")[:5]
+    ('Each token attends only to itself and earlier tokens', b'<?xml')
     """
 
     title: str = ""  # what was done
-    headline: str = ""  # what there is to learn from it, over a picture
+    headline: str = ""  # what there is to learn from it: the title of whatever shows it
     titled: bool = False  # whether the headline is somebody's own
     settings: str = ""  # one line of what the numbers depend on
     screen: Page  # everything, for terminals and texts
@@ -211,17 +212,16 @@ class View:
         return tuple(each for each in self.screen.panels if isinstance(each, Section))
 
     @property
-    def conclusion(self) -> str:
-        """The headline, where it is a sentence that is said in the end: too long for a heading."""
-        return self.headline if self.headline in self.closing else ""
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say in the end, but for what the headline says."""
+        said = self.headline.rstrip(".")
+        return tuple(each for each in self.closing if each.rstrip(".") != said)
 
     @property
     def overhead(self) -> str:
         """The headline of a text, unless its only section says the same."""
-        if self.conclusion:
-            return self.title
         alone = [each.heading for each in self.sections] == [self.headline]
-        return "" if alone else self.headline
+        return "" if alone else self.headline or self.title
 
     def of_section(self, section: Section) -> View:
         """One step alone, and still."""

@@ -11,6 +11,7 @@ from attnviz.wording.printable import PERCENT
 
 Form = Literal["fixed", "whole", "power"]
 LARGE = 1e6  # from here on numbers are written with powers of ten
+ROUNDING = 1e-6  # of sums to 1 in float32
 CUT = 1e-3  # of a last digit, that float32 may lack of it
 ROUNDING = 1e-6  # of sums to 1 in float32
 MORE_DIGITS = 2  # than there would be, where that tells two numbers apart

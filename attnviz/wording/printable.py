@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from itertools import zip_longest
 from typing import Any
 
 SPACE = "␣"
 PERCENT = "\u00a0%"  # behind a number, so that no line ends between the two
+FIGURE_SPACE = "\u2007"  # as wide as a digit
+_KEPT = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are shown as they are
 _VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
@@ -32,19 +35,22 @@ def visible(text: str) -> str:
 def printable(text: str) -> str:
     """The same text with its spaces kept and everything else that is unsafe spelled out.
 
-    A space at which no line ends is kept before a sign of per cent.
+    A space at which no line ends is kept before a sign of per cent, and one that is as wide as a
+    digit.
 
     >>> printable("a b"), printable("\\x1b[31m"), printable("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
     if is_printable(text):
         return text
-    return PERCENT.join(_told(part, {**_VISIBLE, " ": " "}) for part in text.split(PERCENT))
+    parts = _KEPT.split(text)
+    own = [_told(part, {**_VISIBLE, " ": " "}) for part in parts[::2]]
+    return "".join(part for pair in zip_longest(own, parts[1::2], fillvalue="") for part in pair)
 
 
 def is_printable(text: str) -> bool:
     """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
-    printed = text.isprintable() or text.replace(PERCENT, "").isprintable()
+    printed = text.isprintable() or _KEPT.sub("", text).isprintable()
     return printed and (text.isascii() or not _A_JOINER.search(text))
 
 

@@ -6,6 +6,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 
+def either(names: Sequence[str]) -> str:
+    """
+    >>> either(["a"]), either(["a", "b", "c"])
+    ('a', 'a, b or c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def counted(number: float, noun: str) -> str:
     """
     >>> counted(1, "token"), counted(2000, "token"), counted(15.5, "step")

@@ -13,6 +13,7 @@ Weigh = Literal["weight", "norm", "gradient"]
 Merge = Literal["mean", "max", "rollout"]
 By = Literal["pattern", "effect"]
 Rank = Literal["lift", "weight"]
+Draw = Literal["heatmap", "arcs", "sentence"]
 WEIGH: dict[Weigh, str] = {
     "weight": "as it is",
     "norm": "times the length of what it hands on",
@@ -27,6 +28,11 @@ BY: dict[By, str] = {"pattern": "what heads do", "effect": "what is lost without
 RANK: dict[Rank, str] = {
     "lift": "weight minus the mean weight that other tokens give the same key",
     "weight": "weight alone",
+}
+DRAW: dict[Draw, str] = {
+    "heatmap": "cells in colour",
+    "arcs": "lines between words, in pictures",
+    "sentence": "words in colour, with --query",
 }
 
 
@@ -50,6 +56,7 @@ class Looking:
     by: By = "pattern"  # what heads are ranked by
     rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
     predict: bool = False
+    as_: Draw | None = None  # how weights are drawn; None: as is usual
 
     def __post_init__(self) -> None:
         for name, known in TABLES.items():
@@ -105,6 +112,7 @@ class Looking:
                 about="query",
             )
         self._refuse_odd_ranking()
+        self._refuse_odd_drawing()
         if self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
@@ -114,7 +122,7 @@ class Looking:
 
     def _refuse_odd_ranking(self) -> None:
         """Heads by what is lost without them: nothing is asked of tokens, or of weights."""
-        others = ("query", "source", "merge", "words", "log", "hide_special", "hide_first")
+        others = ("query", "source", "merge", "words", "log", "hide_special", "hide_first", "as_")
         for name in ("weigh", *others) if self.by == "effect" else ():
             if getattr(self, name) != getattr(Looking, name):
                 typed = "--from" if name == "source" else option(name)
@@ -124,6 +132,37 @@ class Looking:
                     f"leave {typed} out, or --by effect",
                     about=name,
                 )
+
+    def _refuse_odd_drawing(self) -> None:
+        """Weights can be drawn as lines, or as a sentence, where those would show them."""
+        way = f"--as {self.as_}"
+        if self.as_ is not None and self.source is not None:
+            raise AttnvizError(
+                f"--from ranks heads by one weight, and {way} draws all weights of a head",
+                "leave out --as, or give --layer and --head in place of --from and --to",
+                about="as_",
+            )
+        if self.as_ == "sentence" and self.query is None:
+            raise AttnvizError(
+                f"{way} draws what one token reads, and no --query says which",
+                "try --query 1, or --as arcs",
+                about="as_",
+            )
+        if self.as_ == "heatmap" and self.query is not None:
+            raise AttnvizError(
+                f"--query draws a sentence, and {way} draws a table of all tokens",
+                "leave out --as, or give --as arcs",
+                about="as_",
+            )
+        if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
+            other = "--predict is a table of answers"
+            if self.weigh == "gradient":
+                other = "--weigh gradient makes numbers below 0"
+            raise AttnvizError(
+                f"{way} draws weights, and {other}",
+                f"leave out {other.partition(' is ')[0].partition(' makes ')[0]}, or {way}",
+                about="as_",
+            )
 
     def _refuse_odd_rollout(self) -> None:
         """Rollout is about weights, and all of them."""
@@ -146,6 +185,12 @@ class Looking:
             )
 
 
-TABLES: dict[str, Mapping[Any, str]] = {"weigh": WEIGH, "merge": MERGE, "by": BY, "rank": RANK}
+TABLES: dict[str, Mapping[Any, str]] = {
+    "weigh": WEIGH,
+    "merge": MERGE,
+    "by": BY,
+    "rank": RANK,
+    "as_": DRAW,
+}
 NAMES: tuple[str, ...] = tuple(Looking.__dataclass_fields__)
 MERGES: tuple[Merge, ...] = get_args(Merge)

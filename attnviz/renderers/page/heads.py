@@ -113,6 +113,7 @@ def _heads(explored: Explored, kept: Sequence[Kept], sides: Sequence[Axis]) -> l
             "reads": places[id(each.reads)],
             "read": places[id(each.read)],
             "share": each.share,
+            "off": each.off,
             "note": each.note,
             "scale": measures.index(each.measure),
             "small": list(one.small.values.shape),

@@ -132,8 +132,7 @@ def _data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def _closing(view: View) -> Markup:
     """What there is to say in the end, but for what the title says."""
-    said = view.headline.rstrip(".")
-    return together(tag("p", each) for each in view.closing if each.rstrip(".") != said)
+    return together(tag("p", each) for each in view.notes)
 
 
 def _heading(title: str) -> Markup:

@@ -10,7 +10,7 @@ import numpy as np
 from attnviz.renderers.page.tags import NONE, Markup, tag, together
 from attnviz.renderers.page.theming import shade_class
 from attnviz.views.grids.arcs import Sentence
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import OFF, Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
@@ -29,9 +29,15 @@ def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> 
     if not can_be_read(grid):
         size = f"{_size(grid)} numbers are too many to be read here: {HOW_TO_GET_THEM}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
-    caption = tag("caption", name) if name else NONE
+    caption = tag("caption", struck(name) if grid.whole_off else name) if name else NONE
     inner = [caption, _head(grid), _body(grid, beside)]
     return _frame(tag("table", *inner, aria_label=None if name else grid.title or None))
+
+
+def struck(name: str) -> Markup:
+    """The name of a head that is switched off."""
+    head, sign, rest = name.partition(OFF)
+    return together([tag("s", head), f"{sign}{rest}"]) if sign else together([name])
 
 
 def can_be_read(grid: Grid) -> bool:
@@ -75,15 +81,18 @@ def _body(grid: Grid, beside: Sequence[Grid]) -> Markup:
 
 
 def _row(grid: Grid, row: int, name: str, write: Write) -> Markup:
-    return tag("tr", tag("th", name, scope="row"), *_cells(grid, row, write))
+    named = tag("th", struck(name) if grid.is_off(row) else name, scope="row")
+    return tag("tr", named, *_cells(grid, row, write))
 
 
 def _cells(grid: Grid, row: int, write: Write) -> Iterator[Markup]:
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
-    classes = shades_of(grid.scale, grid.values[row])
+    classes, off = shades_of(grid.scale, grid.values[row]), grid.is_off(row)
     for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
         text = grid.worded(row, column, cell_text(value, masked, write, HIDDEN))
-        yield tag("td", text, class_="hides" if masked else classes[column])
+        shade = classes[column]
+        greyed = f"{shade} off" if off and shade else shade
+        yield tag("td", text, class_="hides" if masked else greyed)
 
 
 def shades_of(scale: Scale, values: np.ndarray) -> list[str | None]:

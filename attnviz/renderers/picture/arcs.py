@@ -6,11 +6,12 @@ Two columns of words can be read at any length, and tell who reads from what is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from attnviz.errors import AttnvizError
 from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.keys import Key
 from attnviz.renderers.picture.labels import MIDDLE
@@ -29,11 +30,19 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
-from attnviz.renderers.picture.texts import fitted, without_what_all_say
-from attnviz.renderers.picture.ticks import PanelStyle, Ticks, row_ticks, shortened, text_width
+from attnviz.renderers.picture.texts import fitted, title_words, without_what_all_say
+from attnviz.renderers.picture.ticks import (
+    PanelStyle,
+    Ticks,
+    row_ticks,
+    shortened,
+    text_width,
+    widest,
+)
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import same_scale
 from attnviz.views.grids.pooling import block_size, pool
+from attnviz.wording.numbers import share_text
 
 MOST = 128  # tokens on a side: of more several stand together
 PITCH = 1.6  # from one word to the next, in sizes of their letters, where there is room
@@ -55,6 +64,10 @@ MANY_WORDS = 24  # in all panels: of more they are as small as can be read
 LOWEST = 0.4  # times as high as wide is a panel
 NATURAL_WIDTH = (7.5, 5.0)  # of one panel, of one of several
 OUTLINE = 1.5  # points
+READABLE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
+STRONG = 0.5  # times the largest weight: from here on a line has its number
+LEAST_NUMBER = 0.05  # and of what one token reads from here on
+NUMBER_SIZE = 0.8  # times as large as a word is the number of its line
 
 
 @dataclass(frozen=True)
@@ -82,13 +95,24 @@ class Panel:
     box: Box  # from the first word to the last, words and all
     left: Ticks
     right: Ticks
+    numbers: Mapping[int, str] = field(default_factory=dict)  # of the strongest lines, by place
+
+    @property
+    def number_size(self) -> float:
+        return NUMBER_SIZE * self.left.size
 
     @property
     def lines(self) -> Box:
-        """Between the words."""
+        """Between the words, and the numbers beside them."""
         x, y, width, height = self.box
         beside = 2 * BESIDE
         left, right = self.left.extent + beside, self.right.extent + beside
+        numbers = widest(tuple(self.numbers.values()), self.number_size)
+        numbers += BESIDE if self.numbers else 0.0
+        if self.drawn.query is None:
+            left += numbers
+        else:
+            right += numbers
         return x + left, y, max(width - left - right, 0.1), height
 
     @property
@@ -148,7 +172,11 @@ def legible(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Letterin
     """How many words of a side are written, at least, and that they are whole."""
     fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
     boxes = map(headed.below, _boxes(fitting, in_a_layer, room, letters))
-    panels = [_sides(*pair, letters) for pair in zip(fitting, boxes, strict=True)]
+    alike = {
+        (each.grid.rows, each.grid.columns): (each, box)
+        for each, box in zip(fitting, boxes, strict=True)
+    }
+    panels = [_sides(each, box, letters) for each, box in alike.values()]
     written = min(len(side.places) for panel in panels for side in (panel.left, panel.right))
     return 2 * written + all(panel.whole for panel in panels)
 
@@ -157,6 +185,19 @@ def crowded(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Letterin
     """Whether words are left out or cut, which would be whole on a page for each head."""
     alone = legible(drawn[:1], 0, room, letters)
     return "all words" if legible(drawn, in_a_layer, room, letters) < alone else ""
+
+
+def refuse(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> None:
+    """Refuse so many heads on one page that most of their words could not be written."""
+    alone, together = (legible(each, 0, room, letters) // 2 for each in (drawn[:1], drawn))
+    if together >= READABLE * alone:
+        return
+    one = f"draw one head: {drawn[-1].command} -o head.png; or " if drawn[-1].command else ""
+    raise AttnvizError(
+        f"the lines of {len(drawn)} heads leave room for only {together} of {alone} words in one "
+        "picture",
+        f"{one}draw them on several pages: -o heads-{{page}}.png",
+    )
 
 
 def _boxes(fitting: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> list[Box]:
@@ -200,7 +241,8 @@ def _worth(
     """How large words are, and after that how wide the lines reach."""
     box = panes(len(drawn), across, room, GAP)[0]
     below = _headed(drawn, letters).below(box)
-    panels = [_sides(each, below, letters) for each in drawn]
+    alike = {(each.grid.rows, each.grid.columns): each for each in drawn}  # often all of them
+    panels = [_sides(each, below, letters) for each in alike.values()]
     sizes = [min(panel.left.size, panel.right.size) for panel in panels]
     shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
     wide = min(panel.lines[2] for panel in panels)
@@ -228,7 +270,33 @@ def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
     style = PanelStyle(label=letters.headline, smallest=letters.smallest, widest_label=widest)
     left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
     size = min(left.size, right.size)
-    return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))
+    readable = NUMBER_SIZE * size >= letters.smallest
+    numbers = _numbers(drawn, left, right) if readable else {}
+    return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size), numbers)
+
+
+def _weights(drawn: Arcs) -> np.ndarray:
+    """What has a line: nothing that is hidden, and nothing of tokens that are not asked about."""
+    weights = np.where(drawn.grid.hidden, 0.0, np.nan_to_num(drawn.grid.values))
+    if drawn.query is not None:
+        weights[np.arange(len(weights)) != drawn.query] = 0.0
+    return weights
+
+
+def _numbers(drawn: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
+    """The largest weight of each token that reads strongly; or all that one token reads.
+
+    They stand beside words, each with a line of its own, where nothing covers them.
+    """
+    if not drawn.grid.share:
+        return {}
+    weights = _weights(drawn)
+    if drawn.query is None:
+        side, largest = left, weights.max(axis=1)
+        least = STRONG * largest.max()
+    else:
+        side, largest, least = right, weights[drawn.query], LEAST_NUMBER
+    return {at: share_text(largest[at]) for at in side.places if largest[at] >= max(least, 1e-9)}
 
 
 def _in_letters(side: Ticks, size: float) -> Ticks:
@@ -241,7 +309,12 @@ def _panel(drawn: Arcs, box: Box, headed: Headed, letters: Lettering) -> Layout:
     blocks, words = _words_read(panel)
     return replace(
         empty_layout(),
-        words=(*_headings(panel, box, headed, letters), *_words_that_read(panel), *words),
+        words=(
+            *_headings(panel, box, headed, letters),
+            *_words_that_read(panel),
+            *words,
+            *_numbers_of_lines(panel),
+        ),
         marks=tuple(_marks(panel)),
         arcs=tuple(_lines(panel)),
         blocks=tuple(blocks),
@@ -253,7 +326,8 @@ def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Ite
     left, bottom, width, height = box
     if title := _title(panel.drawn):
         text, size = fitted(title, headed.title, letters.smallest, width)
-        yield Words(text, left, bottom + height - headed.title * POINT, size)
+        top = bottom + height - headed.title * POINT
+        yield from title_words(text, left, top, size, off=panel.drawn.grid.whole_off)
     if not headed.axis:
         return
     grid, (_, y, _, high) = panel.drawn.grid, panel.lines
@@ -268,7 +342,7 @@ def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Ite
 def _words_that_read(panel: Panel) -> Iterator[Words]:
     """On the left; where one is asked about, the others are faint."""
     query, side = panel.drawn.query, panel.left
-    right = panel.lines[0] - BESIDE
+    right = panel.box[0] + panel.left.extent + BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
         y = panel.height(place, side.count) - MIDDLE * side.size * POINT
         faint = query not in (None, place)
@@ -277,8 +351,8 @@ def _words_that_read(panel: Panel) -> Iterator[Words]:
 
 def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
     """On the right; where one token is asked about, in the colour of what it reads of them."""
-    side, query, (x, _, width, _) = panel.right, panel.drawn.query, panel.lines
-    blocks, words, left = [], [], x + width + BESIDE
+    side, query, (x, _, width, _) = panel.right, panel.drawn.query, panel.box
+    blocks, words, left = [], [], x + width - side.extent - BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
         y, tint = panel.height(place, side.count), None
         if query is not None:
@@ -296,7 +370,20 @@ def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
 def _tint(drawn: Arcs, row: int, column: int) -> Tint:
     grid = drawn.grid
     hidden = bool(grid.hidden[row, column])
-    return Tint(grid.scale, None if hidden else float(grid.values[row, column]))
+    return Tint(grid.scale, None if hidden else float(grid.values[row, column]), grid.is_off(row))
+
+
+def _numbers_of_lines(panel: Panel) -> Iterator[Words]:
+    """Where the lines of a word begin; or where those of the one that is asked about end."""
+    x, _, width, _ = panel.lines
+    side, size = panel.left, panel.number_size
+    right = x - BESIDE / 2
+    if panel.drawn.query is not None:
+        side = panel.right
+        right = x + width + BESIDE / 2 + widest(tuple(panel.numbers.values()), size)
+    for place, number in panel.numbers.items():
+        y = panel.height(place, side.count) - MIDDLE * size * POINT
+        yield Words(number, right, y, size, faint=True, across="right")
 
 
 def _marks(panel: Panel) -> Iterator[Mark]:
@@ -311,15 +398,11 @@ def _marks(panel: Panel) -> Iterator[Mark]:
 
 def _lines(panel: Panel) -> Iterator[Arc]:
     """All that is read, the thickest on top; a line too thin to be seen is not drawn."""
-    grid, query = panel.drawn.grid, panel.drawn.query
-    weights = np.where(grid.hidden, 0.0, np.nan_to_num(grid.values))
-    if query is not None:
-        others = np.arange(len(weights)) != query
-        weights[others] = 0.0
+    grid, weights = panel.drawn.grid, _weights(panel.drawn)
     pitch = min(panel.pitch / POINT, LARGEST_PITCH)
     for place in np.argsort(weights, axis=None, kind="stable")[-MOST_LINES:].tolist():
         row, column = divmod(place, weights.shape[1])
-        tint = Tint(grid.scale, float(weights[row, column]))
+        tint = Tint(grid.scale, float(weights[row, column]), grid.is_off(row))
         width = thickness(tint, WIDEST, TOGETHER) * pitch
         if tint.share:
             yield Arc(_bent(panel, row, column), max(width, tint.share * THINNEST), tint)

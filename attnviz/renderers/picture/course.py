@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
+
 from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.course_charts import charted, stacked
 from attnviz.renderers.picture.labels import MIDDLE, column_title, labels_at, marks_at, row_title
@@ -16,6 +18,7 @@ from attnviz.renderers.picture.placed import (
     Box,
     Layout,
     Panel,
+    Stroke,
     Words,
     empty_layout,
     joined,
@@ -46,6 +49,7 @@ ABOVE = 1.5  # of its letters: the room for what stands over a table
 IN_A_ROW = 6  # tables, at most, that would be in several rows
 FEWEST = 3  # columns, of a course that has more
 LITTLE_SMALLER = 0.8  # times the largest cell, where no way lets all tokens be named
+RING, RING_LINE, ROUND_POINTS = 0.8, 3.0, 49  # cells from its middle; points; corners
 ROUNDS = 4  # in which labels and tables find their sizes
 
 
@@ -279,7 +283,25 @@ def _drawn(course: Course) -> Layout:
     marks = tuple(
         mark for place, box in enumerate(boxes) for mark in marks_at(*_sides(tables, place), box)
     )
-    return replace(empty_layout(), panels=panels, words=words, marks=marks)
+    return replace(
+        empty_layout(), panels=panels, words=words, marks=marks, strokes=tuple(_ring(tables, boxes))
+    )
+
+
+def _ring(tables: Tables, boxes: Sequence[Box]) -> Iterator[Stroke]:
+    """Around the cell that matters."""
+    if tables.group.ringed is None:
+        return
+    place, row, column = tables.group.ringed
+    grid, (left, bottom, width, height) = tables.grids[place], boxes[place]
+    wide, high = width / len(grid.columns), height / len(grid.rows)
+    x, y = left + (column + 0.5) * wide, bottom + height - (row + 0.5) * high
+    turns = np.linspace(0, 2 * np.pi, ROUND_POINTS)
+    points = tuple(
+        (x + RING * wide * float(np.cos(turn)), y + RING * high * float(np.sin(turn)))
+        for turn in turns
+    )
+    yield Stroke(points, RING_LINE, series=0)
 
 
 def _panel(grid: Grid, box: Box, tables: Tables) -> Panel:

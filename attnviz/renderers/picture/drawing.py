@@ -15,12 +15,15 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import Theme, gradient, needs_dark_ink, shade, theme
+from attnviz.renderers.colors import Theme, faded, gradient, needs_dark_ink, shade, theme
 from attnviz.renderers.picture.cell_images import CellImage, MapImages
 from attnviz.renderers.picture.charts import Chart
+from attnviz.renderers.picture.labels import MIDDLE
+from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Bar, Box, Layout, Panel, Place, Tint, Words
 from attnviz.renderers.picture.shown import ShownFigure
 from attnviz.renderers.picture.subscripts import in_pieces
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
@@ -98,8 +101,9 @@ def _shaded(tint: Tint, look: Look) -> list[int]:
         return _rgb(theme(look.theme).hidden)
     scale = tint.scale
     anchors = gradient(look.palette, look.theme, scale.kind)
-    shaded: list[int] = shade(scale.shares(np.array(tint.value)), 0, 1, anchors).tolist()
-    return shaded
+    shaded = shade(scale.shares(np.array(tint.value)), 0, 1, anchors)
+    found: list[int] = (faded(shaded, look.theme) if tint.off else shaded).tolist()
+    return found
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
@@ -112,6 +116,8 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     _draw_borders(axes, grid, colors)
+    if grid.whole_off and len(grid.rows) > 1:
+        axes.plot([0, len(grid.columns)], [len(grid.rows), 0], color=colors.faint, linewidth=1.2)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
 
 
@@ -147,7 +153,11 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     if grid.scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(theme(look.theme).paper), dtype=np.uint8)
-    return _colors_of(grid.values, grid.hidden, grid.scale, look)
+    rgb = _colors_of(grid.values, grid.hidden, grid.scale, look)
+    if grid.off:
+        off = np.array(grid.off)[:, None] & ~grid.hidden
+        rgb[off] = faded(rgb[off], look.theme)
+    return rgb
 
 
 def _colors_of(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
@@ -292,8 +302,16 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
             va=text.along,
         )
     marks = [[(x / width, y / height) for x, y in mark] for mark in layout.marks]
+    marks += [_through(words, width, height) for words in layout.words if words.struck]
     lines = LineCollection(marks, colors=colors.faint, linewidths=0.5, transform=figure.transFigure)
     figure.add_artist(lines)
+
+
+def _through(words: Words, width: float, height: float) -> list[Place]:
+    """The ends of the line through words that are struck out."""
+    y = (words.y + MIDDLE * words.size * POINT) / height
+    end = words.x + text_width(words.text, words.size)
+    return [(words.x / width, y), (end / width, y)]
 
 
 def _ink(text: Words, look: Look) -> str:

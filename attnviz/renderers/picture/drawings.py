@@ -24,6 +24,7 @@ class Drawing:
     place: Callable[[Box, Lettering], Layout]
     legible: Callable[[Box, Lettering], int]  # how much can be read there: labels, numbers
     crowded: Callable[[Box, Lettering], str]  # what has no room there, but would on several pages
+    refuse: Callable[[Box, Lettering], None] = lambda room, letters: None  # what nobody could read
 
 
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
@@ -65,6 +66,7 @@ def _of_arcs(lines: Sequence[Arcs], layer: int) -> Drawing:
         partial(arcs.place, lines, layer),
         partial(arcs.legible, lines, layer),
         partial(arcs.crowded, lines, layer),
+        partial(arcs.refuse, lines),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from attnviz.renderers import Look
@@ -10,12 +10,11 @@ from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import Captions, framed
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs
 from attnviz.renderers.picture.image import pooled
-from attnviz.renderers.picture.lettering import Size, lettering
+from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.placed import Layout
 from attnviz.views.view import View
 
-FRAME = (12.8, 7.2)  # inches
-HIGHEST = 9.6  # of one that is as high as it must be
+FRAME = (12.8, 7.2)  # inches: 16:9
 FIRST_SHARE, LAST_SHARE = 0.2, 0.8  # of the time of a film, that its ends are shown beside
 SHORTEST = 0.04  # seconds
 
@@ -30,7 +29,7 @@ def filmed(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
     """A frame for each shot; all leave the room that the longest headline needs."""
     titles = [view.headline if view.titled else shot.title for shot in view.film]
     around = [captions_with_glyphs(replace(captions, title=title)) for title in titles]
-    size = look.size or _natural(view, look, around)
+    size = look.size or FRAME
     letters = lettering(look.size or FRAME, look.text_size)
     frames = [framed(each, size, letters) for each in around]
     room = min((frame.room for frame in frames), key=lambda room: room[3])
@@ -43,12 +42,3 @@ def filmed(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
         layout = drawing.place(room, letters)
         whole = replace(layout, size=size, words=(*layout.words, *frame.words()))
         yield Frame(whole, each + ends.get(place, 0.0))
-
-
-def _natural(view: View, look: Look, around: Sequence[Captions]) -> Size:
-    """As wide as a frame, and no higher than it must be."""
-    letters, drawing = lettering(FRAME, look.text_size), drawing_of(view.film[0].groups)
-    assert drawing is not None, "a film of what has no page of its own"
-    rooms = [framed(each, FRAME, letters).room for each in around]
-    high = FRAME[1] - min(room[3] for room in rooms) + drawing.height(letters, rooms[0][2])
-    return FRAME[0], min(high, HIGHEST)

@@ -82,7 +82,7 @@ def captions_of(view: View, look: Look) -> Captions:
     told = drawing_of(view.picture.groups) is not None  # by the picture itself
     hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
     random = [view.picture.caveat] if view.picture.caveat else []
-    made = view.settings if look.footnote else ""
+    made = view.settings if look.has_footnote else ""
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
 
 

@@ -72,6 +72,7 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
         room = framed(captions, (drawing.width, HIGHEST), letters).room
         size = drawing.width, HIGHEST - room[3] + drawing.height(letters, room[2])
     frame = framed(captions, size, letters)
+    drawing.refuse(frame.room, letters)
     layout = drawing.place(frame.room, letters)
     if lost := drawing.crowded(frame.room, letters):
         mention(CROWDED.format(lost=lost))

@@ -30,6 +30,9 @@ GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT, HIGHEST_CHART = 0.72, 1.4  # of its width; and on a page of a given size
 STRIP_ROW = 1.8  # of its letters: how high a row of words is
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
+FEW_SQUARES = 4  # panels, whose cells are square;
+TWO_STRETCH = 1.3  # those of two are at most so many times as wide as high
+SQUARES_GAP, SQUARES_LINE = 0.45, 0.97  # times the usual gap; of its place a label may be high
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
 
 
@@ -105,7 +108,24 @@ class PanelRows:
 
 def settled(candidates: Sequence[Arranged], room: Box, style: PanelStyle) -> PanelRows:
     """The panels as one of these ways sets them: the one with the largest cells."""
+    if heads := _few_heads(candidates[0].panels):
+        stretch = min(style.stretch, TWO_STRETCH if heads == 2 else 1.0)
+        gap = SQUARES_GAP * style.gap
+        style = replace(style, stretch=stretch, squeeze=1.0, gap=gap, line=SQUARES_LINE)
     return max((_settled(each, room, style) for each in candidates), key=lambda each: each.cell)
+
+
+def _few_heads(panels: Sequence[Shown]) -> int:
+    """How many heads these are, if they are a few that read the same tokens; else 0.
+
+    Their cells are square, or nearly so: letters are then as large on both sides, and as many
+    heads stand in a row as makes them largest.
+    """
+    grids = [each for each in panels if isinstance(each, Grid)]
+    alike = {(each.cells.shape, each.scale.label) for each in grids}
+    square = all(len(g.rows) > 1 and g.rows.counts == g.columns.counts for g in grids)
+    few = len(alike) == 1 and square and 1 < len(grids) <= FEW_SQUARES
+    return len(grids) if few and not any(isinstance(each, Curves) for each in panels) else 0
 
 
 def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:

@@ -146,7 +146,7 @@ def drawn(every: Paragraph, left: float, top: float, arch: float) -> Layout:
 def tint_of(sentence: Sentence, column: int) -> Tint:
     grid = sentence.grid
     hidden = bool(grid.hidden[0, column])
-    return Tint(grid.scale, None if hidden else float(grid.values[0, column]))
+    return Tint(grid.scale, None if hidden else float(grid.values[0, column]), grid.is_off(0))
 
 
 def _blocks(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:

@@ -39,6 +39,7 @@ class Tint:
 
     scale: Scale
     value: float | None
+    off: bool = False  # of a head that is switched off
 
     @property
     def share(self) -> float:
@@ -82,6 +83,7 @@ class Words:
     size: float
     bold: bool = False
     faint: bool = False
+    struck: bool = False  # has a line through it
     angle: int = 0
     across: str = "left"  # which end of the text stands at x,
     along: str = "baseline"  # and which height of it at y

@@ -61,7 +61,7 @@ class List:
         return self.ranked.said(row, cell_format(self.ranked.grid, 2))
 
     def tint(self, row: int) -> Tint:
-        return Tint(self.ranked.grid.scale, float(self._value(row)))
+        return Tint(self.ranked.grid.scale, float(self._value(row)), self.ranked.grid.is_off(row))
 
     def widest(self, words: Sequence[str], share: float = 1.0) -> float:
         return max((text_width(each, self.size * share) for each in words), default=0.0)

@@ -14,7 +14,7 @@ from attnviz.renderers.picture.panes import panes
 from attnviz.renderers.picture.paragraph import Paragraph
 from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.ranking import Ranking
-from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.texts import fitted, title_words
 from attnviz.views.grids.arcs import Sentence
 
 LARGEST = 2.0  # times the letters of a text, that a short sentence is written in
@@ -213,7 +213,8 @@ def _heading(panel: Panel, left: float, top: float, width: float) -> Iterator[Wo
     if panel.heading:
         size = panel.heading / HEADING / POINT
         text, points = fitted(panel.sentence.grid.title, size, size, width)
-        yield Words(text, left, top - size * POINT, points)
+        off = panel.sentence.grid.whole_off
+        yield from title_words(text, left, top - size * POINT, points, off=off)
 
 
 def _keys(drawn: Sequence[Sentence]) -> list[Key]:

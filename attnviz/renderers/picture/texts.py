@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.ticks import PanelStyle, text_width
-from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.grid import OFF, Curve, Curves, Grid
 
 BOLD = 1.15  # bold letters are so much wider
 ABOVE_A_PANEL = 0.45  # in letters of the title
@@ -116,8 +116,22 @@ def panel_words(
             letters = max(size * NAMES, smallest)
             yield from _names_of_lines(names, (box[0], y), room, letters, smallest)
         else:
-            yield Words(line, box[0], y, size)
+            yield from title_words(line, box[0], y, size, off=_is_off(each))
         y += size * POINT * TITLE_LEADING
+
+
+def _is_off(each: Titled) -> bool:
+    return isinstance(each, Grid) and each.whole_off
+
+
+def title_words(line: str, x: float, y: float, size: float, *, off: bool) -> Iterator[Words]:
+    """A title; the name of a head that is switched off is grey and struck through."""
+    if not off:
+        yield Words(line, x, y, size)
+        return
+    name, sign, rest = line.partition(OFF)
+    yield Words(name, x, y, size, faint=True, struck=True)
+    yield Words(f"{sign}{rest}", x + text_width(name, size), y, size, faint=True)
 
 
 def _names_of_lines(

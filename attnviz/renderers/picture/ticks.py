@@ -44,6 +44,7 @@ class PanelStyle:
     numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
     gap: float = 0.3  # inches between two panels
     widest_label: float = 10.0  # inches
+    line: float = LINE_SHARE  # of its place a label may be high
     bare: bool = False  # panels have no labels
 
     @property
@@ -82,7 +83,7 @@ def style_of(letters: Lettering, page: Size, stretch: float, squeeze: float) -> 
 
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     ticks = _thinned(axis, pitch, style)
-    extent = widest(ticks.labels, ticks.size)
+    extent = widest((*ticks.labels, *axis.reserved), ticks.size)
     return replace(ticks, extent=extent + BESIDE * ticks.size * POINT)
 
 
@@ -105,7 +106,7 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Every label, smaller if need be; or every n-th, with its number."""
-    fitting = pitch / POINT * LINE_SHARE
+    fitting = pitch / POINT * style.line
     if fitting >= style.smallest or len(axis) == 1:
         places, labels = range(len(axis)), _labels(axis)
         size = max(min(style.label, fitting), style.smallest)
@@ -116,7 +117,8 @@ def _thinned(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
         names = axis.names if len(axis) > MOST_BY_WORD else _labels(axis)
         places = range(first, len(axis), step)
         labels = tuple(shortened(names[place]) for place in places)
-    size = max(min(size, style.widest_label / (widest(labels, 1.0) or 1.0)), style.smallest)
+    wide = widest((*labels, *axis.reserved), 1.0) or 1.0
+    size = max(min(size, style.widest_label / wide), style.smallest)
     if widest(labels, size) > style.widest_label:
         labels = tuple(_cut_to(label, size, style.widest_label) for label in labels)
     return Ticks(axis.title, len(axis), tuple(places), labels, size)

@@ -83,7 +83,11 @@ def _of_group(group: Group) -> Iterator[Group]:
 def _titles(view: View, parts: Sequence[Group]) -> list[str]:
     """What all are, and each is beside the others; what is called alike is counted."""
     names = without_what_all_say([_title(part.panels[-1]) for part in parts], [""])
-    over = ["" if part.name == FINDINGS else _over(view, part.panels[-1]) for part in parts]
+    over = [_over(view, part) for part in parts]
+    names = [
+        _title(part.panels[-1]) if part.name == FINDINGS else name
+        for part, name in zip(parts, names, strict=True)
+    ]
     titles = [BETWEEN.join(filter(None, each)) for each in zip(over, names, strict=True)]
     counts, seen = Counter([view.headline, *titles]), Counter([view.headline])
     told = []
@@ -93,10 +97,12 @@ def _titles(view: View, parts: Sequence[Group]) -> list[str]:
     return told
 
 
-def _over(view: View, panel: Drawable) -> str:
-    """What all are; of what one token reads the headline says it, which tells of which."""
-    told = view.titled or view.title in view.headline or isinstance(panel, Sentence | Ranked)
-    return view.headline if told else view.title
+def _over(view: View, part: Group) -> str:
+    """What all are; of what one token reads the headline says it, and of an equation what it is."""
+    if part.name == FINDINGS:
+        return ""
+    said = view.titled or view.title in view.headline or part.kind == "product"
+    return view.headline if said or isinstance(part.panels[-1], Sentence | Ranked) else view.title
 
 
 def _title(panel: Drawable) -> str:

@@ -18,7 +18,7 @@ def notes_of(slide: Slide, said: Words, *, first: bool) -> str:
     """A paragraph for each; words that had no room on the slide stand here in full."""
     view = slide.view
     title = view.headline if said.title.text.endswith(CUT) else ""
-    closing = [each for each in view.closing if first and each != view.headline]
+    closing = view.notes if first else ()
     parts = [title, *closing, *_steps(view), _how_to_read(view), slide.left_out, view.settings]
     return "\n".join([*filter(None, parts), *_made(view)])
 

@@ -24,6 +24,7 @@ WIDE_ENOUGH, HIGH_ENOUGH = 60, 8  # of a screen that has room for that
 HIGHEST_CURVE = 5  # lines
 SCORE = 5  # columns of a score, at least
 EIGHTHS = len(RAMP)
+EXPLAINED = "each head's attention on:"  # over the scores
 
 Lines = list[Text]
 
@@ -141,6 +142,9 @@ def _table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
     columns = range(len(scores.columns))
     if not columns or rows < 2:
         return
+    if rows > len(scores.rows) + 1:
+        yield _end(Text(EXPLAINED, DIM), screen.room)
+        rows -= 1
     start = max(map(cell_len, scores.rows.labels)) + 1
     widths = _widths(scores.columns.labels, screen.room + 1 - start)
     line = Text(" " * start, DIM)
@@ -176,7 +180,7 @@ def _curve(glimpse: Glimpse, place: int, width: int, height: int, screen: Screen
     """A number from the first step to the last, in blocks that stand on each other."""
     course, steps = glimpse.courses[place], glimpse.steps
     style = Style(color=theme(screen.theme).series[place]) if screen.colored else PLAIN
-    at = np.linspace(0, steps[-1], width)
+    at = np.linspace(0, steps[-1], min(width, len(steps)))  # it grows from the left
     values = course.values[np.searchsorted(steps, at, side="right") - 1]
     shares = np.clip(values / course.highest, 0, 1)
     levels = np.maximum(np.nan_to_num(shares) * height * EIGHTHS, 1).round().astype(int)

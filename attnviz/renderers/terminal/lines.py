@@ -25,11 +25,36 @@ from attnviz.views.view import READINGS, View
 AROUND_A_RANKING = 3  # lines: its title, how many more there are, and the one between
 
 
-def printed(view: View, screen: Screen, *, quiet: bool = False) -> list[Text]:
-    """A view on a screen: what was done, its tables or sentences, and what there is to say."""
+def printed(
+    view: View, screen: Screen, *, quiet: bool = False, conclusion_first: bool = False
+) -> list[Text]:
+    """A view on a screen: what was done, its tables or sentences, and what there is to say.
+
+    With `conclusion_first` what there is to say comes before the tables, where a pager begins.
+    """
     above = [] if quiet else list(heading(view, screen))
-    below = list(closing(view.closing, screen))
-    return [*above, *_body(view, screen, len(above), len(below)), *below]
+    below = list(closing(view.closing if quiet else view.notes, screen))
+    body = _body(view, screen, len(above), len(below))
+    if conclusion_first and below:
+        empty, *told = below
+        return [*above, *told, empty, *body]
+    whole = [*above, *body, *below]
+    if len(whole) <= screen.rows:
+        return whole
+    short = [] if quiet else list(_short_heading(view, screen))
+    spaced = [*short, Text(), *body, *below]
+    for less in (spaced, [line for line in spaced if line]):
+        if len(less) <= screen.rows:
+            return less
+    return whole
+
+
+def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
+    """What was done, with as many settings as its line has room for; and what is random."""
+    line = Text.assemble((view.overhead or view.title, BOLD), (f" · {view.settings}", DIM))
+    line.truncate(screen.room, overflow="ellipsis")
+    yield line
+    yield from wrapped(view.screen.caveat, screen, PLAIN)
 
 
 def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
@@ -54,10 +79,9 @@ def _body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
 def txt(view: View, look: Look) -> list[bytes]:
     """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    above = (view.overhead, view.conclusion, view.settings, view.screen.caveat)
+    above = (view.overhead, view.settings, view.screen.caveat)
     heading = [Text(line) for line in above if line]
-    told = [each for each in view.closing if each != view.conclusion]
-    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(told, screen)]
+    body = [*heading, Text(), *lines(view.screen.panels, screen), *closing(view.notes, screen)]
     text = "\n".join(line.plain.rstrip() for line in body)
     return [f"{text.strip()}\n".encode()]
 
@@ -105,8 +129,8 @@ def _of_its_own(each: Section | Sentence, screen: Screen) -> Iterator[Text]:
 
 
 def heading(view: View, screen: Screen) -> Iterator[Text]:
-    """What was done, the settings that the numbers depend on, and whether they are random."""
-    yield from wrapped(view.title, screen, BOLD)
+    """The headline, the settings that the numbers depend on, and whether they are random."""
+    yield from wrapped(view.overhead or view.title, screen, BOLD)
     yield from wrapped(view.settings, screen)
     yield from wrapped(view.screen.caveat, screen, PLAIN)
     yield Text()

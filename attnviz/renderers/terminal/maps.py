@@ -33,7 +33,8 @@ Heads = Sequence[Grid]
 class Form:
     """How maps are drawn: how wide a cell is, whether it is half a line high, what stands around.
 
-    `letters` are words of one letter over the columns.
+    `letters` are words of one letter over the columns; `numbered` are columns by the numbers that
+    stand before the names of rows, over the first maps alone.
     """
 
     wide: int
@@ -41,6 +42,7 @@ class Form:
     named: bool = False
     letters: bool = False
     gap: int = GAPS[0]
+    numbered: bool = False
 
     def columns(self, grid: Grid) -> int:
         return self.wide * len(grid.columns)
@@ -70,7 +72,7 @@ def arranged(layers: Sequence[Heads], screen: Screen, lines: int) -> Arranged | 
     for forms, parts, most in _ways(list(_forms(grid, screen)), places, every):
         for form in forms:
             rows = [row for part in parts for row in _beside(part, form, grid, screen)]
-            high = len(rows) * form.lines(grid)
+            high = len(rows) * form.lines(grid) + form.numbered
             if len(rows) <= most and all(rows) and high <= lines:
                 return Arranged(form, tuple(rows), high + len(rows) - 1 <= lines)
     return None
@@ -95,8 +97,16 @@ def _forms(grid: Grid, screen: Screen) -> Iterator[Form]:
     for gap in GAPS:
         for wide, halves in sizes:
             for named in (True, False):
+                if named and not (letters or halves) and _fits_numbers(grid, wide):
+                    yield Form(wide, halves, named, gap=gap, numbered=True)
                 for over in (True, False) if letters else (False,):
                     yield Form(wide, halves, named, over, gap)
+
+
+def _fits_numbers(grid: Grid, wide: int) -> bool:
+    """Whether the numbers of columns can be told apart."""
+    longest = max(map(len, grid.columns.numbers), default=0)
+    return 0 < longest < wide
 
 
 def _beside(
@@ -120,7 +130,9 @@ def drawn(layers: Sequence[Heads], how: Arranged, screen: Screen) -> Iterator[Te
     for number, row in enumerate(how.rows):
         if number and how.apart:
             yield Text(end="")
-        yield from _row([every[place] for place in row], how.form, screen)
+        form = how.form if not number else replace(how.form, numbered=False)
+        names = _names(every[0].rows, how.form) if how.form.named else []
+        yield from _row([every[place] for place in row], form, screen, names)
 
 
 def smaller(grid: Grid, screen: Screen, lines: int) -> Grid:
@@ -142,6 +154,8 @@ def _names(rows: Axis, form: Form) -> list[str]:
     words = [
         isolated(label or number) for label, number in zip(rows.labels, rows.numbers, strict=True)
     ]
+    if form.numbered:
+        words = [f"{number} {word}" for number, word in zip(rows.numbers, words, strict=True)]
     if not form.halves:
         return [_cut(word, LONGEST_NAME) for word in words]
     words = [_cut(word, SHORTEST_NAME) for word in words]
@@ -152,14 +166,14 @@ def _cut(word: str, most: int) -> str:
     return word if cell_len(word) <= most else sized(word, most)
 
 
-def _row(heads: Heads, form: Form, screen: Screen) -> Iterator[Text]:
+def _row(heads: Heads, form: Form, screen: Screen, names: Sequence[str]) -> Iterator[Text]:
     """Maps side by side, line by line."""
-    names = _names(heads[0].rows, form) if form.named else []
-    start = name_width(heads[0].rows, form) if form.named else 0
+    start = max(map(cell_len, names), default=-1) + 1
     width = form.columns(heads[0])
     yield _titles([head.title for head in heads], start, width, form.gap)
-    if form.letters:
-        letters = "".join(label.ljust(form.wide) for label in heads[0].columns.labels)
+    if form.letters or form.numbered:
+        over = heads[0].columns.labels if form.letters else heads[0].columns.numbers
+        letters = "".join(label.ljust(form.wide) for label in over)
         yield Text(" " * start + (" " * form.gap).join([letters] * len(heads)), DIM, end="")
     maps = [
         list(_halves(head, screen) if form.halves else _lines(head, form, screen)) for head in heads

@@ -149,8 +149,8 @@ class Sheet:
                 number = at.get(column)
                 letters = [] if number is None else list(self._letters(number, place))
                 letters += [NOTHING] * (self.pitch - len(letters))
-                if number is not None and place == 0:
-                    letters[self.drawn.shape[1]] = self._tags.get(number, " "), BOLD
+                if place == 0 and number in self._tags:
+                    letters[self.drawn.shape[1] - 1] = self._tag(number)
                 for (letter, style), alike in groupby(letters):
                     line.append(letter * len(list(alike)), style)
             line.rstrip()
@@ -161,6 +161,12 @@ class Sheet:
         """The letters of the maps of which something is said; of one of several, the first."""
         flags = [*zip(ascii_letters, self.drawn.flags, strict=False)]
         return {flag.map: letter for letter, flag in reversed(flags)}
+
+    def _tag(self, number: int) -> Letter:
+        """The letter of a map, in its last cell above: between two maps it could be of either."""
+        cell = number, 0, self.drawn.shape[1] - 1
+        shown = self.screen.colored and not self.drawn.hidden[cell]
+        return self._tags[number], BOLD + self._paint.behind(cell) if shown else BOLD
 
     @cached_property
     def _paint(self) -> Paint:

@@ -12,7 +12,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import gradient, needs_dark_ink, shade
+from attnviz.renderers.colors import faded, gradient, needs_dark_ink, shade
 from attnviz.renderers.terminal.few_colors import looks, ramp
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
 from attnviz.views.grids.grid import Grid
@@ -53,17 +53,24 @@ class Paint:
         return _style(ink, self.color(place))
 
 
-def painted(values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen) -> Paint:
-    """The colour of each value on a screen; an empty cell has that of 0, and is not to be shown."""
+def painted(
+    values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, off: bool = False
+) -> Paint:
+    """The colour of each value on a screen; an empty cell has that of 0, and is not to be shown.
+
+    What a head would read that is switched `off` is grey.
+    """
     filled = np.nan_to_num(values)
     if screen.colors in ("16", "256"):
-        few = np.array(ramp(screen.colors, screen.palette, screen.theme, scale.kind))
+        palette = "greys" if off else screen.palette
+        few = np.array(ramp(screen.colors, palette, screen.theme, scale.kind))
         steps = (scale.shares(filled) * len(few)).astype(int)
         numbers = few[np.minimum(steps, len(few) - 1)]
         seen = looks(numbers)
         return Paint(seen, needs_dark_ink(seen), INKS[screen.colors], numbers)
     anchors = gradient(screen.palette, screen.theme, scale.kind)
     seen = shade(scale.shares(filled), 0, 1, anchors)
+    seen = faded(seen, screen.theme) if off else seen
     return Paint(seen, needs_dark_ink(seen), INKS["truecolor"])
 
 

@@ -14,12 +14,14 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.colors import DEFAULT_PALETTE
+from attnviz.views.grids.grid import OFF
 
 HIDDEN = "·"
 NARROWEST = 24
 GAP = 3  # columns between two things that stand side by side
 WORD = re.compile(r"[^ \n]+")  # which no line is broken in: 64 % is one
 BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
+STRUCK = Style(dim=True, strike=True)
 
 Colors = Literal["none", "16", "256", "truecolor"]
 
@@ -69,6 +71,14 @@ def wrapped(note: str, screen: Screen, style: Style = DIM) -> Iterator[Text]:
         line = set_cell_size(longer, min(cell_len(longer), screen.room))
     if line:
         yield Text(line, style)
+
+
+def titled(title: str, *, off: bool) -> Text:
+    """A title; the name of a head that is switched off is grey and struck through."""
+    if not off:
+        return Text(title, BOLD)
+    name, sign, rest = title.partition(OFF)
+    return Text.assemble((name, STRUCK), (f"{sign}{rest}", DIM))
 
 
 def apart(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:

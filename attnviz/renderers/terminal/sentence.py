@@ -10,9 +10,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.terminal.ramps import glyphs, legend, painted
+from attnviz.renderers.terminal.ramps import Paint, glyphs, legend, painted
 from attnviz.renderers.terminal.row_names import row_names, width_of
-from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, wrapped
+from attnviz.renderers.terminal.screen import BOLD, DIM, HIDDEN, Screen, sized, titled, wrapped
 from attnviz.views.grids.axes import SUM_TO_ONE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format
@@ -33,7 +33,7 @@ def reading(grid: Grid, screen: Screen, *, listed: bool = True) -> Iterator[Text
     for row, name in enumerate(grid.rows.names):
         yield Text()
         if len(grid.rows) > 1:
-            yield Text(name, BOLD)
+            yield titled(name, off=grid.is_off(row))
         sentence = [] if screen.width is None else [*_sentence(grid, row, screen)]
         yield from sentence
         if listed or not sentence:
@@ -79,7 +79,7 @@ def _word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text
     values = grid.values[row, column : column + 1]
     if not screen.colored:
         return Text(label + glyphs(values, grid.scale)[0])
-    return Text(label, painted(values, on_paper(grid.scale), screen).behind(0))
+    return Text(label, _paint(grid, row, values, screen).behind(0))
 
 
 def _bars(grid: Grid, row: int, screen: Screen, at_once: int) -> Iterator[Text]:
@@ -121,8 +121,12 @@ def bar_of(grid: Grid, place: tuple[int, int], room: int, reach: float, screen: 
     bar = FULL * (length // 8) + EIGHTHS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
-    style = Style(color=painted(value, on_paper(grid.scale), screen).color(0))
+    style = Style(color=_paint(grid, place[0], value, screen).color(0))
     return Text(bar, style)
+
+
+def _paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
+    return painted(values, on_paper(grid.scale), screen, off=grid.is_off(row))
 
 
 def on_paper(scale: Scale) -> Scale:

@@ -15,7 +15,7 @@ from rich.text import Text
 from attnviz.renderers.terminal import headings
 from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
 from attnviz.renderers.terminal.row_names import pair_names, range_names, row_names, width_of
-from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, HIDDEN, PLAIN, Screen, sized
+from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, HIDDEN, PLAIN, Screen, sized, titled
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_text
 
@@ -127,10 +127,21 @@ class Table:
 
     @cached_property
     def _paint(self) -> Paint | None:
+        return self._painted(off=False)
+
+    @cached_property
+    def _faded(self) -> Paint | None:
+        """The colours of rows whose heads are switched off."""
+        return self._painted(off=True)
+
+    def _painted(self, *, off: bool) -> Paint | None:
         scale = self.grid.scale
         if not self.screen.colored or scale.kind == "none":
             return None
-        return painted(self.grid.values, scale, self.screen)
+        return painted(self.grid.values, scale, self.screen, off=off)
+
+    def _paint_of(self, row: int) -> Paint | None:
+        return self._faded if self.grid.is_off(row) else self._paint
 
     @cached_property
     def _empty(self) -> np.ndarray:
@@ -139,7 +150,7 @@ class Table:
     def lines(self) -> Iterator[Text]:
         if self._title_above:
             width = min(self.width, cell_len(self._title_above))
-            yield Text(set_cell_size(self._title_above, width), BOLD)
+            yield titled(set_cell_size(self._title_above, width), off=self.grid.whole_off)
         corner = self.grid.title if self._title_in_corner else ""
         for heading in self._headings:
             start = Text(set_cell_size(corner, self.label_width), end="")
@@ -179,9 +190,10 @@ class Table:
     def _style(self, row: int, column: int) -> Style:
         if self.grid.hidden[row, column]:
             return DIM
-        if self._paint is None or self._empty[row, column]:
+        paint = self._paint_of(row)
+        if paint is None or self._empty[row, column]:
             return PLAIN
-        return self._paint.behind((row, column))
+        return paint.behind((row, column))
 
     def _halves(self, line: Text, upper: int) -> Text:
         rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
@@ -191,7 +203,6 @@ class Table:
 
     def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
         """Two cells in one place: the ink of the upper half, or of the lower if it is alone."""
-        assert self._paint is not None
         hidden = [bool(self.grid.hidden[row, column]) for row in rows]
         seen = [
             row
@@ -200,7 +211,8 @@ class Table:
         ]
         if not seen:
             return HIDDEN if any(hidden) else " ", DIM
-        colors = [self._paint.color((row, column)) for row in seen]
+        paints = [(row, self._paint_of(row)) for row in seen]
+        colors = [paint.color((row, column)) for row, paint in paints if paint is not None]
         if len(seen) == 2:
             return UPPER, Style(color=colors[0], bgcolor=colors[1])
         return UPPER if seen == rows[:1] else LOWER, Style(color=colors[0])

@@ -13,6 +13,32 @@ BY_HAND = ".toml"  # how the file of one ends that was written
 COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
 TRANSFORMER = "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
 CHECK = f"check its path; or take one of those that come with attnviz: {', '.join(COURSE)}"
+ON_THE_HUB = {  # names that people know, and their owners on the hub
+    "gpt2": "openai-community",
+    "gpt2-medium": "openai-community",
+    "gpt2-large": "openai-community",
+    "gpt2-xl": "openai-community",
+    "distilgpt2": "distilbert",
+    "distilbert-base-uncased": "distilbert",
+    "distilbert-base-cased": "distilbert",
+    "bert-base-uncased": "google-bert",
+    "bert-base-cased": "google-bert",
+    "bert-large-uncased": "google-bert",
+    "bert-base-multilingual-cased": "google-bert",
+    "roberta-base": "FacebookAI",
+    "roberta-large": "FacebookAI",
+    "xlm-roberta-base": "FacebookAI",
+    "albert-base-v2": "albert",
+    "t5-small": "google-t5",
+    "t5-base": "google-t5",
+}
+IN_SHORT = {
+    "gpt-2": "gpt2",
+    "bert": "bert-base-uncased",
+    "distilbert": "distilbert-base-uncased",
+    "roberta": "roberta-base",
+    "t5": "t5-small",
+}
 OTHERS = "or a folder with a model in it; or owner/name of one on a hub"
 WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
 
@@ -37,6 +63,10 @@ def place_of(name: str) -> Path:
         return _places()[name]
     if name and _is_there(name):
         return Path(name)
+    known = IN_SHORT.get(name.lower(), name)
+    if known in ON_THE_HUB:
+        hint = f"on the hub it has an owner: --model {ON_THE_HUB[known]}/{known}"
+        raise AttnvizError(f"there is no model '{name}'", hint, about="model")
     if Path(name).name == name and not name.endswith(BY_HAND):
         error = unknown("model", name, (*names(), TRANSFORMER), about="model")
         raise AttnvizError(str(error), f"{error.hint}; {OTHERS}", about="model")

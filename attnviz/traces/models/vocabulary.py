@@ -67,6 +67,24 @@ class Vocabulary:
             return tuple(range(asking[0], len(ids))) if asking else ()
         return tuple(asking)
 
+    def as_read(self, tokens: Tokens) -> Tokens:
+        """With a word that stands for an answer as the model reads it: `are` as `?`."""
+        if self.predicts != "here" or not self.spelled:
+            return tokens
+        blank = {self.ids[word]: self.words[self.ids[word]] for word in self.spelled}
+        if self.asks:
+            blank |= {self.ids[self.asks]: self.asks}
+        pairs = zip(tokens.labels, tokens.ids, strict=True)
+        labels = tuple(blank.get(each, label) for label, each in pairs)
+        return replace(tokens, words=labels)
+
+    def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The places of words that stand for an answer, which the model does not see."""
+        hidden = {self.ids[word] for word in (self.asks, *self.spelled) if word}
+        if self.predicts != "here":
+            return ()
+        return tuple(place for place, each in enumerate(ids) if each in hidden)
+
     def _numbered(self, tokens: Tokens) -> Tokens:
         found = [self._id(label) for label in tokens.labels]
         unknown = [

@@ -10,11 +10,11 @@ from __future__ import annotations
 from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.repeats import Repeats
 from attnviz.analysis.sweeps import Sweep
-from attnviz.views.conclusions.course import on_sweep
-from attnviz.views.conclusions.mistakes import on_mistakes
+from attnviz.views.conclusions.course import in_short, on_sweep
+from attnviz.views.conclusions.mistakes import on_mistakes, title_on_mistakes
 from attnviz.views.conclusions.rounding import on_rounding
-from attnviz.views.conclusions.scaling import on_scale
-from attnviz.views.conclusions.sharpness import on_sharpness, reader
+from attnviz.views.conclusions.scaling import on_scale, title_on_scale
+from attnviz.views.conclusions.sharpness import on_sharpness, reader, title_on_sharpness
 from attnviz.views.grids.axes import NOTHING
 
 
@@ -34,6 +34,21 @@ def conclusion(
     if comparison.by == "scale":
         return on_scale(comparison, again)
     return on_sharpness(comparison, again)
+
+
+def title_of(
+    comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
+) -> str:
+    """The same in few words: what stands over a picture."""
+    again = repeats if repeats is not None and repeats.finite else None
+    if sweep is not None:
+        return in_short(comparison, sweep).rstrip(".")
+    if any(each.mistake for each in comparison.alternatives):
+        return title_on_mistakes(comparison, again)
+    if _all_hidden(comparison) or comparison.by in ("dtype", "device"):
+        return conclusion(comparison).rstrip(".")
+    titled = title_on_scale if comparison.by == "scale" else title_on_sharpness
+    return titled(comparison, again)
 
 
 def _all_hidden(comparison: Comparison) -> bool:

@@ -16,6 +16,7 @@ class Finding(Generic[Facts]):
     name: str
     holds: Callable[[Facts], bool]
     says: Callable[[Facts], str]
+    title: Callable[[Facts], str] | None = None  # the same in as few words as stand over a picture
 
 
 def otherwise(_: object) -> bool:
@@ -26,6 +27,12 @@ def otherwise(_: object) -> bool:
 def said(table: Sequence[Finding[Facts]], facts: Facts) -> str:
     """The first that may be said."""
     return found(table, facts).says(facts)
+
+
+def titled(table: Sequence[Finding[Facts]], facts: Facts) -> str:
+    """The same as a title."""
+    finding = found(table, facts)
+    return (finding.title or finding.says)(facts).rstrip(".")
 
 
 def found(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:

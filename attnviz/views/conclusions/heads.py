@@ -2,58 +2,59 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from attnviz.analysis.heads import Head, Ranking
-from attnviz.wording.numbers import percentage, share_text
+from attnviz.wording.numbers import percent
 
 READS = 0.5  # of its weight, from which on a head is said to read something: more than all else
+NOTHING = 5e-4  # of the answers: who loses less loses nothing to speak of
+ROUNDING = 1e-6  # of shares in float32
 
 
 def sentences_on(ranking: Ranking) -> tuple[str, ...]:
-    """The head that matters most, the others, and all of them together."""
+    """The head that matters most beside the others; what is right with all heads, and with none."""
+    return (f"{title_of(ranking)}.", *_reads(ranking), _how_right(ranking))
+
+
+def title_of(ranking: Ranking) -> str:
+    """`Switching off L0H0 costs 16 % of the verbs; any other head at most 5 %`"""
     first, *others = ranking.heads
-    if _as_good(ranking, first):
-        return (_none_alone(ranking), *_without_any(ranking))
-    told = (
-        f"Without {first.name}{' alone' if others else ', its only head,'} "
-        f"{percentage(first.without.accuracy)} of the {ranking.task.asked}s are right, instead "
-        f"of {percentage(ranking.whole.accuracy)}{_what_it_reads(ranking, first)}."
-    )
-    rest = _of_others(ranking, others) if others else ()
-    return (told, *rest, *(_without_any(ranking) if others else ()))
+    asked, lost = f"{ranking.task.asked}s", ranking.lost(first)
+    if lost < NOTHING:
+        return f"Switching off any one head costs none of the {asked}"
+    costs = f"costs {percent(lost)} of the {asked}"
+    if not others:
+        return f"Switching off {first.name}, the only head, {costs}"
+    return f"Switching off {first.name} {costs}; {_of_others(ranking, others)}"
 
 
-def _as_good(ranking: Ranking, head: Head) -> bool:
-    """Whether nothing to speak of is lost without it."""
-    with_all, without = ranking.whole.accuracy, head.without.accuracy
-    return without >= with_all or percentage(without) == percentage(with_all)
+def _of_others(ranking: Ranking, others: list[Head]) -> str:
+    most = ranking.lost(others[0])  # the others come in the order of what they cost
+    if most < NOTHING:
+        return f"{'the other head' if len(others) == 1 else 'any other head'} costs nothing"
+    if len(others) == 1:
+        return f"{others[0].name} costs {percent(most)}"
+    return f"any other head at most {percent(ceil(100 * most - ROUNDING) / 100)}"
 
 
-def _none_alone(ranking: Ranking) -> str:
-    least = percentage(ranking.heads[0].without.accuracy, at_least=True)
-    return (
-        f"No head is needed by itself: whichever is off, {least} or more of the "
-        f"{ranking.task.asked}s are right, and {percentage(ranking.whole.accuracy)} with all."
-    )
-
-
-def _what_it_reads(ranking: Ranking, head: Head) -> str:
-    """What the head does most, if that takes most of its weight."""
+def what_it_reads(ranking: Ranking, head: Head) -> str:
+    """`reads the subject (95 %)`: what a head does most, if that takes most of its attention."""
     scores = {each: head.scores.get(each.name, 0.0) for each in ranking.task.readings}
     best = max(scores, key=lambda each: scores[each], default=None)
     if best is None or not scores[best] >= READS:
         return ""
-    return f"; it {best.does} with {share_text(scores[best])}"
+    return f"{best.does} ({percent(scores[best])})"
 
 
-def _of_others(ranking: Ranking, others: list[Head]) -> tuple[str, ...]:
-    accuracy = others[0].without.accuracy
-    if len(others) == 1:
-        return (f"Without {others[0].name} {percentage(accuracy)} are.",)
-    least = percentage(accuracy, at_least=True)
-    return (f"Without any single one of the others {least} or more are.",)
+def _reads(ranking: Ranking) -> tuple[str, ...]:
+    """What the head reads that costs most."""
+    first = ranking.heads[0]
+    reads = what_it_reads(ranking, first)
+    return (f"{first.name} {reads}.",) if reads and ranking.lost(first) >= NOTHING else ()
 
 
-def _without_any(ranking: Ranking) -> tuple[str, ...]:
-    if len(ranking.heads) == 1:
-        return ()
-    return (f"Without any head {percentage(ranking.none.accuracy)} are.",)
+def _how_right(ranking: Ranking) -> str:
+    whole, none = percent(ranking.whole.accuracy), percent(ranking.none.accuracy)
+    said = f"With all heads {whole} of the {ranking.task.asked}s are right"
+    return f"{said}; with every head switched off {none}."

@@ -10,6 +10,7 @@ from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.learned.found import Found, found_in
 from attnviz.wording.numbers import percentage, share_text
+from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import counted, listed
 
 DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
@@ -26,12 +27,16 @@ def sentence_of(learned: Learned) -> str:
 
 
 def at_a_moment(learned: Learned, place: int) -> str:
-    """What could be said then of how right it is; of the last moment all there is to say."""
+    """How right it is then, in whole per cents; of the last moment all there is to say.
+
+    Numbers have the same room in every title, so that no word moves.
+    """
     if place == len(learned.moments) - 1:
         return sentence_of(learned)
-    moment = learned.moments[place]
-    right = how_right(moment.accuracy, learned.task.asked)
-    return f"{said(ENDED, Ending('steps', moment.step))} {right}."
+    moment, last = learned.moments[place], learned.moments[-1]
+    step = f"{moment.step:,}".rjust(len(f"{last.step:,}"), FIGURE_SPACE)
+    right = f"{math.floor(100 * moment.accuracy + 1e-6)}".rjust(3, FIGURE_SPACE)
+    return f"Step {step}: {right}{PERCENT} of the {learned.task.asked}s are right"
 
 
 @dataclass(frozen=True)

@@ -88,16 +88,30 @@ WAVERING = (  # where no other can be said
 
 def on_mistakes(comparison: Comparison, repeats: Repeats | None) -> str:
     """Which leak, which break the rows, which only reshape them, and which do nothing."""
-    enough = repeats if repeats is not None and len(repeats.seeds) >= FEWEST_SEEDS else None
+    enough, alone = _enough(repeats), comparison.query is not None
+    told = "; ".join(_symptoms(comparison, repeats))
+    row = f", in the row of {reader(comparison)}" if alone else ""
+    return f"{_over(comparison, enough)}{row}, {told}."
+
+
+def title_on_mistakes(comparison: Comparison, repeats: Repeats | None) -> str:
+    """The worst of it, as a title."""
+    worst = next(iter(_symptoms(comparison, repeats)))
+    return f"{worst[:1].upper()}{worst[1:]}"
+
+
+def _symptoms(comparison: Comparison, repeats: Repeats | None) -> list[str]:
+    enough = _enough(repeats)
     flaws = [
         _of_seeds(each.name, place, enough) if enough else _as_shown(comparison, each)
         for place, each in enumerate(comparison.alternatives)
         if each.mistake
     ]
-    alone = comparison.query is not None
-    told = "; ".join(_told(flaws, alone=alone))
-    row = f", in the row of {reader(comparison)}" if alone else ""
-    return f"{_over(comparison, enough)}{row}, {told}."
+    return list(_told(flaws, alone=comparison.query is not None))
+
+
+def _enough(repeats: Repeats | None) -> Repeats | None:
+    return repeats if repeats is not None and len(repeats.seeds) >= FEWEST_SEEDS else None
 
 
 def _over(comparison: Comparison, repeats: Repeats | None) -> str:

@@ -21,7 +21,7 @@ from attnviz.views.conclusions.claims import (
     Amount,
     Pair,
 )
-from attnviz.views.conclusions.finding import Finding, otherwise, said
+from attnviz.views.conclusions.finding import Finding, otherwise, said, titled
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import means_of
 from attnviz.wording.numbers import share_text
@@ -143,6 +143,29 @@ def on_scale(comparison: Comparison, repeats: Repeats | None) -> str:
     return said(FINDINGS, Scaling(comparison, repeats))
 
 
+def title_on_scale(comparison: Comparison, repeats: Repeats | None) -> str:
+    """The same as a title."""
+    return titled(FINDINGS, Scaling(comparison, repeats))
+
+
+def _spreads(facts: Scaling, before: str, after: str) -> str:
+    """`Scaling spreads attention over 3.3 tokens instead of 2.1`"""
+    how = "spreads" if float(after) > float(before) else "narrows"
+    over = "over" if how == "spreads" else "to"
+    place = facts.comparison.query
+    whose = "" if place is None else f" of {facts.who}"
+    attention = "attention" if place is None else f"the attention{whose}"
+    return f"Scaling {how} {attention} {over} {after} tokens instead of {before}"
+
+
+def _spreads_over_seeds(facts: Scaling) -> str:
+    return _spreads(facts, *facts.over_seeds.told(TOKENS))
+
+
+def _spreads_here(facts: Scaling) -> str:
+    return _spreads(facts, *PRECISE_TOKENS.both(*facts.reads))
+
+
 def _why_here(facts: Scaling) -> str:
     """Why these numbers are so little changed by it, where that can be said."""
     if facts.level:
@@ -165,7 +188,8 @@ def _of_given(facts: Scaling) -> str:
     before, after = facts.means("gradient")
     times = _times(after / before if before else torch.inf if after else 0.0)
     start = f"Divided by {facts.divisor}, the scores let {facts.who} read {most} tokens"
-    return f"{start} instead of {least}{times and f', and give the softmax {times} the gradient'}."
+    gradient = f", and make the gradient of the softmax {times} as large" if times else ""
+    return f"{start} instead of {least}{gradient}."
 
 
 def _of_one_draw(facts: Scaling) -> str:
@@ -220,7 +244,7 @@ def _gradients(facts: Scaling) -> str:
     if pair.direction <= 0 or bool(ratios.isnan().any()):
         return ""
     times = _times(quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
-    return f", and gives the softmax {times} the gradient" if times else ""
+    return f", and makes the gradient of the softmax {times} as large" if times else ""
 
 
 def _times(ratio: float) -> str:
@@ -247,33 +271,50 @@ FINDINGS: tuple[Finding[Scaling], ...] = (
         "few seeds",
         lambda facts: 0 < facts.seeds < FEWEST_SEEDS,
         _of_few_seeds,
+        lambda facts: f"{facts.seeds} seeds are too few to tell what scaling changes",
     ),
     Finding(
         "as many over seeds",
         lambda facts: facts.seeds > 0 and facts.over_seeds.alike,
         _as_many_over_seeds,
+        lambda facts: f"Scaling hardly changes how many tokens {facts.who} attends to",
     ),
     Finding(
         "more or less over seeds",
         lambda facts: facts.seeds > 0 and facts.over_seeds.apart(TOKENS),
         _more_or_less_over_seeds,
+        _spreads_over_seeds,
     ),
     Finding(
         "never less",
         lambda facts: facts.seeds > 0 and facts.comparison.base.of_scores_alone,
         _never_less_over_seeds,
+        lambda facts: f"Scaling cannot make {facts.who} attend to fewer tokens",
     ),
-    Finding("undecided over seeds", lambda facts: facts.seeds > 0, _undecided_over_seeds),
+    Finding(
+        "undecided over seeds",
+        lambda facts: facts.seeds > 0,
+        _undecided_over_seeds,
+        lambda facts: (
+            f"Whether scaling spreads attention depends on the seed ({facts.seeds:,} seeds)"
+        ),
+    ),
     Finding(
         "next to nothing",
         lambda facts: facts.as_many and facts.moved < ALIKE,
         lambda facts: f"Scaling changes next to nothing here: {_why_here(facts)}.",
     ),
-    Finding("other tokens, as many", lambda facts: facts.as_many, _not_how_many),
+    Finding(
+        "other tokens, as many",
+        lambda facts: facts.as_many,
+        _not_how_many,
+        lambda facts: f"Scaling moves weights, but {facts.who} attends to about as many tokens",
+    ),
     Finding(
         "one draw",
         lambda facts: left_to_chance(facts.comparison),
-        lambda facts: _of_one_draw(facts),
+        _of_one_draw,
+        lambda facts: f"{_spreads_here(facts)} in this one draw",
     ),
-    Finding("more or less", otherwise, _of_given),
+    Finding("more or less", otherwise, _of_given, _spreads_here),
 )

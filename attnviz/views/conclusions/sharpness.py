@@ -21,7 +21,7 @@ from attnviz.views.conclusions.claims import (
     Seeds,
     widest_told_apart,
 )
-from attnviz.views.conclusions.finding import Finding, otherwise, said
+from attnviz.views.conclusions.finding import Finding, otherwise, said, titled
 from attnviz.views.measures import means_of, name_of, query_label
 from attnviz.wording.words import listed, sentence
 
@@ -115,6 +115,11 @@ def on_sharpness(comparison: Comparison, repeats: Repeats | None) -> str:
     return said(FINDINGS, Sharpness(comparison, repeats))
 
 
+def title_on_sharpness(comparison: Comparison, repeats: Repeats | None) -> str:
+    """The same as a title."""
+    return titled(FINDINGS, Sharpness(comparison, repeats))
+
+
 def reader(comparison: Comparison) -> str:
     """Who reads: a query of all that are, or the one that is shown alone."""
     place = comparison.query
@@ -205,6 +210,12 @@ def _of_these(facts: Sharpness) -> str:
     )
 
 
+def _sharper(facts: Sharpness, sharp: int, even: int) -> str:
+    place = facts.comparison.query
+    whose = "Attention is" if place is None else f"The attention of {facts.who} is"
+    return f"{whose} sharper in {facts.name(sharp)} than in {facts.name(even)}"
+
+
 def _places(facts: Sharpness, end: float) -> list[int]:
     return [place for place, mean in facts.found.items() if mean == end]
 
@@ -231,18 +242,30 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
         lambda facts: not facts.found,
         lambda _: "There is nothing to compare: a query that sees one token reads it whole.",
     ),
-    Finding("few seeds", lambda facts: 0 < facts.seeds < FEWEST_SEEDS, _of_few_seeds),
+    Finding(
+        "few seeds",
+        lambda facts: 0 < facts.seeds < FEWEST_SEEDS,
+        _of_few_seeds,
+        lambda facts: f"{facts.seeds} seeds are too few to tell which attends more sharply",
+    ),
     Finding(
         "told apart over seeds",
         lambda facts: facts.seeds > 0 and facts.told_apart is not None,
         _told_apart_over_seeds,
+        lambda facts: _sharper(facts, *(facts.told_apart or facts.outermost)),
     ),
     Finding(
         "alike over seeds",
         lambda facts: facts.seeds > 0 and facts.alike_over_seeds,
         _alike_over_seeds,
+        lambda facts: f"Attention is as sharp in {facts.all}",
     ),
-    Finding("undecided over seeds", lambda facts: facts.seeds > 0, _undecided_over_seeds),
+    Finding(
+        "undecided over seeds",
+        lambda facts: facts.seeds > 0,
+        _undecided_over_seeds,
+        lambda facts: f"Over {facts.seeds:,} seeds, none of them is surely the sharpest",
+    ),
     Finding("alike", lambda facts: facts.ends[1] - facts.ends[0] < ALIKE, _alike),
     Finding(
         "between seeds",

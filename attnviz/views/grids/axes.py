@@ -31,6 +31,7 @@ class Axis:
     spaced: tuple[bool, ...] = ()
     border: int | None = None  # before this place a line is drawn: something else begins there
     special: tuple[bool, ...] = ()  # whether a tokenizer added what stands there
+    reserved: tuple[str, ...] = ()  # labels that stand here at other moments, and need room, too
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -25,6 +25,7 @@ class HeadMap:
     share: bool = True  # whether a row is divided up
     signed: bool = False  # whether its numbers are more or less than others
     note: str = ""  # how to read it, beside what holds for all
+    off: bool = False  # whether it is switched off
     measure: str = "weight"  # what its numbers are called: those that have one name have one scale
 
     def scale(self, cells: Cells) -> Scale:

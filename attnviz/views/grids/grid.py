@@ -15,6 +15,8 @@ from attnviz.views.grids.scales import Scale, colorless, widest
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import shape_text
 
+OFF = " (off)"  # behind the name of a head that is switched off
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -42,6 +44,7 @@ class Grid:
     pooled: str = ""  # what one cell stands for, if several were put together
     decimals: int | None = None  # behind the point; None: as many as there is room for
     words: tuple[tuple[str, ...], ...] = ()  # of each cell, before its number; or of none
+    off: tuple[bool, ...] = ()  # whether the head of a row is switched off; or none is
 
     def __repr__(self) -> str:
         """`<Grid 'weights': 4 × 4>`"""
@@ -61,6 +64,15 @@ class Grid:
         """What a mask hides; −∞ is nothing that a scale has a colour for."""
         return self._all.hidden | np.isneginf(self._all.values)
 
+    def is_off(self, row: int) -> bool:
+        """Whether the head that makes this row is switched off: it is drawn in grey."""
+        return bool(self.off) and self.off[row]
+
+    @property
+    def whole_off(self) -> bool:
+        """Whether it belongs to one head, which is switched off: its title is struck through."""
+        return bool(self.off) and all(self.off)
+
     def part(self, rows: slice, columns: slice = EVERYTHING) -> Grid:
         """Some of its rows and columns."""
         patch = self.cells.window(rows, columns)
@@ -70,6 +82,7 @@ class Grid:
             columns=self.columns.part(columns),
             cells=Whole(patch.values, patch.hidden),
             words=tuple(each[columns] for each in self.words[rows]),
+            off=self.off[rows],
         )
 
     def worded(self, row: int, column: int, number: str) -> str:

@@ -18,7 +18,7 @@ OF_MEASURES = 3  # digits behind the point, of what is measured
 SMALL = 0.1  # values all below are written so, too, where nobody said how many digits
 
 HEAD = re.compile(
-    r"( ·)? ((\w+ (cross )?)?heads? \d+(–\d+)?|\w*\d( cross )?H\d+)$"
+    r"( ·)? ((\w+ (cross )?)?heads? \d+(–\d+)?|\w*\d( cross )?H\d+)( \(off\))?$"
 )  # the end of a title
 
 MINUS_INFINITY = "−∞"

@@ -139,4 +139,10 @@ def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
 
 
 def _counted(number: float, one: str, several: str) -> str:
-    return f"{short_text(number)} {one if number == 1 else several}"
+    """
+    >>> _counted(1, "key", "keys"), _counted(5.3, "key", "keys"), _counted(0.5, "key", "keys")
+    ('1 key', 'about 5 keys', '0.5 keys')
+    """
+    if number < 2 or number == round(number):  # parts of a token are not rounded away
+        return f"{short_text(number)} {one if number == 1 else several}"
+    return f"about {short_text(round(number))} {several}"

@@ -40,6 +40,7 @@ from attnviz.views.inspection.told import (
     on_what_is_left_out,
 )
 from attnviz.views.inspection.weighing import on_weighing
+from attnviz.views.lines import arcs_of
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import Data, Excerpt, Group, View, page_of
@@ -72,7 +73,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     """What was asked for: an overview and what the heads do, or the maps of some."""
     trace = inspection.trace
     line = settings_line(trace)
-    shown = _with_ends(_shown(inspection), inspection)
+    shown = _with_ends(_as_lines(_shown(inspection), inspection, command), inspection)
     title = headline(trace)
     below = " · ".join(filter(None, (shown.below, left_out_of_a_picture(inspection))))
     return View(
@@ -127,6 +128,23 @@ def _shown(inspection: Inspection) -> Shown:
     if looking.layer is None and looking.head is None and len(inspection.maps) > 1:
         return _heads(inspection)
     return _maps(inspection)
+
+
+def _as_lines(shown: Shown, inspection: Inspection, command: Command | None) -> Shown:
+    """With a picture of lines between words, if it is asked for: a group for each layer."""
+    looking, command = inspection.looking, command or _command(inspection)
+    if looking.as_ != "arcs":
+        return shown
+    row = None if looking.query is None else asked_of(inspection, looking.query).row
+    layers: dict[str, list[Grid]] = {}
+    alone: dict[str, str] = {}
+    for each, grid in zip(inspection.maps, heatmaps(inspection), strict=True):
+        layers.setdefault(each.layer.name if each.layer else "", []).append(grid)
+        if command and each.layer:
+            one = command.also(layer=each.layer.layer, head=each.head, as_="arcs")
+            alone[grid.title] = one.line
+    groups = [Group(f"weights {name}", tuple(grids)) for name, grids in layers.items()]
+    return replace(shown, picture=tuple(arcs_of(groups, row, alone)))
 
 
 def _maps(inspection: Inspection) -> Shown:

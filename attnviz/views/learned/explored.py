@@ -32,7 +32,7 @@ def _head(here: Shown, head: tuple[int, int], place: int) -> HeadMap:
     grid = here.of_head(head, place)
     itself = replace(grid.columns, title=grid.rows.title) == grid.rows
     return HeadMap(
-        name=f"{name_of_head(*head)} · {here.step(place)}",
+        name=" · ".join(filter(None, (name_of_head(*head), here.step(place), here.answer(place)))),
         reads=grid.rows,
         read=grid.rows if itself else grid.columns,
         weights=grid.cells,

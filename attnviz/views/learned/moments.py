@@ -11,6 +11,7 @@ from jaxtyping import Float
 from attnviz.learning.training import Moment
 
 HALVINGS = 2.0  # from one moment of a page to the one before it
+MOST_ROUND = 4  # steps between numbers of a side
 BY_STEPS = 0.5  # of a film's way is measured in steps, the rest in what becomes of weights
 
 
@@ -37,6 +38,21 @@ def filmed(moments: Sequence[Moment], most: int) -> list[int]:
     way = _way(moments)
     places = np.searchsorted(way, np.linspace(0.0, way[-1], most))
     return sorted({0, len(moments) - 1} | {min(int(each), len(moments) - 1) for each in places})
+
+
+def round_steps(last: int) -> tuple[float, ...]:
+    """Round numbers from 0 on, for the side that counts steps.
+
+    >>> round_steps(633), round_steps(60)
+    ((0.0, 200.0, 400.0, 600.0), (0.0, 20.0, 40.0, 60.0))
+    """
+    step = next(
+        factor * 10**power
+        for power in range(9)
+        for factor in (1, 2, 5)
+        if last / (factor * 10**power) <= MOST_ROUND
+    )
+    return tuple(float(each) for each in range(0, last + 1, step))
 
 
 def _way(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:

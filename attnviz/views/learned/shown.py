@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool
 
 from attnviz.cells import Whole, unmasked
+from attnviz.learning.moment import Answer
 from attnviz.learning.training import Learned
+from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source
@@ -22,9 +24,10 @@ from attnviz.views.grids.scales import Scale, bar_scale, widest
 from attnviz.views.learned.found import Found, found_in, heads_of, name_of_head
 from attnviz.views.reading import token_axis
 from attnviz.views.view import Name, Told
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percent, share_text
 from attnviz.wording.words import isolated
 
+DOES = 0.5  # of its weight: a head does what it puts so much on
 Head = tuple[int, int]  # its layer, and its number there
 
 
@@ -66,19 +69,55 @@ class Shown:
     def step(self, place: int) -> str:
         return f"step {self.learned.moments[place].step:,}"
 
-    def of_head(self, head: Head, place: int) -> Grid:
-        """Who reads whom, at a moment."""
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The sentence that was watched, as the model reads it: `?` where it is to answer."""
+        return self.learned.model.vocabulary.as_read(self.learned.watched)
+
+    def answer(self, place: int) -> str:
+        """`? → is 62 %`: what was answered at a moment; nothing of several blanks, or none."""
+        answers = self.learned.moments[place].answers
+        return answer_text(self.tokens, answers[0]) if len(answers) == 1 else ""
+
+    def _answering(self, axis: Axis, place: int) -> Axis:
+        """With what is answered at a moment beside the blank, and room for all other answers."""
+        answers = self.learned.moments[place].answers
+        labels = list(axis.labels)
+        for each in answers:
+            labels[each.place] = answer_text(self.tokens, each)
+        reserved = {
+            answer_text(self.tokens, each)
+            for moment in self.learned.moments
+            for each in moment.answers
+        }
+        return replace(axis, labels=tuple(labels), reserved=tuple(sorted(reserved)))
+
+    def of_head(self, head: Head, place: int, *, answers: bool = False) -> Grid:
+        """Who reads whom, at a moment; with what is answered then beside the blank."""
         layer, number = head
-        tokens = self.learned.watched
+        rows = token_axis("query (reads)", self.tokens)
         return Grid(
             f"weights {name_of_head(*head)} · {self.step(place)}",
-            token_axis("query (reads)", tokens),
-            token_axis("key (is read)", tokens),
+            self._answering(rows, place) if answers else rows,
+            token_axis("key (is read)", self.tokens),
             Whole(self.learned.moments[place].weights[layer][number], self._hidden(head)),
             self._scale,
             note=f"{AXES_NOTE} · {SUM_TO_ONE}",
             share=True,
         )
+
+    def ringed(self, heads: Sequence[Head]) -> tuple[int, int, int] | None:
+        """The cell that matters: what the blank comes to read, in the head that does it best.
+
+        That is the first of the task's readings; nothing where no head comes to do it.
+        """
+        answers = self.learned.moments[-1].answers
+        found = self.found[0] if self.found else None
+        if len(answers) != 1 or found is None or found.score < DOES or found.best not in heads:
+            return None
+        layer, number = found.best
+        row = self.learned.moments[-1].weights[layer][number][answers[0].place]
+        return heads.index(found.best), answers[0].place, int(row.argmax())
 
     def of_token(self, head: Head, places: Sequence[int]) -> Grid:
         """What the followed token reads, a row for each moment."""
@@ -102,12 +141,12 @@ class Shown:
         rows: list[np.ndarray],
         heads: Sequence[Head],
     ) -> Grid:
-        label = isolated(self.learned.watched.labels[self._place])
+        label = isolated(self.tokens.labels[self._place])
         hidden = np.stack([self._hidden(head)[self._place] for head in heads])
         return Grid(
             f'what "{label}" ({self._place + 1}) reads · {of}',
             Axis(side, side, tuple(names), ("",) * len(names)),
-            token_axis(f'key (is read by "{label}")', self.learned.watched),
+            token_axis(f'key (is read by "{label}")', self.tokens),
             Whole(np.stack(rows), hidden),
             self._scale,
             note=SUM_TO_ONE,
@@ -132,6 +171,12 @@ class Shown:
             for weights in moment.weights
         ]
         return widest(found)
+
+
+def answer_text(tokens: Tokens, answer: Answer) -> str:
+    """`? → is 62 %`"""
+    label = isolated(tokens.labels[answer.place])
+    return f"{label} → {isolated(answer.word)} {percent(answer.probability)}"
 
 
 def _told(found: Found, series: int, place: int) -> Told:

@@ -16,9 +16,9 @@ from attnviz.views.grids.description import caption, describe
 from attnviz.views.learned.curves import curves_of, history, scores_of_heads
 from attnviz.views.learned.data import data_of
 from attnviz.views.learned.explored import explored_of_learned
-from attnviz.views.learned.moments import few, filmed
+from attnviz.views.learned.moments import few, filmed, round_steps
 from attnviz.views.learned.shown import Shown
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.trace import groups as groups_of
 from attnviz.views.view import Excerpt, Group, Name, Page, Shot, View, page_of
 from attnviz.wording.commands import Command
@@ -37,7 +37,8 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
 
     `command` is the one that was typed.
     """
-    here = Shown(learned, None if query is None else find_query(learned.watched, str(query)))
+    tokens = learned.model.vocabulary.as_read(learned.watched)
+    here = Shown(learned, None if query is None else find_query(tokens, str(query)))
     line, told = _settings_line(here), sentence_of(learned)
     frames = filmed(learned.moments, IN_A_FILM)
     return View(
@@ -92,9 +93,15 @@ def _heads(here: Shown, heads: Sequence[tuple[int, int]], places: Sequence[int])
         tuple(here.of_head(head, place) for head in heads for place in places),
         kind="course",
         across=len(places),
-        over=tuple(Name(here.step(place)) for place in places),
+        over=tuple(Name(_at(here, place)) for place in places),
         beside=tuple(map(here.name, heads)),
     )
+
+
+def _at(here: Shown, place: int) -> str:
+    """`step 313: are 98 %`, of a sentence with one blank."""
+    answer = here.answer(place).rpartition(" → ")[2]
+    return f"{here.step(place)}: {answer}" if answer else here.step(place)
 
 
 def _of_token(here: Shown, heads: Sequence[tuple[int, int]]) -> Group:
@@ -123,10 +130,13 @@ def _slides(here: Shown) -> Iterator[Group]:
 
 def _shots(here: Shown, frames: Sequence[int]) -> Iterator[Shot]:
     """A frame for each of these moments, with all heads that have room."""
-    named = few(here.learned.moments, ON_A_PAGE)
+    rounds = round_steps(here.learned.moments[-1].step)
     heads = here.that_matter(FILMED_HEADS)
     for place in frames:
-        curves = tuple(curves_of(here.learned, here.found, named, place + 1))
+        curves = tuple(
+            replace(each, named=rounds)
+            for each in curves_of(here.learned, here.found, [], place + 1)
+        )
         group = _filmed(here, heads, place)
         yield Shot((group, Group("curves", curves)), at_a_moment(here.learned, place))
 
@@ -138,10 +148,11 @@ def _filmed(here: Shown, heads: Sequence[tuple[int, int]], place: int) -> Group:
     across = len(here.learned.moments[0].weights[0])
     return Group(
         "heads",
-        tuple(here.of_head(head, place) for head in heads),
+        tuple(here.of_head(head, place, answers=True) for head in heads),
         kind="course",
         across=across if heads == here.heads else min(len(heads), FEW_HEADS),
         over=tuple(here.name(head, place) for head in heads),
+        ringed=here.ringed(heads),
     )
 
 
@@ -150,7 +161,7 @@ def _settings_line(here: Shown) -> str:
     learned = here.learned
     count = sum(each.numel() for each in learned.model.parameters.values())
     parts = [
-        settings_line(here.trace, without=("seed",)),
+        settings_line(here.trace, without=(KIND, "seed")),
         counted(count, "parameter"),
         f"batch {learned.choices.batch}",
         f"rate {learned.choices.rate:g}",

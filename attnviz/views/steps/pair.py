@@ -56,12 +56,12 @@ def score(here: Scene, key: int) -> Iterator[Section]:
     """The two vectors of one score, in the plane that both lie in."""
     pairs = [(head, *_vectors(here, head, key)) for head in here.written_heads]
     planes = tuple(_plane(here, head, query, other, key) for head, query, other in pairs)
-    name, title = _names(here, key)[0], f"score({here.query_name}, {here.name(here.keys, key)})"
+    name = _names(here, key)[0]
     width = here.layer.head_dim
     yield Section(
         number="5",
         name="scores",
-        title=title,
+        title=_title(here, key),
         about=_about(here, key, planes),
         shapes=f"{name} [{width}] · {_names(here, key)[1]} [{width}] → score",
         formula="score = |query| |key| cos(angle)",
@@ -71,6 +71,14 @@ def score(here: Scene, key: int) -> Iterator[Section]:
         sums=tuple(line for pair in pairs for line in _sums(here, *pair, key)),
         remarks=_hidden(here, key),
     )
+
+
+def _title(here: Scene, key: int) -> str:
+    """`this · am = 2.16: the score is a dot product`; of several heads without a number."""
+    pair = f"{here.query_name} · {here.name(here.keys, key)}"
+    scores = here.layer.attended.scores[here.written_heads, here.followed, key].tolist()
+    number = f" = {here.style.of(*scores)(scores[0])}" if len(scores) == 1 else ""
+    return f"{pair}{number}: the score is a dot product"
 
 
 def _vectors(here: Scene, head: int, key: int) -> tuple[Vector, Vector]:

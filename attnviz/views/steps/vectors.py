@@ -36,7 +36,7 @@ def tokens(here: Scene) -> Iterator[Section]:
     """What the text is cut into."""
     about = "The text is cut into tokens, each with an id: nothing else of it is read."
     if here.trace.tokenizer == GIVEN:
-        about = "There is no text to cut: tokens are given, or numbered; the same word has one id."
+        about = "Tokens are given, or numbered; the same word has one id."
     about += trained.about_tokens(here.trace)
     yield Section(
         number="1",

@@ -18,10 +18,10 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, refuse_settings, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
+from attnviz.views.conclusions.weights import in_quotes
 from attnviz.views.data import data_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
-from attnviz.views.headline import headline
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
 from attnviz.views.steps.choosing import chosen
@@ -137,7 +137,7 @@ def view(walk: Walk) -> View:
     """A panel for each step."""
     line = settings_line(walk.trace)
     page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
-    title = f"{headline(walk.trace)}, step by step"
+    title = _what_happens(walk)
     places = {"query": walk.asked.query, "key": walk.asked.key}
     numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
     options = chosen_options(walk.asked) | numbers | {"step": walk.step}
@@ -158,6 +158,13 @@ def view(walk: Walk) -> View:
         provenance=walk.trace.provenance,
         command=command_of("steps", source_of(walk.trace), **options),
     )
+
+
+def _what_happens(walk: Walk) -> str:
+    """What the steps lead to, of the token that is followed."""
+    tokens, asked = walk.trace.tokens, walk.asked.query
+    place = len(tokens) - 1 if asked is None else asked
+    return f"How {in_quotes(tokens, place)} gets its context vector, step by step"
 
 
 def _finished(section: Section, here: Scene) -> Section:

@@ -179,7 +179,9 @@ function clipped(brush, x, y, wide, high, draw) {
 function showMatrixWords() {
   const { head, cells, rows, columns, reads, read } = matrix;
   const { label } = scaleOf(head);
-  matrix.name.textContent = heads[head].name;
+  matrix.name.textContent = calledHead(head);
+  matrix.name.classList.toggle("struck", heads[head].off);
+  matrix.map.classList.toggle("off", heads[head].off);
   matrix.about.textContent = noteOf(head);
   const self = readsItself(head); // then it is one side, with one title
   const down = `${rows.length} rows: ${self ? "query (reads)" : reads.title || reads.counts}`;

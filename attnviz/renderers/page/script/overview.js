@@ -68,7 +68,7 @@ function headCell(head) {
 /** Its name, and what it does more than any other. */
 function saidOfHead(head) {
   const does = attention.flags.filter((flag) => flag.head === head);
-  return [heads[head].name, ...does.map(({ kind, number }) => `${kind} ${number}`)].join(", ");
+  return [calledHead(head), ...does.map(({ kind, number }) => `${kind} ${number}`)].join(", ");
 }
 
 const letterOf = (place) => String.fromCharCode(97 + (place % 26));
@@ -126,8 +126,10 @@ function chooseInOverview() {
 function sayHead() {
   const head = overview.hovered;
   overview.line.textContent =
-    head === null ? `${heads[state.head].name} is open` : saidOfHead(head);
+    head === null ? `${calledHead(state.head)} is open` : saidOfHead(head);
 }
+
+const calledHead = (head) => heads[head].name + (heads[head].off ? " (off)" : "");
 
 /* The pointer: its head is named; a click opens it, with Shift or Ctrl draws its lines, too. */
 

@@ -4,6 +4,7 @@ const LARGEST_MAP = 150; // pixels on a side
 const ROOM_OF_ROWS = 560; // pixels, in which all rows should be seen,
 const SMALLEST_OF_FEW = 32; // unless maps became smaller than this
 const SMALLEST_PITCH = 10; // from one map to the next
+const OFF_FILTER = "grayscale(1) opacity(0.65)"; // a head that is switched off, as in matrix.css
 const OVERVIEW_NAME = 12; // pixels of letters
 const overviewFont = `${OVERVIEW_NAME}px system-ui, sans-serif`;
 const LETTER_FROM = 20; // pixels of a map that has room for a letter in its corner
@@ -119,10 +120,22 @@ function drawSmallMap(brush, head) {
   const smooth = pixels < 4 && !Number.isInteger(pixels);
   brush.imageSmoothingEnabled = smooth;
   brush.imageSmoothingQuality = "high";
+  brush.filter = heads[head].off ? OFF_FILTER : "none";
   brush.drawImage(smooth ? enlarged(bitmap, box) : bitmap, box.x, box.y, box.wide, box.high);
+  brush.filter = "none";
   brush.strokeStyle = inks().faint;
   brush.lineWidth = 0.5;
   if (box.wide >= 16) brush.strokeRect(box.x, box.y, box.wide, box.high);
+  if (heads[head].off) strikeThrough(brush, box);
+}
+
+/** A line from corner to corner: this head is switched off. */
+function strikeThrough(brush, { x, y, wide, high }) {
+  brush.lineWidth = 1.5;
+  brush.beginPath();
+  brush.moveTo(x, y + high);
+  brush.lineTo(x + wide, y);
+  brush.stroke();
 }
 
 function smallBitmap({ rows, columns, values }, scale) {

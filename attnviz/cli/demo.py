@@ -1,0 +1,80 @@
+"""`attnviz demo`: a tour of a minute, five pictures in the terminal, each below its command."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+
+import typer
+
+from attnviz.cli import background
+
+TOUR = (  # what is to be seen, and the command that shows it; each fits 80 columns and 24 lines
+    (
+        "Attention weights: each row shows how much one token attends to the others.",
+        'attnviz run "The cat sat on the mat" --show weights',
+    ),
+    (
+        "A causal mask: each token attends only to itself and earlier tokens.",
+        'attnviz run "The cat sat on the mat" --variant causal --show weights',
+    ),
+    (
+        "A row of scores: the query of one token times the key of every token.",
+        'attnviz steps "I am learning" --dim 2 --query learning --step scores',
+    ),
+    (
+        "A trained model: to choose a verb, it attends to the subject.",
+        'attnviz inspect "the old keys near the small cabinet" --model agreement \\\n'
+        '    --from "?" --to keys',
+    ),
+    (
+        "Without the two heads that attend to the subject, its answer is wrong.",
+        'attnviz run "the old keys near the small cabinet" --model agreement \\\n'
+        '    --query "?" --show prediction --without L1H0,L1H1',
+    ),
+)
+NEXT = "Enter: next · Ctrl-C: end "
+MORE = 'Now a sentence of your own: attnviz "…" -o view.html; attnviz --help lists more.'
+
+
+def demo() -> None:
+    """Take a tour: five pictures in the terminal, each with its command.
+
+    On a terminal Enter shows the next one, and Ctrl-C ends the tour.
+    """
+    waits = sys.stdin.isatty() and sys.stdout.isatty()
+    for number, (about, command) in enumerate(TOUR, start=1):
+        typer.secho(f"{number}/{len(TOUR)} {about}", bold=True)
+        typer.echo(f"$ {command}\n")
+        _run(command)
+        typer.echo()
+        if waits and number < len(TOUR) and not _goes_on():
+            return
+    typer.echo(MORE)
+
+
+def _run(command: str) -> None:
+    """The command in this process, which has loaded torch after the first."""
+    from attnviz.cli.app import app  # which names this module, and is there by now
+
+    sys.stdout.flush()
+    words = shlex.split(command.replace("\\\n", ""))[1:]
+    app(args=[*words, "--no-pager"], prog_name="attnviz", standalone_mode=False)
+    sys.stdout.flush()
+
+
+def _goes_on() -> bool:
+    """Whether Enter is pressed, and neither Ctrl-C nor Ctrl-D."""
+    background.settle()  # or a late answer of the terminal would be taken for a line
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        typer.echo(NEXT, nl=False)
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        line = ""
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if not line:
+        typer.echo()
+    return bool(line)

@@ -1,0 +1,70 @@
+"""`attnviz demo`: five pictures, each of which fits a small screen below its command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+from attnviz.cli import demo
+from tests.conftest import Attnviz
+from tests.terminals import shown_on_terminal
+
+LINES, COLUMNS = 24, 80
+CODES = re.compile(r"\x1b\[[\d;]*m")
+
+
+def test_in_a_pipe_the_tour_is_what_its_commands_print(attnviz: Attnviz) -> None:
+    result = attnviz("demo")
+
+    assert (result.status, result.err) == (0, "")
+    assert len(demo.TOUR) == 5
+    for number, (about, command) in enumerate(demo.TOUR, start=1):
+        alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
+        assert f"{number}/5 {about}\n$ {command}\n\n{alone.out}\n" in result.out
+    assert demo.NEXT not in result.out
+    assert result.out.endswith(f"\n{demo.MORE}\n")
+
+
+def on_a_terminal(*keys: bytes) -> tuple[str, int]:
+    """What the tour shows while somebody presses a key whenever it waits."""
+    left, waited = [*keys], 0
+
+    def answer(shown: bytes) -> bytes:
+        nonlocal waited
+        waits = shown.count(demo.NEXT.encode())
+        if waits == waited or not left:
+            return b""
+        waited = waits
+        return left.pop(0)
+
+    command = [sys.executable, "-m", "attnviz", "demo"]
+    theme = {"ATTNVIZ_THEME": "dark"}
+    return shown_on_terminal(command, theme, answer, size=(LINES, COLUMNS))
+
+
+@pytest.mark.terminal
+def test_on_a_terminal_enter_shows_the_next_picture_and_each_fits() -> None:
+    shown, status = on_a_terminal(*[b"\n"] * 4)
+
+    pictures = CODES.sub("", shown).replace("\r", "").split(demo.NEXT)
+    assert (status, len(pictures)) == (0, 5)
+    for number, picture in enumerate(pictures, start=1):
+        lines = picture.strip("\n").split("\n")
+        assert lines[0].startswith(f"{number}/5 ")
+        assert len(lines) + 2 <= LINES  # with an empty one, and that of the prompt
+        assert max(map(cell_len, lines)) <= COLUMNS
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
+def test_the_tour_ends_whenever_somebody_wants_it_to(key: bytes) -> None:
+    shown, status = on_a_terminal(key)
+
+    assert status == 0
+    assert "1/5" in shown
+    assert "2/5" not in shown
+    assert "Traceback" not in shown
