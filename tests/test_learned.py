@@ -42,12 +42,12 @@ def reversed_letters() -> Learned:
         ({"accuracy": 0.0}, "After 80 steps no verb is right; L1H1 reads the subject with .99."),
         (
             {"accuracy": 0.9999},
-            "After 80 steps 99.9% of the verbs are right; L1H1 reads the subject with .99.",
+            "After 80 steps over 99.9\u00a0% of the verbs are right; L1H1 reads the subject with .99.",
         ),
         (
             {"ended": "interrupted", "accuracy": 0.5},
-            "Stopped after 80 steps, when 50% of the verbs are right; L1H1 reads the subject with "
-            ".99.",
+            "Stopped after 80 steps, when 50\u00a0% of the verbs are right; L1H1 reads the subject "
+            "with .99.",
         ),
         (
             {"ended": "nan", "steps": (0, 1)},
@@ -127,12 +127,16 @@ def assert_right(told: str, accuracy: float, step: int) -> None:
     assert told.startswith(start)
     if accuracy in (0, 1):
         assert said == f"{'every' if accuracy else 'no'} verb is right"
-    elif "less than" in said:
-        assert accuracy < 0.0005 + 1e-9
+        return
+    form = r"(over |under )?([\d.]+)\u00a0% of the verbs are right"
+    match = re.fullmatch(form, said)
+    assert match, said
+    percent, beyond = float(match[2]), match[1]
+    assert 0 < percent < 100
+    if beyond:
+        assert (100 * accuracy > percent) == (beyond == "over ")
     else:
-        percent = float(re.fullmatch(r"([\d.]+)% of the verbs are right", said)[1])  # type: ignore[index]
-        assert percent < 100
-        assert abs(percent - 100 * accuracy) <= 0.05 + 1e-9 or percent == 99.9 < 100 * accuracy
+        assert abs(percent - 100 * accuracy) <= 0.5 + 1e-9
 
 
 def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_another: bool) -> None:

@@ -99,7 +99,7 @@ def scale_line(
 ) -> Text:
     """A scale without more; where it is bent the number in its middle tells by how much."""
     low = f"{'≤ ' if scale.below else ''}{scale.low:g}"
-    line = Text.assemble((f"{scale.name} {low} ", DIM), end="")
+    line = Text.assemble((f"{scale.label} {low} ", DIM), end="")
     halves = _ramp(scale, colors or scale, screen, ramp, width)
     if scale.bend == "straight":
         line.append_text(halves)
