@@ -76,7 +76,9 @@ def test_every_dtype_keeps_its_numbers_and_is_named(dtype: str) -> None:
     made = from_weights(weights, WORDS)
 
     assert torch.equal(made.weights.double(), weights.double())
-    assert made.view().settings == f"4 tokens (given) · 2 layers × 3 heads · {dtype}"
+    assert made.view().settings == (
+        f"attention of given weights · 4 tokens (given) · 2 layers × 3 heads · {dtype}"
+    )
     assert made.provenance.dtype == ("float64" if dtype == "float64" else "float32")
 
 

@@ -71,7 +71,7 @@ class Name:
     more: tuple[Told, ...] = ()
 
 
-FINDINGS = "findings"  # the name of a group whose titles are sentences that stand by themselves
+FINDINGS = "findings"  # the name of a group: what stands over its panels are whole sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Group:
     below: tuple[Grid | None, ...] = ()  # None: nothing belongs to this one
     kind: Kind = "free"
     across: int = 1  # of a table, or a course: how many panels its rows have
-    over: tuple[Name, ...] = ()  # of a course: what stands over its panels, in place of titles,
+    over: tuple[Name, ...] = ()  # of a course, or of findings: what stands over its panels,
     beside: tuple[Name, ...] = ()  # and beside its rows
     ringed: tuple[int, int, int] | None = None  # the panel, row and column of the cell that matters
 
