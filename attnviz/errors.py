@@ -15,6 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 
+from attnviz.wording.printable import printable
+
 NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
 
 LONGEST = 2000  # letters of a problem, or of a hint
@@ -38,8 +40,8 @@ class AttnvizError(Exception):
     """
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
-        problem = QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST))
-        hint = shortened(hint, LONGEST)
+        problem = printable(QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST)))
+        hint = printable(shortened(hint, LONGEST))
         super().__init__(problem)
         if hasattr(self, "add_note"):  # which a traceback ends with, since Python 3.11
             self.add_note(hint)
@@ -92,6 +94,9 @@ def _told(frame: FrameType, number: int) -> str:
 class Note(UserWarning):
     """Something worth saying about a result that is all right; the command line prints it."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
+
 
 def mention(text: str) -> None:
     """Say it as a warning of the line, outside of here, that asked for the result."""
@@ -101,13 +106,13 @@ def mention(text: str) -> None:
     warnings.warn(Note(text), stacklevel=level)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], *, about: str = "") -> AttnvizError:
+def unknown(kind: str, name: object, known: Iterable[str], *, about: str = "") -> AttnvizError:
     """A name that is in no table, with the nearest one that is.
 
     >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
     """
-    names = list(known)
+    name, names = str(name), list(known)  # a caller of the library may give anything
     short = [each for each in names if len(each) <= LONGEST_NAME]
     looked_for = name.lower() if len(name) <= LONGEST_NAME else ""
     nearest = get_close_matches(looked_for, short, n=1, cutoff=0.5)
