@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import leaving
-from attnviz.machine.files import refuse_folder, refuse_unwritable, unwritable
+from attnviz.machine.files import file_and_name, refuse_folder, refuse_unwritable, unwritable
 
 try:
     import fcntl
@@ -49,7 +49,7 @@ def refuse_lost(paths: Iterable[Path], named: Iterable[str | Path]) -> None:
     for path in paths:
         for other in named:
             with suppress(OSError, ValueError, RuntimeError):  # whoever reads it says what is wrong
-                place, theirs = path.resolve(), Path(other).resolve()
+                place, theirs = path.resolve(), file_and_name(str(other))[0].resolve()
                 if place == theirs:
                     raise AttnvizError(
                         f"'{path}' is read here, and would be lost", "write to another file"
