@@ -42,7 +42,8 @@ def reversed_letters() -> Learned:
         ({"accuracy": 0.0}, "After 80 steps no verb is right; L1H1 reads the subject with .99."),
         (
             {"accuracy": 0.9999},
-            "After 80 steps over 99.9\u00a0% of the verbs are right; L1H1 reads the subject with .99.",
+            "After 80 steps over 99.9\u00a0% of the verbs are right; L1H1 reads the subject with "
+            ".99.",
         ),
         (
             {"ended": "interrupted", "accuracy": 0.5},

@@ -148,6 +148,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "text_size is 8, and must be from 0.45 to 4: so many times as large as usual are letters",
         "try text_size=1.5",
     ),
+    "a sentence for a number": (
+        lambda: attnviz.steps("I am", digits="two"),  # type: ignore[arg-type]
+        "digits is 'two', and should be a whole number",
+        "try digits=1",
+    ),
+    "no name": (
+        lambda: attnviz.example(None),  # type: ignore[arg-type]
+        "name is None, and should be a text",
+        'try name="…"',
+    ),
     "a setting of a Trace": (
         lambda: attnviz.inspect(attnviz.trace("I am"), model="minilm"),
         "model says how a text is traced, and a Trace is given, which is there already",

@@ -29,7 +29,7 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
 from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import changed, of_its_kinds
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
@@ -87,6 +87,7 @@ class Sentences(Showable):
         return any(each.largest.size or each.apart for each in self.heads)
 
 
+@of_its_kinds
 def compare_sentences(
     first: str | Trace,
     second: str | Trace,

@@ -31,6 +31,7 @@ from attnviz.views.steps.scene import Scene, StepSettings, scene
 from attnviz.views.steps.trained import refuse_weights_alone
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
+from attnviz.wording.keywords import of_its_kinds
 
 OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     vectors.tokens,
@@ -79,6 +80,7 @@ class Walk(Showable):
     step: str | None = None
 
 
+@of_its_kinds
 def steps(
     text: str | Trace | None,
     *,
