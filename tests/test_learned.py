@@ -282,10 +282,11 @@ def test_csv_has_a_line_for_each_moment() -> None:
 
 def test_texts_have_the_sentence_the_heads_and_the_way(reversed_letters: Learned) -> None:
     """Of a training that took place."""
-    text = reversed_letters.view().render(".txt").decode()
+    view = reversed_letters.view()
+    text = view.render(".txt").decode()
 
-    assert text.splitlines()[0].startswith("learned reverse: ")
-    assert sentence_of(reversed_letters) in text
+    assert view.title == "learned reverse: eight letters, backwards"
+    assert text.splitlines()[0] == sentence_of(reversed_letters)
     for part in ("\nheads\n", "\non the way\n", "\nstep 0 ", "\nL0H0 ", "held-out"):
         assert part in text
     last = reversed_letters.moments[-1]

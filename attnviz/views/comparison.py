@@ -146,7 +146,7 @@ def _answers_told(comparison: Comparison) -> tuple[str, ...]:
             said.setdefault(told, []).append(name_of(comparison, each))
     if comparison.by == WITHOUT:  # which each sentence says itself
         return tuple(said)
-    return tuple(f"{listed(names)}: {told}" for told, names in said.items())
+    return tuple(f"{listed(names)}: {told[:1].lower()}{told[1:]}" for told, names in said.items())
 
 
 def _tables(
