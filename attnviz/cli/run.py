@@ -70,7 +70,7 @@ def run(
     *,
     typed: Typed,
 ) -> None:
-    """Show which token of a sentence reads which.
+    """Show which token of a sentence reads (attends to) which.
 
     Without --out the result is printed: numbers while they fit, blocks of colour when they do
     not. With --out it is written to files, and their suffixes say what kind they are.
