@@ -140,7 +140,7 @@ def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> No
     assert "How many numbers represent a token. [default: 8]" in of_run
     assert "(none). [default: the task's]" in every
     assert "(none). [default: post]" in of_run
-    assert "draws other numbers. [default: 42]" in every
+    assert "from another seed. [default: 42]" in every
     assert "if not 8" not in attnviz("learn", "--help").out
 
 
