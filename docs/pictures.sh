@@ -17,10 +17,10 @@ attnviz run "$T" --variant multi-head --query it -o slide-6.png --size 16:9 --dp
 attnviz example show simplified -o steps.gif --dpi 60 -q
 attnviz run "The old dogs slept because they were tired." --model toy -o toy.png --dpi 110 -q
 attnviz inspect "$T" -o overview.png --size 16:9 --dpi 110 -q
+attnviz compare "$T" "${T/tired/wide}" --model minilm --query it -o sentences.png --size 16:9 --dpi 72 -q
 attnviz learn agreement -o agreement.gif -q
+attnviz inspect "$T" --from it --to animal -o example.html -q
 if command -v chromium > /dev/null; then  # which draws the page as people see it
-  attnviz inspect "$T" --from it --to animal -o page.html -q
   chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,920 --virtual-time-budget=4000 \
-    --screenshot=page.png page.html 2> /dev/null
-  rm page.html
+    --screenshot=page.png example.html 2> /dev/null
 fi

@@ -135,11 +135,11 @@ def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> No
     every = " ".join(attnviz("learn", "--help-all").out.split())
     of_run = " ".join(attnviz("run", "--help-all").out.split())
 
-    assert "How many numbers stand for a token. [default: the task's]" in every
-    assert "How many numbers stand for a token. [default: 8]" in of_run
+    assert "How many numbers represent a token. [default: the task's]" in every
+    assert "How many numbers represent a token. [default: 8]" in of_run
     assert "(none). [default: the task's]" in every
     assert "(none). [default: post]" in of_run
-    assert "draws other numbers. [default: 42]" in every
+    assert "from another seed. [default: 42]" in every
     assert "if not 8" not in attnviz("learn", "--help").out
 
 

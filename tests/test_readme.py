@@ -37,7 +37,7 @@ def blocks(page: Path) -> dict[str, str]:
 
 
 def every_block() -> list[tuple[str, str]]:
-    return [(page.name, command) for page in PAGES for command in blocks(page)]
+    return [(str(page.relative_to(ROOT)), command) for page in PAGES for command in blocks(page)]
 
 
 def printed(command: str, folder: Path, warm: Warm) -> str:
@@ -77,7 +77,7 @@ def outputs(
 def test_a_console_block_prints_what_it_says(
     name: str, command: str, outputs: dict[str, Future[str]], request: pytest.FixtureRequest
 ) -> None:
-    page = next(each for each in PAGES if each.name == name)
+    page = ROOT / name
     output = outputs[command].result()
     if request.config.getoption("--update-golden"):
         text = page.read_text("utf-8")
@@ -122,13 +122,21 @@ def _comments(text: str) -> str:
     return " ".join(text.replace("#", " ").split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_links_to_is_there(page: Path) -> None:
     text = page.read_text("utf-8")
     links = re.findall(r"\]\(([^)h#][^)#]*)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", text)
 
     assert links or page != README
     assert all((page.parent / (link or picture)).exists() for link, picture in links)
+
+
+def test_the_readme_is_short_and_the_index_of_docs_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text("utf-8")
+    pages = [page.name for page in PAGES if page not in (README, DOCS / "README.md")]
+
+    assert len(README.read_text("utf-8").splitlines()) <= 250
+    assert [name for name in pages if f"]({name})" not in index] == []
 
 
 def commands_of_samples() -> list[str]:

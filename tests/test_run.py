@@ -246,7 +246,7 @@ def test_help_is_grouped_and_says_everything(attnviz: Attnviz) -> None:
     assert result.status == 0
     for heading in ("Text:", "Attention:", "Numbers:", "Output:", "Looks:"):
         assert f"\n{heading}\n" in result.out
-    assert re.search(r"--window N +Show a token only the N nearest", result.out)
+    assert re.search(r"--window N +Let a token see only the N nearest", result.out)
 
 
 def test_the_commands_are_listed_with_what_their_own_help_begins_with(attnviz: Attnviz) -> None:

@@ -16,7 +16,7 @@ DEVICES = ("auto", *KINDS)
 Scoring = Literal["dot", "additive"]
 SCORINGS: dict[Scoring, str] = {  # how a query is held against a key
     "dot": "query · key",
-    "additive": "w_score · tanh(query + key), as Bahdanau has it",
+    "additive": "w_score · tanh(query + key), as in Bahdanau's attention",
 }
 NORMS: tuple[Place, ...] = get_args(Place)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)

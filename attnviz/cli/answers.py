@@ -23,7 +23,7 @@ WIDEST = 80  # columns; longer lines are hard to read
 def variants() -> None:
     """List the kinds of attention, and what each does."""
     _table((each.name, each.about) for each in VARIANTS.values())
-    _say("Mistakes, to be looked at beside what is right:")
+    _say("Mistakes, to compare with the correct way:")
     typer.echo()
     _table((each.name, each.about) for each in MISTAKES.values())
     _table_of_commands(
@@ -40,7 +40,7 @@ def tokenizers() -> None:
         (name, each.about + (" (the default)" if name == default else ""))
         for name, each in TOKENIZERS.items()
     )
-    _say("Any encoding that tiktoken knows will do as well, such as o200k_base.")
+    _say("Any encoding that tiktoken knows works as well, such as o200k_base.")
     _table_of_commands(
         ('attnviz run "I am learning this" --tokenizer words', "one of them"),
         ('attnviz compare "I am learning this" --by tokenizer', "some beside each other"),

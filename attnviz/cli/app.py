@@ -25,14 +25,14 @@ from attnviz.machine.surroundings import odd_sizes, without
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
-    "run": ("attnviz.cli.run:run", "Show which token of a sentence reads which."),
+    "run": ("attnviz.cli.run:run", "Show which token of a sentence reads (attends to) which."),
     "compare": (
         "attnviz.cli.compare:compare",
-        "Show ways of attending side by side, their differences, and measures.",
+        "Compare ways of attending: side by side, subtracted and measured.",
     ),
     "steps": (
         "attnviz.cli.steps:steps",
-        "Show every number on the way, step by step; with --query its arithmetic.",
+        "Show every number, step by step; with --query the arithmetic.",
     ),
     "inspect": (
         "attnviz.cli.inspect:inspect",
@@ -48,9 +48,9 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     ),
     "heads": (
         "attnviz.cli.heads:heads",
-        "Rank the heads of a model by how many answers are lost without each.",
+        "Rank the heads of a model by the accuracy lost without each.",
     ),
-    "example": ("", "Recompute the textbooks' worked examples, and show them step by step."),
+    "example": ("", "Recompute worked examples from textbooks, step by step."),
     "variants": (
         "attnviz.cli.answers:variants",
         "List the kinds of attention, and what each does.",
@@ -70,7 +70,7 @@ EXAMPLE_COMMANDS = {
     "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
     "check": (
         "attnviz.cli.example:check",
-        "Recompute worked examples, and hold them against the printed digits.",
+        "Recompute worked examples, and compare them with the printed digits.",
     ),
 }
 WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
@@ -173,7 +173,7 @@ def _examples() -> typer.Typer:
 
     @group.callback(invoke_without_command=True)
     def example(context: typer.Context) -> None:
-        """Recompute the textbooks' worked examples, and show them step by step.
+        """Recompute worked examples from textbooks, step by step.
 
         An example is a TOML file: attnviz example check my.toml checks one of your own.
         """
@@ -234,13 +234,13 @@ def attnviz_(
         bool,
         typer.Option(
             "--show-completion",
-            help="Print the lines that do so, for the shell's own file.",
+            help="Print these lines instead, for the shell's own file.",
             callback=_show_completion,
             is_eager=True,
         ),
     ] = False,
 ) -> None:
-    """See attention: which word of a sentence reads which, by how much, and what comes out.
+    """See what attention does: which token of a sentence reads (attends to) which, and how much.
 
     \b
     Start with:      attnviz run "I am learning this"

@@ -80,7 +80,7 @@ class ComparisonOptions:
         str | None,
         typer.Argument(
             metavar="OTHER",
-            help="A second sentence, to be compared with the first.",
+            help="A second sentence, compared with the first.",
             rich_help_panel="Text",
             show_default=False,
         ),
@@ -91,7 +91,7 @@ class ComparisonOptions:
             PANEL,
             "--learn",
             metavar="TASK",
-            help="In place of a text: train a small model on a task in each way, all from the same "
+            help="Instead of a text: train a small model on a task in each way, all on the same "
             f"sentences: {', '.join(TASKS)}.",
             short="Compare how models learn a task: --learn reverse --by heads",
             example="reverse",
@@ -115,8 +115,8 @@ class ComparisonOptions:
             PANEL,
             "--values",
             metavar="A,B,…",
-            help="Its values, with commas; each has sensible ones.",
-            short="Its values, if not the usual ones: --by dim --values 8,64",
+            help="The values to compare, with commas.  [default: sensible ones]",
+            short="The values to compare: --by dim --values 8,64",
             example="8,64",
             among_by=_values,
             several=True,
@@ -128,7 +128,7 @@ class ComparisonOptions:
             PANEL,
             "--reference",
             metavar="VALUE",
-            help="The value that the others are subtracted from.  [default: the first]",
+            help="The value that is subtracted from the others.  [default: the first]",
             example="scaled",
         ),
     ] = None
@@ -138,9 +138,8 @@ class ComparisonOptions:
             PANEL,
             "--repeats",
             metavar="N",
-            help="How many seeds conclusions and curves are drawn over; with --learn 10, unless it "
-            "is said.",
-            short="How many seeds conclusions are drawn over, if not 20: --repeats 100",
+            help="How many seeds conclusions and curves are based on; with --learn 10 by default.",
+            short="How many seeds conclusions are based on, if not 20: --repeats 100",
         ),
     ] = 20
     layer: Annotated[
@@ -159,17 +158,17 @@ class ComparisonOptions:
             PANEL,
             "--head",
             metavar="N",
-            help="Of a trained model one head alone, from 0.  [default: all]",
+            help="Only this head of a trained model, from 0.  [default: all]",
             example="0",
         ),
     ] = None
     mean: Annotated[
         bool,
-        in_section(PANEL, "--mean", help="Show the mean of the heads, not each of them."),
+        in_section(PANEL, "--mean", help="Show the mean of the heads instead of each head."),
     ] = False
     curves: Annotated[
         bool,
-        in_section(PANEL, "--curves", help="Show the curves alone."),
+        in_section(PANEL, "--curves", help="Show only the curves."),
     ] = False
 
     def names(self) -> list[str] | None:
@@ -240,11 +239,11 @@ def compare(
     *,
     typed: Typed,
 ) -> None:
-    """Show ways of attending side by side, their differences, and measures.
+    """Compare ways of attending: side by side, subtracted and measured.
 
-    Without options: softmax of the raw scores beside softmax of the scaled ones, which shows why
-    scores are divided by the square root of a head's width. With OTHER: two sentences of as many
-    tokens, place by place. With --learn: models that learn, each in its way.
+    Without options: the softmax of raw scores and of scaled ones, which shows why scores are
+    divided by the square root of a head's width. With OTHER: two sentences of equally many
+    tokens, position by position. With --learn: models trained in several ways.
 
     \b
     attnviz compare "I am learning this" --by mask

@@ -49,8 +49,8 @@ class ExampleOptions:
             "Example",
             "--item",
             metavar="N",
-            help="Which of a batch, from 1.  [default: 1]",
-            short="Which of a batch, from 1: --item 2",
+            help="Which item of a batch, from 1.  [default: 1]",
+            short="Which item of a batch, from 1: --item 2",
             example="2",
         ),
     ] = None
@@ -62,8 +62,8 @@ def show(
 ) -> None:
     """Show a worked example step by step.
 
-    Its own query is followed unless --query names another. Takes what attnviz steps takes, and
-    writes the same files.
+    It follows the example's own query unless --query names another. Options and files are those
+    of attnviz steps.
 
     \b
     attnviz example show simplified
@@ -102,7 +102,7 @@ def check(
     ] = False,
     limit: Limit = None,
 ) -> None:
-    """Recompute worked examples, and hold them against the printed digits.
+    """Recompute worked examples, and compare them with the printed digits.
 
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.

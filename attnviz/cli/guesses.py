@@ -56,7 +56,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
     ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
     ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (
-        "--dim is how many numbers stand for a token; --size is how large a picture is"
+        "--dim is how many numbers represent a token; --size is how large a picture is"
     ),
     ("d-ff", "ffn", "mlp", "ff"): "did you mean --feed-forward?",
     ("no-mlp", "no-ffn", "no-feed-forward", "attn-only"): "did you mean --attention-only?",

@@ -30,8 +30,8 @@ class HeadsOptions:
             "Model",
             "--task",
             metavar="TASK",
-            help=f"The task whose sentences it is tried on: {', '.join(TASKS)}.  [default: the one "
-            "that it learned]",
+            help=f"The task whose sentences the model is tried on: {', '.join(TASKS)}.  [default: "
+            "the one that it learned]",
             among=[*TASKS],
             example="reverse",
         ),
@@ -42,11 +42,11 @@ class HeadsOptions:
 def heads(
     model: ModelOptions, tried: HeadsOptions, wanted: OutputOptions, pictures: PictureOptions
 ) -> None:
-    """Rank the heads of a model by how many answers are lost without each.
+    """Rank the heads of a model by the accuracy lost without each.
 
-    Each head is switched off in turn, and the model is tried on sentences that it did not learn
-    from. Beside what is lost stands what the head reads: weights show where it looks, this shows
-    whether it matters.
+    The model is tried on sentences that it did not learn from, with one head off at a time.
+    Beside each loss is what the head reads (attends to): weights show where a head looks, this
+    shows whether it matters.
 
     \b
     attnviz heads --model agreement

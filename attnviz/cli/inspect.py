@@ -40,14 +40,14 @@ class LookingOptions:
             PANEL,
             "--layer",
             metavar="N",
-            help="One layer alone, from 0.",
+            help="Only this layer, from 0.",
             short="One layer; with --head one head of it: --layer 4 --head 7",
             example="4",
         ),
     ] = None
     head: Annotated[
         int | None,
-        in_section(PANEL, "--head", metavar="N", help="One head alone, from 0.", example="7"),
+        in_section(PANEL, "--head", metavar="N", help="Only this head, from 0.", example="7"),
     ] = None
     source: Annotated[
         str | None,
@@ -117,33 +117,38 @@ class LookingOptions:
             PANEL,
             "--toward",
             metavar="TOKEN",
-            help="The answer whose gradient --weigh gradient takes.  [default: the likeliest]",
+            help="The answer whose gradient --weigh gradient takes.  [default: the most likely "
+            "one]",
             example="tired",
         ),
     ] = None
     hide_special: Annotated[
         bool,
-        in_section(PANEL, "--hide-special", help="Leave out what the tokenizer added, as [CLS]."),
+        in_section(
+            PANEL,
+            "--hide-special",
+            help="Leave out tokens that the tokenizer added, such as [CLS].",
+        ),
     ] = False
     hide_first: Annotated[
         bool,
-        in_section(PANEL, "--hide-first", help="Leave out the first token, which often is a sink."),
+        in_section(PANEL, "--hide-first", help="Leave out the first token, which is often a sink."),
     ] = False
     renormalise: Annotated[
         bool,
-        in_section(PANEL, "--renormalise", help="Divide what is left, so that rows sum to 1."),
+        in_section(PANEL, "--renormalise", help="Scale what is left so that rows sum to 1."),
     ] = False
     words: Annotated[
         bool,
-        in_section(PANEL, "--words", help="Put the pieces of a word together."),
+        in_section(PANEL, "--words", help="Combine the pieces of each word."),
     ] = False
     log: Annotated[
         bool,
-        in_section(PANEL, "--log", help="Colour by the logarithm, which shows small weights."),
+        in_section(PANEL, "--log", help="Colour by logarithm, which shows small weights."),
     ] = False
     predict: Annotated[
         bool,
-        in_section(PANEL, "--predict", help="Show what the model answers, too."),
+        in_section(PANEL, "--predict", help="Also show what the model answers."),
     ] = False
     as_: Annotated[
         str | None,
@@ -158,7 +163,9 @@ class LookingOptions:
     ] = None
     verify: Annotated[
         bool,
-        in_section(PANEL, "--verify", help="Check the numbers, also against the model's own."),
+        in_section(
+            PANEL, "--verify", help="Check the numbers, also against the model's own attention."
+        ),
     ] = False
 
     def looking(self, wanted: OutputOptions) -> Looking:
@@ -196,8 +203,8 @@ def inspect(
 ) -> None:
     """Show what the heads of a trained model do on a sentence.
 
-    Without --layer and --head: all heads, small, and which of them do what. With --query what one
-    token reads in each; with --from and --to the heads that link two tokens.
+    Without --layer and --head: small maps of all heads, and what they do. With --query: what one
+    token reads (attends to) in each head. With --from and --to: which heads link two tokens.
 
     \b
     attnviz inspect "The animal didn't cross the street because it was too tired"

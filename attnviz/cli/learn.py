@@ -43,9 +43,10 @@ class LearnOptions:
         positional(
             LEARNING,
             metavar="TASK",
-            help=f"What is learned: {', '.join(TASKS)}; or a task of your own, a Python file or a "
-            "grammar (mine.py, mine.toml).  [default: list them]",
-            short=f"What is learned: {', '.join(TASKS)}, or a file of your own; alone lists them.",
+            help=f"The task: {', '.join(TASKS)}; or your own: a Python file or a grammar (mine.py, "
+            "mine.toml).  [default: list the tasks]",
+            short=f"The task: {', '.join(TASKS)}, or a file of your own; without it, they are "
+            "listed.",
             show_default=False,
             among={name: row.about for name, row in TASKS.items()},
         ),
@@ -56,9 +57,9 @@ class LearnOptions:
             LEARNING,
             "--file",
             metavar="PATH",
-            help="In place of a task: go on with the lines of a UTF-8 file, of which one in ten is "
-            "held out.",
-            short="In place of a task: go on with the lines of a file: --file lines.txt",
+            help="Instead of a task: learn to continue the lines of a UTF-8 file; one line in ten "
+            "is held out.",
+            short="Instead of a task: learn to continue lines: --file lines.txt",
             example="lines.txt",
         ),
     ] = None
@@ -69,7 +70,8 @@ class LearnOptions:
             "--tokenizer",
             "-t",
             metavar="NAME",
-            help=f"How those lines are cut up: {', '.join(CUT)}.  [default: {next(iter(CUT))}]",
+            help=f"How those lines are cut into tokens: {', '.join(CUT)}.  [default: "
+            f"{next(iter(CUT))}]",
             among=[*CUT],
             example="chars",
         ),
@@ -91,8 +93,8 @@ class LearnOptions:
             LEARNING,
             "--save",
             metavar="FOLDER",
-            help="Write the model, for --model in run and steps, and all that --from needs.",
-            short="Write the model: --save my-model; then attnviz run TEXT --model my-model",
+            help="Save the model, for --model in run and steps, and all that --from needs.",
+            short="Save the model: --save my-model; then attnviz run TEXT --model my-model",
             example="my-model",
         ),
     ] = None
@@ -102,8 +104,8 @@ class LearnOptions:
             LEARNING,
             "--from",
             metavar="FOLDER",
-            help="Go on learning where --save left off.",
-            short="Go on learning where --save left off: --from my-model --steps 1000",
+            help="Continue the training that --save saved.",
+            short="Continue a saved training: --from my-model --steps 1000",
             example="my-model",
         ),
     ] = None
@@ -131,8 +133,8 @@ def learn(
 ) -> None:
     """Train a small model on a task, and watch its attention form.
 
-    On a terminal its heatmaps, its loss and what each head does are drawn while it learns.
-    Ctrl-C ends it early, and keeps what was learned so far.
+    On a terminal, its heatmaps, its loss and what each head does are drawn while it learns.
+    Ctrl-C ends the training early and keeps what was learned so far.
 
     \b
     attnviz learn reverse

@@ -62,8 +62,8 @@ class TextOptions:
             "--tokenizer",
             "-t",
             metavar="NAME",
-            help=f"How the text is cut up: {', '.join(TOKENIZERS)}, or an encoding that tiktoken "
-            "knows, such as o200k_base.",
+            help=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}, or an encoding that "
+            "tiktoken knows, such as o200k_base.",
             short=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}.",
             among={name: each.about for name, each in TOKENIZERS.items()},
         ),
@@ -81,9 +81,9 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help=f"Take the numbers of a model: {', '.join(models())}, a folder that attnviz "
-            "learn --save wrote, or a .toml file that somebody wrote by hand; or a trained "
-            f"transformer: {MINILM}, a folder that transformers wrote, or a name on a hub.",
+            help=f"Use the numbers of a model: {', '.join(models())}, a folder that attnviz "
+            "learn --save wrote, or a .toml file written by hand; or of a trained transformer: "
+            f"{MINILM}, a folder that transformers wrote, or a name on a hub.",
             short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
             "file.",
             example="agreement",
@@ -102,8 +102,8 @@ class TrainedOptions:
             "Model",
             "--attention",
             metavar="WHICH",
-            help="Of a model with an encoder and a decoder: self (the encoder's), decoder, or "
-            "cross (from the decoder to the encoder).",
+            help="Which attention of an encoder–decoder: self (the encoder's), decoder, or cross "
+            "(from the decoder to the encoder).",
             example="cross",
         ),
     ] = None
@@ -123,7 +123,7 @@ class TrainedOptions:
             "Model",
             "--generate",
             metavar="N",
-            help="Let a decoder continue the text by N tokens, the likeliest each.",
+            help="Let a decoder continue the text by N tokens, the most likely one each time.",
             example="5",
         ),
     ] = None
@@ -132,7 +132,7 @@ class TrainedOptions:
         in_section(
             "Model",
             "--truncate",
-            help="Leave out the end of a text that is longer than the model's positions.",
+            help="Cut off the end of a text that has more tokens than the model has positions.",
         ),
     ] = False
     trust_remote_code: Annotated[
@@ -140,7 +140,7 @@ class TrainedOptions:
         in_section(
             "Model",
             "--trust-remote-code",
-            help="Run the Python code that came with a model; without it none is run.",
+            help="Run the Python code that came with a model; by default none is run.",
         ),
     ] = False
 
@@ -168,8 +168,8 @@ class AttentionOptions:
             "--dim",
             "-d",
             metavar="N",
-            help=f"How many numbers stand for a token.  [default: {DEFAULT_DIM}]",
-            short=f"How many numbers stand for a token, if not {DEFAULT_DIM}: --dim 16",
+            help=f"How many numbers represent a token.  [default: {DEFAULT_DIM}]",
+            short=f"How many numbers represent a token, if not {DEFAULT_DIM}: --dim 16",
             example="16",
         ),
     ] = None
@@ -180,8 +180,8 @@ class AttentionOptions:
             "--heads",
             "-H",
             metavar="N",
-            help="How many times attention is done side by side.  [default: the variant's]",
-            short="How many times attention is done side by side: --heads 4",
+            help="The number of heads.  [default: the variant's]",
+            short="The number of attention heads: --heads 4",
             example="4",
         ),
     ] = None
@@ -191,8 +191,8 @@ class AttentionOptions:
             "Attention",
             "--kv-heads",
             metavar="N",
-            help="How many heads of keys and values the heads share evenly (grouped-query "
-            "attention; 1 is multi-query attention).  [default: one for each head]",
+            help="The number of heads of keys and values, shared evenly by the heads "
+            "(grouped-query attention; 1 is multi-query attention).  [default: one for each head]",
             example="1",
         ),
     ] = None
@@ -212,7 +212,7 @@ class AttentionOptions:
             "Attention",
             "--scoring",
             metavar="NAME",
-            help="How a query is held against a key: "
+            help="How a query is compared with a key: "
             f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
             among={str(name): about for name, about in SCORINGS.items()},
         ),
@@ -230,7 +230,7 @@ class AttentionOptions:
         in_section(
             "Attention",
             "--causal/--no-causal",
-            help="Hide from each token the ones after it.  [default: the variant's]",
+            help="Hide later tokens from each token.  [default: the variant's]",
         ),
     ] = None
     window: Annotated[
@@ -239,7 +239,7 @@ class AttentionOptions:
             "Attention",
             "--window",
             metavar="N",
-            help="Show a token only the N nearest: itself, N-1 before it and, unless causal, "
+            help="Let a token see only the N nearest: itself, N-1 before it and, unless causal, "
             "N-1 after it.",
             example="2",
         ),
@@ -250,7 +250,7 @@ class AttentionOptions:
             "Attention",
             "--temperature",
             metavar="X",
-            help="Divide scores by X, too: below 1 sharper, above 1 flatter.",
+            help="Also divide scores by X: below 1 sharper, above 1 flatter.",
             example="0.5",
         ),
     ] = None
@@ -260,7 +260,7 @@ class AttentionOptions:
             "Attention",
             "--soft-cap",
             metavar="X",
-            help="Bend scores so that none goes beyond X: X · tanh(score / X), as Gemma 2 does.",
+            help="Bend scores so that none exceeds X: X · tanh(score / X), as Gemma 2 does.",
             example="50",
         ),
     ] = None
@@ -270,7 +270,7 @@ class AttentionOptions:
             "Attention",
             "--dropout",
             metavar="P",
-            help="Zero this share of the weights, and raise the rest, as in training.",
+            help="Set this share of the weights to 0 and scale up the rest, as in training.",
             example="0.1",
         ),
     ] = None
@@ -280,8 +280,8 @@ class AttentionOptions:
             "Numbers",
             "--positions",
             metavar="KIND",
-            help=f"Tell tokens where they stand: {', '.join(POSITIONS)} (rotary-halves: pairs as "
-            "Hugging Face's models have them).",
+            help=f"Tell tokens their positions: {', '.join(POSITIONS)} (rotary-halves: pairs as in "
+            "Hugging Face's models).",
             among=POSITIONS,
         ),
     ] = Settings.positions
@@ -318,8 +318,8 @@ class AttentionOptions:
             "--seed",
             "-s",
             metavar="N",
-            help="Another seed draws other numbers.",
-            short=f"Draw other numbers than those of seed {Settings.seed}: --seed 7",
+            help="Draw the numbers from another seed.",
+            short=f"Draw the numbers from another seed than {Settings.seed}: --seed 7",
         ),
     ] = Settings.seed
     device: Annotated[
@@ -338,7 +338,7 @@ class AttentionOptions:
             "Numbers",
             "--dtype",
             metavar="NAME",
-            help=f"How precisely: {', '.join(DTYPES)}.",
+            help=f"The precision: {', '.join(DTYPES)}.",
             among=DTYPES,
         ),
     ] = Settings.dtype
@@ -366,7 +366,7 @@ class MatrixOptions:
             "Numbers",
             "--item",
             metavar="N",
-            help="Which of a batch in it, from 1.  [default: 1]",
+            help="Which item of a batch in that file, from 1.  [default: 1]",
             example="1",
         ),
     ] = None
@@ -382,7 +382,7 @@ class SavedOptions:
             "Text",
             "--trace",
             metavar="FILE",
-            help=f"In place of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
+            help=f"Instead of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
             example="numbers.npz",
         ),
     ] = None
@@ -398,8 +398,8 @@ class WithoutOptions:
             "Attention",
             "--without",
             metavar="HEADS",
-            help="Switch heads off: L1H1 is head 1 of layer 1, both from 0; with commas several. "
-            "What the head makes becomes 0, or its mean over the sentence: L0H0=mean.",
+            help="Switch heads off, several with commas: L1H1 is head 1 of layer 1, both from 0. "
+            "The head's output becomes 0, or its mean over the sentence: L0H0=mean.",
             short="Switch heads off, to see whether they matter: --without L1H1",
             example="L0H0",
         ),
@@ -446,7 +446,7 @@ class BlockOptions:
             "Transformer block",
             "--feed-forward",
             metavar="N",
-            help="How wide feed-forward is inside.  [default: 4 times dim]",
+            help="The inner width of feed-forward.  [default: 4 times dim]",
             example="32",
         ),
     ] = None
@@ -455,7 +455,7 @@ class BlockOptions:
         in_section(
             "Transformer block",
             "--attention-only",
-            help="Leave feed-forward out: attention, add and LayerNorm are all of a block.",
+            help="Leave feed-forward out: a block is attention, add and LayerNorm.",
         ),
     ] = False
     memory: Annotated[
@@ -464,7 +464,7 @@ class BlockOptions:
             "Transformer block",
             "--memory",
             metavar="TEXT",
-            help="A second sentence, that each block reads, too (cross-attention).",
+            help="A second sentence that each block also attends to (cross-attention).",
             example='"Ich lerne das"',
         ),
     ] = None

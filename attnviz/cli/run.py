@@ -70,10 +70,10 @@ def run(
     *,
     typed: Typed,
 ) -> None:
-    """Show which token of a sentence reads which.
+    """Show which token of a sentence reads (attends to) which.
 
-    Without --out the result is printed: numbers while they fit, blocks of colour when they do
-    not. With --out it is written to files, and their suffixes say what kind they are.
+    Without --out, the result is printed: as numbers if they fit, otherwise as blocks of colour.
+    With --out, it is written to files of the kinds that their suffixes say.
 
     \b
     attnviz run "I am learning this" --variant causal

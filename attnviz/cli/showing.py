@@ -27,7 +27,7 @@ Limit = Annotated[
         "Output",
         "--limit",
         metavar="SIZE",
-        help=f"How large may be what is read, such as 100MB.  [default: {_SIZES}]",
+        help=f"The largest file that is read, such as 100MB.  [default: {_SIZES}]",
         example="100MB",
     ),
 ]
@@ -69,7 +69,8 @@ class ShowOptions:
         in_section(
             "Output",
             "--predict",
-            help="With --model: show the three likeliest answers of every place that asks for one.",
+            help="With --model: show the three most likely answers at every position that asks "
+            "for one.",
         ),
     ] = False
     verify: Annotated[
@@ -104,7 +105,7 @@ class OutputOptions:
             "Output",
             "--query",
             metavar="TOKEN",
-            help="Show what one token reads, in steps with its arithmetic; name it by its word "
+            help="Show what one token reads (attends to), in steps with its arithmetic: its word "
             "or its number.",
             short="Show what one token reads: --query learning, or its number.",
             example="1",
@@ -119,18 +120,18 @@ class OutputOptions:
             metavar="FILE",
             help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
             "compare). May be given several times.",
-            short="Write a file; its end says which kind: -o heatmap.png",
+            short="Write a file of the kind that its suffix says: -o view.html",
             example="heatmap.png",
             show_default=False,
         ),
     ] = field(default_factory=list)
     json: Annotated[
         bool,
-        in_section("Output", "--json", help="Print everything that happened, as JSON."),
+        in_section("Output", "--json", help="Print all numbers, as JSON."),
     ] = False
     full: Annotated[
         bool,
-        in_section("Output", "--full", help="Show all of wide vectors and long lists."),
+        in_section("Output", "--full", help="Show wide vectors and long lists in full."),
     ] = False
     quiet: Annotated[
         bool,
@@ -141,7 +142,7 @@ class OutputOptions:
         in_section(
             "Output",
             "--no-pager",
-            help="Print what is longer than the screen without stopping (else PAGER shows it).",
+            help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
         ),
     ] = False
     limit: Limit = None
@@ -172,7 +173,7 @@ class PictureOptions:
             metavar="SIZE",
             help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
             "what the panels need; slides 16:9]",
-            short="How large a picture is: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
+            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
             example="16:9",
             among=("16:9", "4:3", "square", "1920x1080"),
         ),
@@ -183,7 +184,7 @@ class PictureOptions:
             "Looks",
             "--dpi",
             metavar="N",
-            help="Pixels to an inch.  [default: PNG and slides 200, GIF 100]",
+            help="Pixels per inch.  [default: PNG and slides 200, GIF 100]",
             example="200",
         ),
     ] = None
@@ -206,8 +207,8 @@ class PictureOptions:
             "Looks",
             "--text-size",
             metavar="SIZE",
-            help=f"{', '.join(TEXT_SIZES)}, or the points of labels on a slide (13.33 inches "
-            "wide).  [default: medium, 18 points]",
+            help=f"{', '.join(TEXT_SIZES)}, or the size of labels in points, on a slide (13.33 "
+            "inches wide).  [default: medium, 18 points]",
         ),
     ] = None
     footnote: Annotated[
@@ -230,6 +231,6 @@ class PictureOptions:
         in_section(
             "Looks",
             "--numbers/--no-numbers",
-            help="Write numbers into cells.  [default: while they fit]",
+            help="Write numbers into cells.  [default: if they fit]",
         ),
     ] = None

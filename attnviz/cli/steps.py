@@ -41,9 +41,9 @@ class StepOptions:
             PANEL,
             "--step",
             metavar="STEPS",
-            help="Show part: a name (scores), a number (5), from one to another (5-8), or several "
+            help="Show only some steps: a name (scores), a number (5), a range (5-8), or several "
             "with commas.",
-            short="Show part: a name (--step scores), a number (5), or a range (5-8).",
+            short="Show only some steps: a name (--step scores), a number (5), or a range (5-8).",
             example="scores",
             among=[*choosing.OF_ATTENTION, *choosing.NEEDS],
             several=True,
@@ -55,8 +55,8 @@ class StepOptions:
             PANEL,
             "--key",
             metavar="TOKEN",
-            help="With --query: the score of this one key alone, in step 5 as two arrows and the "
-            "angle between them.",
+            help="With --query: only the score of this key, in step 5 as two arrows and the angle "
+            "between them.",
         ),
     ] = None
     digits: Annotated[
@@ -65,8 +65,8 @@ class StepOptions:
             PANEL,
             "--digits",
             metavar="N",
-            help="How many digits behind the point numbers are written with.",
-            short="How many digits behind the point numbers have, if not 2: --digits 4",
+            help="How many decimals numbers have.",
+            short="How many decimals numbers have, if not 2: --digits 4",
         ),
     ] = 2
     layer: Annotated[
@@ -84,7 +84,7 @@ class StepOptions:
             PANEL,
             "--head",
             metavar="N",
-            help="One head alone, from 0.  [default: all]",
+            help="Only this head, from 0.  [default: all]",
             example="0",
         ),
     ] = None
@@ -94,7 +94,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How many seconds a .gif shows each step; a single new cell takes 0.16 of that.",
+            help="How many seconds a .gif shows each step; a single new cell gets 16 % of that.",
         ),
     ] = Look.seconds
 
@@ -139,7 +139,7 @@ def steps(
     *,
     typed: Typed,
 ) -> None:
-    """Show every number on the way, step by step; with --query its arithmetic.
+    """Show every number, step by step; with --query the arithmetic.
 
     Ten steps: tokens, embeddings, projections, queries, scores, scaling, mask, softmax, weighted
     values, context. With --out they become course notes (.md), slides (.pptx), one picture (.png,

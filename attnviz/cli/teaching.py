@@ -29,9 +29,9 @@ class TeachingOptions:
             LEARNING,
             "--steps",
             metavar="N",
-            help="Learn for N steps; without --until as many as that, however right it is.  "
-            "[default: the task's]",
-            short="Learn for N steps, however right it is: --steps 1000",
+            help="Learn for N steps at most; without --until for exactly N, however accurate the "
+            "model is.  [default: the task's]",
+            short="Learn for N steps, however accurate the model is: --steps 1000",
             example="1000",
         ),
     ] = None
@@ -41,9 +41,9 @@ class TeachingOptions:
             LEARNING,
             "--until",
             metavar="SHARE",
-            help="Learn until this share of the answers is right, on sentences that are held "
-            "out.  [default: the task's]",
-            short="Learn until so much is right: --until 0.95",
+            help="Learn until this share of the answers is correct, on held-out sentences.  "
+            "[default: the task's]",
+            short="Learn until this share of answers is correct: --until 0.95",
             example="0.95",
         ),
     ] = None
@@ -53,7 +53,7 @@ class TeachingOptions:
             LEARNING,
             "--batch",
             metavar="N",
-            help="Learn from N sentences in a step.  [default: the task's]",
+            help="How many sentences each step learns from.  [default: the task's]",
             example="64",
         ),
     ] = None
@@ -63,7 +63,7 @@ class TeachingOptions:
             LEARNING,
             "--rate",
             metavar="X",
-            help="How far a step goes (AdamW's learning rate).  [default: the task's]",
+            help="The learning rate (of AdamW).  [default: the task's]",
             example="0.003",
         ),
     ] = None

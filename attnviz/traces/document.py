@@ -1,4 +1,4 @@
-"""The whole of a Trace under the names that README gives: what a data file holds of it."""
+"""The whole of a Trace under the names in docs/numbers.md: what a data file holds of it."""
 
 from __future__ import annotations
 

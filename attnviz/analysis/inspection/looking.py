@@ -16,13 +16,13 @@ Rank = Literal["lift", "weight"]
 Draw = Literal["heatmap", "arcs", "sentence"]
 WEIGH: dict[Weigh, str] = {
     "weight": "as it is",
-    "norm": "times the length of what it hands on",
+    "norm": "times the length of what it passes on",
     "gradient": "times the gradient of a prediction",
 }
 MERGE: dict[Merge, str] = {
     "mean": "the mean of the heads",
     "max": "the largest weight of any head",
-    "rollout": "through all layers, with what passes by them",
+    "rollout": "through all layers, with their residual connections",
 }
 BY: dict[By, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
 RANK: dict[Rank, str] = {
