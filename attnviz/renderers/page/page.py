@@ -14,6 +14,7 @@ from typing import Any
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
+from attnviz.renderers.page.followed import packed_steps
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.renderers.page.making import made
 from attnviz.renderers.page.panels import panels
@@ -56,6 +57,8 @@ SCRIPTS = (
     "overview_maps.js",
     "sentence.js",
     "texts.js",
+    "markup.js",
+    "steps.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -89,6 +92,7 @@ BLOCKS = "$blocks"  # where the heads stand in the page
 def html(view: View, look: Look) -> Iterator[bytes]:
     """The page, its blocks of bytes one by one."""
     about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
+    blocks |= packed_steps(view)
     words = _words(view, look, about)
     before, after = map(Template, _file("page.html").split(BLOCKS))
     yield before.substitute(words).encode()

@@ -121,8 +121,11 @@ def _group(shown: Sequence[Drawable]) -> Iterator[Markup]:
         alike = [each for each in plain if HEAD.sub("", each.title) == part]
         yield _alike(part, alike)
     yield from _curves([each for each in shown if isinstance(each, Curves)])
+    sections = [each for each in shown if isinstance(each, Section)]
+    if sections:
+        yield tag("div", *map(step, sections), class_="walk")
     for each in shown:
-        if not isinstance(each, Grid | Curves):
+        if not isinstance(each, Grid | Curves | Section):
             yield _panel(each)
 
 
@@ -145,8 +148,6 @@ def _numbers_of(curves: Curves) -> Markup:
 
 
 def _panel(each: Drawable) -> Markup:
-    if isinstance(each, Section):
-        return _section(each)
     if isinstance(each, Ranked):
         return together([_heading(each.grid), ranking(each)])
     if isinstance(each, Sentence):
@@ -160,7 +161,7 @@ def _heading(grid: Grid) -> Markup:
     return tag("h2", grid.title) if grid.title else NONE
 
 
-def _section(section: Section) -> Markup:
+def step(section: Section) -> Markup:
     """A step: what it does and why, its tables, and its sums written out."""
     shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NONE
     formula = tag("p", section.formula, class_="formula") if section.formula else NONE

@@ -13,7 +13,7 @@ function startControls() {
   startThemeChooser();
   startMenus();
   startShortcuts();
-  startLinks();
+  linkHeads();
   control("reset").addEventListener("click", () => {
     change(startingState);
     say("As the page opens.");

@@ -2,7 +2,7 @@
 
 function start() {
   control("utilities").hidden = false;
-  startScrolling();
+  letFramesScroll();
   startPlaces();
   if (heads.length === 0) return startWithoutHeads();
   if (!("DecompressionStream" in window)) return tellOldBrowser();
@@ -12,6 +12,7 @@ function start() {
   startOverview(control("overview"));
   startSentence(control("sentence"));
   startTable(control("table"));
+  startSteps();
   startControls();
   startCopying(control("copying"));
 }

@@ -92,17 +92,17 @@ function openMenu(name) {
 
 /* Heads that are named in a table open where they can be looked at. */
 
-function startLinks() {
+function linkHeads(within = control("panels")) {
   if (heads.length < 2) return;
   const names = new Set(heads.map(({ name }) => name));
-  for (const cell of document.querySelectorAll("#panels td, #panels th")) linkHead(cell, names);
+  for (const cell of within.querySelectorAll("td, th")) linkHead(cell, names);
 }
 
 /** `L0H2 1.00`: its first word, where that is the name of a head. */
 function linkHead(cell, names) {
   const text = cell.textContent;
   const [name] = text.split(" ");
-  if (!names.has(name)) return;
+  if (!names.has(name) || cell.querySelector("a")) return;
   const link = element("a", { href: `#head=${encodeURIComponent(name)}` }, name);
   link.addEventListener("click", (event) => openLinkedHead(event, name));
   cell.replaceChildren(link, text.slice(name.length));
@@ -117,10 +117,11 @@ function openLinkedHead(event, name) {
 
 /* What can be scrolled can be scrolled with keys; what need not be is no stop on the way. */
 
-function startScrolling() {
-  const frames = [...document.querySelectorAll(".frame, pre")];
-  const watch = new ResizeObserver((seen) => seen.forEach(({ target }) => letScroll(target)));
-  for (const frame of frames) watch.observe(frame);
+const watchOfFrames = new ResizeObserver((seen) =>
+  seen.forEach(({ target }) => letScroll(target)));
+
+function letFramesScroll(within = document) {
+  for (const frame of within.querySelectorAll(".frame, pre")) watchOfFrames.observe(frame);
 }
 
 function letScroll(frame) {
