@@ -14,7 +14,7 @@ import numpy as np
 
 from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
-from attnviz.views.grids.explored import Explored
+from attnviz.views.grids.explored import Explored, with_a_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
@@ -200,7 +200,7 @@ class View:
     @cached_property
     def heads(self) -> Explored | None:
         """The heads that can be looked at one by one, in letters that can be printed."""
-        return None if self.explored is None else in_print(self.explored())
+        return None if self.explored is None else in_print(with_a_query(self.explored()))
 
     def followed(self, place: int) -> tuple[str, tuple[Section, ...]]:
         """The title and the steps of a token that is followed, in letters that can be printed."""

@@ -136,7 +136,13 @@ def _data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def _closing(view: View) -> Markup:
     """What there is to say in the end, but for what the title says."""
-    return together(tag("p", each) for each in view.notes)
+    return together(tag("p", _beyond(each, view.headline)) for each in view.notes)
+
+
+def _beyond(note: str, headline: str) -> str:
+    """What a sentence says beyond the title that it begins with."""
+    start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
+    return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
 
 
 def _heading(title: str) -> Markup:

@@ -83,10 +83,20 @@ def _unexplored(group: Group, heads: Explored | None) -> list[Drawable]:
 def _is_explored(each: Drawable, heads: Explored) -> bool:
     if isinstance(each, Overview):
         return True
-    if isinstance(each, Curves | Section | Ranked | Sentence):
+    if isinstance(each, Sentence):
+        return _is_followed(each, heads)
+    if isinstance(each, Curves | Section | Ranked):
         return False
     grid = table_of(each)
     return grid.share and any(_is_map(grid, head) for head in heads.heads)
+
+
+def _is_followed(sentence: Sentence, heads: Explored) -> bool:
+    """Whether it is what the page says first: of the first head the row that is followed."""
+    first, row = heads.heads[heads.first], sentence.grid.values
+    if heads.query is None or row.shape != (1, first.weights.shape[1]):
+        return False
+    return np.array_equal(row, first.weights.row(heads.query).values, equal_nan=True)
 
 
 def _is_map(grid: Grid, head: HeadMap) -> bool:

@@ -16,7 +16,7 @@ function startControls() {
   linkHeads();
   control("reset").addEventListener("click", () => {
     change(startingState);
-    say("As the page opens.");
+    say("Back to how the page opened.");
   });
 }
 

@@ -126,7 +126,7 @@ function chooseInOverview() {
 function sayHead() {
   const head = overview.hovered;
   overview.line.textContent =
-    head === null ? `${calledHead(state.head)} is open` : saidOfHead(head);
+    head === null ? `Showing ${calledHead(state.head)}` : saidOfHead(head);
 }
 
 const calledHead = (head) => heads[head].name + (heads[head].off ? " (off)" : "");

@@ -1,8 +1,8 @@
 // Shortcuts: keys for what is chosen often, menus that close, links that open a head.
 
 const SHORTCUTS = {
-  "[": { does: "the head before", press: () => stepHead(-1), when: () => heads.length > 1 },
-  "]": { does: "the head after", press: () => stepHead(1), when: () => heads.length > 1 },
+  "[": { does: "previous head", press: () => stepHead(-1), when: () => heads.length > 1 },
+  "]": { does: "next head", press: () => stepHead(1), when: () => heads.length > 1 },
   v: { does: "matrix or lines", press: changeView, when: () => true },
   "/": { does: "find a token to follow", press: () => control("query").focus(), when: () => true },
   "?": { does: "these keys", press: () => openMenu("help"), when: () => true },
@@ -10,8 +10,8 @@ const SHORTCUTS = {
 const KEYS_OF_VIEWS = [
   ["arrows", "move the cell, in the matrix"],
   ["Enter", "follow its row; with Shift its column"],
-  ["+ − 0", "larger, smaller, as it was"],
-  ["Esc", "let go of what is followed; close a menu"],
+  ["+ − 0", "larger, smaller, original size"],
+  ["Esc", "stop following; close a menu"],
 ];
 
 function startShortcuts() {
@@ -52,7 +52,7 @@ function switchOfKeys() {
   box.addEventListener("change", () => change({ keys: box.checked }));
   whenChanged(["keys"], show);
   show();
-  return element("label", { class: "switch" }, box, " keys of one letter do this");
+  return element("label", { class: "switch" }, box, " single-letter shortcuts on");
 }
 
 /* Menus: one is open at a time; Escape, or a click elsewhere, closes it. */
@@ -112,7 +112,7 @@ function openLinkedHead(event, name) {
   event.preventDefault();
   change({ head: headNamed(name) });
   control("explorer").scrollIntoView();
-  say(`${name} is shown.`);
+  say(`Showing ${name}.`);
 }
 
 /* What can be scrolled can be scrolled with keys; what need not be is no stop on the way. */
