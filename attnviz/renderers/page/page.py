@@ -44,6 +44,7 @@ SCRIPTS = (
     "matrix_pointer.js",
     "matrix_keys.js",
     "matrix_zoom.js",
+    "both.js",
     "most_read.js",
     "together.js",
     "strongest.js",

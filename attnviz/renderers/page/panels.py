@@ -88,7 +88,7 @@ def _is_explored(each: Drawable, heads: Explored) -> bool:
     if isinstance(each, Curves | Section | Ranked):
         return False
     grid = table_of(each)
-    return grid.share and any(_is_map(grid, head) for head in heads.heads)
+    return any(_is_map(grid, head, heads.query) for head in heads.heads)
 
 
 def _is_followed(sentence: Sentence, heads: Explored) -> bool:
@@ -99,14 +99,22 @@ def _is_followed(sentence: Sentence, heads: Explored) -> bool:
     return np.array_equal(row, first.weights.row(heads.query).values, equal_nan=True)
 
 
-def _is_map(grid: Grid, head: HeadMap) -> bool:
-    """Whether the rows of a grid are those of a head: the first, the middle one and the last."""
-    if grid.cells.shape != head.weights.shape or not len(grid.rows):
+def _is_map(grid: Grid, head: HeadMap, query: int | None) -> bool:
+    """Whether it is a head: its rows are the same, by the first, the middle and the last one.
+
+    Or the row of the token that is followed, where nothing but that row is shown.
+    """
+    if grid.cells.shape[1] != head.weights.shape[1] or not len(grid.rows):
         return False
-    rows = {0, len(grid.rows) // 2, len(grid.rows) - 1}
+    last = len(grid.rows) - 1
+    places = {0: 0, last // 2: last // 2, last: last}
+    if last == 0 and query is not None:
+        places = {0: query if head.paired is None else head.paired[0][query]}
+    elif grid.cells.shape != head.weights.shape:
+        return False
     return all(
-        np.array_equal(grid.cells.row(row).values, head.weights.row(row).values, equal_nan=True)
-        for row in rows
+        np.array_equal(grid.cells.row(row).values, head.weights.row(own).values, equal_nan=True)
+        for row, own in places.items()
     )
 
 

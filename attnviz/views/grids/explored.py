@@ -21,7 +21,7 @@ class HeadMap:
     """Who reads whom in one head, or in several together."""
 
     name: str  # L4H7
-    place: tuple[int, int] = (0, 0)  # in which row and column of all heads it stands
+    place: tuple[int, int] | None = (0, 0)  # its row and column among all; None: not to choose
     reads: Axis
     read: Axis  # the same as `reads`, where a sentence reads itself
     weights: Cells
@@ -30,6 +30,9 @@ class HeadMap:
     signed: bool = False  # whether its numbers are more or less than others
     note: str = ""  # how to read it, beside what holds for all
     off: bool = False  # whether it is switched off
+    pair: tuple[int, int] | None = None  # the places of two others, of which it is the difference
+    # Of one of two: which of its rows, and of its columns, stand for those of the difference.
+    paired: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     measure: str = "weight"  # what its numbers are called: those that have one name have one scale
 
     def scale(self, cells: Cells) -> Scale:

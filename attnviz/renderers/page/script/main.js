@@ -8,6 +8,7 @@ function start() {
   if (!("DecompressionStream" in window)) return tellOldBrowser();
   readAddress();
   startMatrix(control("matrix"));
+  startBoth(control("both"));
   startLines(control("lines"));
   startOverview(control("overview"));
   startSentence(control("sentence"));

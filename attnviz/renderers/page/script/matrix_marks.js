@@ -17,9 +17,16 @@ function drawMarks() {
 }
 
 /** Where a token's row is drawn, if it is. */
-const rowOfToken = (token) => (token === null ? -1 : placeIn(matrix.rows, matrix.reads, token));
+const rowOfToken = (token) =>
+  token === null ? -1 : placeIn(matrix.rows, matrix.reads, tokenHere(0, token));
 const columnOfToken = (token) =>
-  token === null ? -1 : placeIn(matrix.columns, matrix.read, token);
+  token === null ? -1 : placeIn(matrix.columns, matrix.read, tokenHere(1, token));
+
+/** A token of the page in a matrix of one sentence of two: of each pair it has one. */
+function tokenHere(side, token) {
+  const { paired } = heads[matrix.head];
+  return paired === null ? token : paired[side][token];
+}
 const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.size));
 
 /** The drawn row and column under the pointer; a part that is nowhere is -1. */

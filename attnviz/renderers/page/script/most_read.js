@@ -206,8 +206,8 @@ function countedGroups(about, groups) {
 
 /** Whether it is 0, or would be .00 beside a number that is not. */
 function isNothingBeside({ amounts, head }, place) {
-  const largest = largestOf(amounts);
-  return amounts[place] === 0 || (heads[head].share && amounts[place] < 0.005 && largest >= 0.01);
+  const isSmall = Math.abs(amounts[place]) < 0.005 && largestOf(amounts) >= 0.01;
+  return amounts[place] === 0 || (heads[head].share && isSmall);
 }
 
 /** As many digits as tell one from the next, if a few can. */

@@ -1,9 +1,9 @@
 // Shortcuts: keys for what is chosen often, menus that close, links that open a head.
 
 const SHORTCUTS = {
-  "[": { does: "previous head", press: () => stepHead(-1), when: () => heads.length > 1 },
-  "]": { does: "next head", press: () => stepHead(1), when: () => heads.length > 1 },
-  v: { does: "matrix or lines", press: changeView, when: () => true },
+  "[": { does: "previous head", press: () => stepHead(-1), when: () => choosable.length > 1 },
+  "]": { does: "next head", press: () => stepHead(1), when: () => choosable.length > 1 },
+  v: { does: "the next view: matrix, lines", press: changeView, when: () => true },
   "/": { does: "find a token to follow", press: () => control("query").focus(), when: () => true },
   "?": { does: "these keys", press: () => openMenu("help"), when: () => true },
 };
@@ -32,7 +32,8 @@ const isOfBrowser = ({ key, ctrlKey, altKey, metaKey }) =>
 const takesLetters = (target) => target.matches?.("input[type=search], textarea, select");
 
 function changeView() {
-  change({ view: largeView() === "lines" ? "matrix" : "lines" });
+  const views = [...(arePaired ? ["both"] : []), "matrix", "lines"];
+  change({ view: views[(views.indexOf(largeView()) + 1) % views.length] });
 }
 
 function listShortcuts() {
@@ -93,8 +94,8 @@ function openMenu(name) {
 /* Heads that are named in a table open where they can be looked at. */
 
 function linkHeads(within = control("panels")) {
-  if (heads.length < 2) return;
-  const names = new Set(heads.map(({ name }) => name));
+  if (choosable.length < 2) return;
+  const names = new Set(choosable.map((head) => heads[head].name));
   for (const cell of within.querySelectorAll("td, th")) linkHead(cell, names);
 }
 

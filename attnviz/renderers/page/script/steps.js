@@ -22,7 +22,7 @@ function showSteps() {
   walk.lacks.hidden = !missing;
   if (missing) return;
   putSteps(found ? found.parts.map(stepOf) : walk.opening);
-  titlePage(found ? found.title : walk.title);
+  titlePage(found && query !== startingState.query ? found.title : walk.title);
 }
 
 const missingSteps = (query) => {
