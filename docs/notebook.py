@@ -1,4 +1,4 @@
-"""`make notebook`: runs docs/attnviz.ipynb and stores what its cells show, so that it is never blank.
+"""`make notebook`: runs docs/attnviz.ipynb and stores what its cells show: it is never blank.
 
 What is a page where the notebook runs is stored as a picture of it, which a code host can show.
 """

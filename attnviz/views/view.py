@@ -237,9 +237,7 @@ class View:
         page = page_of([still], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.heading
         following = None if self.following is None else partial(self._step_of, section.number)
-        return replace(
-            self, screen=page, picture=page, headline=headline, following=following
-        )
+        return replace(self, screen=page, picture=page, headline=headline, following=following)
 
     def _step_of(self, number: str, place: int) -> tuple[str, tuple[Section, ...]]:
         """The same step of another token."""

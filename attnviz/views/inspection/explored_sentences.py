@@ -42,7 +42,7 @@ class Differences(Cells):
 
 
 def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
-    """What differs in each head, first in the one that changes most; it on each sentence beside it."""
+    """What differs in each head, first in the one that changes most; beside it both sentences."""
     sides: dict[tuple[int, str], Axis] = {}
     read = sorted(sentences.heads, key=lambda one: _number(one.first))
     note = f"{_subtracted(sentences)} · above 0 = {above}"
@@ -102,9 +102,7 @@ def _both(
         yield replace(alone, place=None, paired=(own_rows, own_columns))
 
 
-def _difference(
-    sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]
-) -> HeadMap:
+def _difference(sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]) -> HeadMap:
     return HeadMap(
         name=read.name,
         reads=_pairs("query (reads)", sentences.rows, sides),

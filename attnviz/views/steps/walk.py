@@ -111,9 +111,7 @@ def steps(
     return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
 
 
-def walk(
-    trace: Trace, asked: StepSettings | None = None, *, still: bool = False
-) -> list[Section]:
+def walk(trace: Trace, asked: StepSettings | None = None, *, still: bool = False) -> list[Section]:
     """Every step of one layer, with its number; `still` ones have no moments for an animation."""
     attentions = trace.layers[0].attentions
     by_row = [each for each in attentions if each.asked is not None]

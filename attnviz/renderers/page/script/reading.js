@@ -106,5 +106,6 @@ function saidOfLeftOut({ head, cells, leftOut }, row) {
   if (leftOut.length === 0) return "";
   let sum = 0;
   for (const column of leftOut) sum += cells.weight(row, column) || 0;
-  return `${numberText(sum, { share: heads[head].share })} goes to special tokens, which are not shown`;
+  const share = numberText(sum, { share: heads[head].share });
+  return `${share} goes to special tokens, which are not shown`;
 }

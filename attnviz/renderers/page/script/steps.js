@@ -28,7 +28,8 @@ function showSteps() {
 const missingSteps = (query) => {
   const side = readers(state.head);
   const wanted = `--query ${tokenNumber(side, query)}`;
-  return `These are not the steps of ${calledToken(side, query)}: a page made with ${wanted} has them.`;
+  const whose = calledToken(side, query);
+  return `These are not the steps of ${whose}: a page made with ${wanted} has them.`;
 };
 
 /** Each is made once; a step that is the same for both tokens stays as it is. */

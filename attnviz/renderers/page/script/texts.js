@@ -29,7 +29,8 @@ function wordsOf(side, places) {
     if (goesOn && !isSpecial(side, words.at(-1)[0])) words.at(-1).push(place);
     else words.push([place]);
   }
-  return words.flatMap((word) => (word.length > LONGEST_WORD ? word.map((each) => [each]) : [word]));
+  const parted = (word) => word.map((each) => [each]);
+  return words.flatMap((word) => (word.length > LONGEST_WORD ? parted(word) : [word]));
 }
 
 /** The tokens of a word in one piece, its numbers below; and what stands before it. */
@@ -163,8 +164,8 @@ const LINES_OF_LONG = 3; // that are seen of a long text, unless all of it is wa
 /** Of a long text the first lines, none of them cut; all where somebody wants them. */
 function collapseTexts() {
   const { holder, all, whole, texts } = sentenceView;
-  const buttons = texts.flatMap(({ places, tokens }) => places.map((each) => tokens.get(each).button));
-  const tops = [...new Set(buttons.map(({ offsetTop }) => offsetTop))];
+  const buttons = texts.flatMap(({ tokens }) => [...tokens.values()]);
+  const tops = [...new Set(buttons.map(({ button }) => button.offsetTop))];
   const long = tops.length > LINES_OF_LONG + 1 && !narrowPage.matches;
   const high = tops[LINES_OF_LONG] - tops[0];
   holder.style.maxHeight = long && !whole && !onPaper.printing ? `${high}px` : "";
