@@ -428,7 +428,7 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
     assert re.search(
         r"\d\u00a0% of its attention in mine, .*\d\u00a0% in other", found.view().closing[0]
     )
-    assert first.largest.before == made.weights[tuple(place(first, made))].item()
+    assert found.link(first).before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}
     assert not last.apart
 
