@@ -413,7 +413,7 @@ def test_what_can_be_asked_of_heads_can_be_asked_of_these(made: Trace) -> None:
     link = made.weights[:, :, 3, 1] - made.weights[:, :, [0, 2], 1].mean(-1)  # of 4 tokens
     largest = int(link.flatten().argmax())
     assert linked.headline.startswith(f"In L{largest // HEADS}H{largest % HEADS}, ")
-    assert rolled.headline == "Rollout through 2 layers"
+    assert rolled.headline == 'In the rollout, each token draws at least 33\u00a0% on "The"'
     assert words.headline.startswith('In the mean of 6 heads, "tired" attends most to ')
 
 
