@@ -208,7 +208,7 @@ def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspe
     way = looked(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
     rolled = looked(minilm.trace, merge="rollout", query="it", hide_special=True).view().closing[-1]
     start = f"in the rollout through 6 layers they get {in_per_cent(way[0] + way[14])}"
-    assert f'{start} of what "it" reads' in rolled
+    assert f'{start} of what "it" draws on' in rolled
     heads = [each.cells.row(10).values[0] for each in looked(minilm.trace, weigh="norm").maps]
     mean = np.mean([(row[0] + row[14]) / row.sum() for row in heads])
     weighed = looked(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
