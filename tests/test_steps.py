@@ -385,11 +385,11 @@ def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
 @pytest.mark.parametrize("variant", ["scaled", "causal"])
 def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(variant: str) -> None:
     section = step("softmax", query=2, variant=variant)
-    assert section.columns is not None
-    scores, exps, weights = section.columns.rows
+    assert section.bars is not None
+    scores, exps, weights = section.bars.rows
     powers = [0.0 if score is None else math.exp(score) for score in scores.values]
 
-    assert section.columns.names == ("I", "am", "learning", "this")
+    assert section.bars.names == ("I", "am", "learning", "this")
     assert exps.values == pytest.approx(powers)
     assert weights.values == pytest.approx([power / sum(powers) for power in powers], rel=1e-5)
     assert (scores.values[3] is None) == (variant == "causal") == (scores.written[3] == "−∞")
@@ -399,8 +399,8 @@ def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(varia
 
 def test_equal_scores_have_no_highest_and_only_one_row_of_one_head_is_bars() -> None:
     assert step("softmax", query=1, variant="average").title == "softmax"
-    assert step("softmax").columns is None
-    assert step("softmax", query=1, variant="multi-head", heads=2).columns is None
+    assert step("softmax").bars is None
+    assert step("softmax", query=1, variant="multi-head", heads=2).bars is None
 
 
 def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:

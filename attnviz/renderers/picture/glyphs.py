@@ -123,7 +123,7 @@ def _section_with_glyphs(section: Section) -> Section:
         beyond=tuple(map(_grid_with_glyphs, section.beyond)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
         planes=tuple(map(_plane_with_glyphs, section.planes)),
-        columns=section.columns and _columns_with_glyphs(section.columns),
+        bars=section.bars and _columns_with_glyphs(section.bars),
     )
 
 
@@ -150,7 +150,7 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
             yield from (each.number, each.title, each.about, each.shapes, each.formula)
             yield from (line.text for line in each.sums)
             yield from (arrow.name for plane in each.planes for arrow in plane.arrows)
-            yield from each.columns.names if each.columns else ()
+            yield from each.bars.names if each.bars else ()
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))

@@ -47,7 +47,7 @@ class Section:
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
     planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
-    columns: Columns | None = None  # in a picture in place of the grids
+    bars: Columns | None = None  # in a picture in place of the grids
     stages: Stages = ()  # how some of its grids become others,
     beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
 

@@ -132,7 +132,7 @@ def softmax(here: Scene) -> Iterator[Section]:
         formula="" if mistake else f"weight = exp(score) / {_over(here)}",
         tex="" if mistake else _softmax_in_tex(here),
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
-        columns=columns,
+        bars=columns,
         sums=sums.softmax(here, here.layer),
     )
 
