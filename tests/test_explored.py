@@ -84,7 +84,7 @@ def test_of_a_trace_every_head_with_its_weights_and_its_scores() -> None:
     assert (found.rows.headings, found.columns.headings) == (("L0", "L1"), ("H0", "H1"))
     assert found.query == 2
     for each in found.heads:
-        layer, head = each.place
+        layer, head = each.place or (0, 0)
         weights, hidden = all_of(each.weights)
         assert np.array_equal(weights, traced.layers[layer].attended.weights[head].numpy())
         assert np.array_equal(hidden, np.triu(np.ones((4, 4), dtype=bool), 1))

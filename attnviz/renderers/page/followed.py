@@ -38,7 +38,7 @@ def _with_room(view: View) -> Iterator[tuple[int, str, list[str]]]:
     room = ROOM
     for place in sorted(places, key=lambda each: each != asked):
         title, sections = view.followed(place)
-        steps = [step(each) for each in sections]
+        steps: list[str] = [step(each) for each in sections]
         room -= sum(map(len, steps))
         if room < 0 and place != asked:
             return

@@ -166,6 +166,8 @@ def _numbers_of(curves: Curves) -> Markup:
 
 
 def _panel(each: Drawable) -> Markup:
+    if isinstance(each, Section):
+        return step(each)
     if isinstance(each, Ranked):
         return together([_heading(each.grid), ranking(each)])
     if isinstance(each, Sentence):

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.cells import Cells
+from attnviz.cells import Cells, Patch
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
 
 MOST_SEARCHED = 2**22  # cells of a head
+ALIKE = 0.005  # a smaller difference no title tells of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,21 +94,26 @@ def with_a_query(explored: Explored) -> Explored:
 def strongest_row(head: HeadMap) -> tuple[float, int]:
     """The largest number of a head, and its row: of tokens of the text that have a choice, if any.
 
-    Of a very large head the last row, which every page has.
+    Of rows that are about alike the first that has letters; of a very large head the last row,
+    which every page has.
     """
     rows, columns = head.weights.shape
     if rows * columns > MOST_SEARCHED:
         return 0.0, rows - 1
-    special = np.array(head.reads.special or [False] * rows, dtype=bool)
-    found: list[tuple[bool, float, int]] = []
-    for band in head.weights.bands():
-        here = slice(len(found), len(found) + len(band.values))
-        told = ((~band.hidden).sum(axis=1) > 1) & ~special[here]
-        sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values))).max(axis=1)
-        pairs = zip(told.tolist(), sizes.tolist(), strict=True)
-        found += [(*each, -len(found) - place) for place, each in enumerate(pairs)]
-    _, size, row = max(found)
-    return size, -row
+    bands = [_sizes_and_choices(each) for each in head.weights.bands()]
+    sizes, choice = (np.concatenate(each) for each in zip(*bands, strict=True))
+    told = choice & ~np.array(head.reads.special or [False] * rows, dtype=bool)
+    among = np.where(told, sizes, -1.0) if told.any() else sizes
+    strong = np.flatnonzero(among >= among.max() - ALIKE).tolist()
+    words = [row for row in strong if any(map(str.isalnum, head.reads.labels[row]))]
+    row = words[0] if words and len(strong) > 1 else int(among.argmax())
+    return float(sizes[row]), row
+
+
+def _sizes_and_choices(band: Patch) -> tuple[np.ndarray, np.ndarray]:
+    """The largest number of each row, and whether more than one is seen in it."""
+    sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values)))
+    return sizes.max(axis=1, initial=0.0), (~band.hidden).sum(axis=1) > 1
 
 
 def common(scales: Sequence[Scale]) -> Scale:

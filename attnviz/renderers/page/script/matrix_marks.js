@@ -144,7 +144,7 @@ function saidOfNowhere({ row, column }) {
   return [joined(saidOfPins(matrix, { row, column }), left)];
 }
 
-const HOW_TO_BEGIN = "Point at a cell, or use the arrow keys; click or press Enter to follow its row";
+const HOW_TO_BEGIN = "Point at a cell, or use the arrow keys; click to follow its row";
 const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */

@@ -92,7 +92,7 @@ const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: click to foll
 const saidOfColumn = ({ read }, column) =>
   `${calledPlace(read, column)}: click to follow who reads it`;
 
-const TO_STOP = matchMedia("(hover: none)").matches ? "tap again to stop" : "Esc to stop";
+const TO_STOP = matchMedia("(pointer: coarse)").matches ? "tap again to stop" : "Esc to stop";
 
 /** Of what is followed, while the pointer is nowhere. */
 function saidOfPins({ reads, read, rows, columns }, { row, column }) {
