@@ -15,7 +15,7 @@ TESTED := $(VENV)/.ready-to-test
 PIP    := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
-.PHONY: demo test fuzz lint format golden pictures models bench docs wheel lock clean
+.PHONY: demo test fuzz lint format golden pictures notebook models bench docs wheel lock clean
 
 # What it imports it also compiles, and no more: that saves a third of the time.
 demo: $(READY)
@@ -46,6 +46,10 @@ golden: $(TESTED)
 # Draws the pictures of the README again.
 pictures: $(TESTED)
 	PATH="$(abspath $(BIN)):$$PATH" docs/pictures.sh
+
+# Runs docs/attnviz.ipynb, and stores what its cells show.
+notebook: $(READY)
+	$(BIN)/python docs/notebook.py
 
 # Trains the models that come with attnviz again.
 models: $(READY)

@@ -15,6 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
+from attnviz.wording.printable import printable
+
 NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
 
 LONGEST = 2000  # letters of a problem, or of a hint
@@ -38,8 +40,8 @@ class AttnvizError(Exception):
     """
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
-        problem = QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST))
-        hint = shortened(hint, LONGEST)
+        problem = printable(QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST)))
+        hint = printable(shortened(hint, LONGEST))
         super().__init__(problem)
         if hasattr(self, "add_note"):  # which a traceback ends with, since Python 3.11
             self.add_note(hint)
@@ -92,6 +94,9 @@ def _told(frame: FrameType, number: int) -> str:
 class Note(UserWarning):
     """Something worth saying about a result that is all right; the command line prints it."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
+
 
 def mention(text: str) -> None:
     """Say it as a warning of the line, outside of here, that asked for the result."""
@@ -103,7 +108,7 @@ def mention(text: str) -> None:
 
 def unknown(
     kind: str,
-    name: str,
+    name: object,
     known: Iterable[str],
     *,
     about: str = "",
@@ -114,7 +119,7 @@ def unknown(
     >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
     """
-    names = list(known)
+    name, names = str(name), list(known)  # a caller of the library may give anything
     short = [each for each in names if len(each) <= LONGEST_NAME]
     looked_for = name.lower() if len(name) <= LONGEST_NAME else ""
     elsewhere = other_names.get(looked_for)

@@ -236,9 +236,9 @@ def positions_given(said: Said, match: re.Match[str]) -> bool:
 # What is switched off, and what is not there.
 
 
-@claims(r" without (L.+?)(?=, step by step$| · |$)")
+@claims(r" with (L.+?) switched off(?= · |$)")
 def without(said: Said, match: re.Match[str]) -> bool:
-    named = re.findall(r"L(\d+)H(\d+)( \(its mean instead\))?", match[1])
+    named = re.findall(r"L(\d+)H(\d+)( \(replaced by its mean\))?", match[1])
     places = {(int(layer), int(head)) for layer, head, _ in named}
     off = {(each.layer, head) for each in said.trace.layers for head in each.off}
     means = {(int(layer), int(head)) for layer, head, mean in named if mean}
@@ -336,7 +336,7 @@ def seed(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(
-    r"^random (vectors|dropout: the shape)|^given vectors, random (projections|positions|w_score)"
+    r"^random (vectors|dropout)(?=: this)|^given vectors, random (projections|positions|w_score)"
 )
 def chance_before(said: Said, match: re.Match[str]) -> bool:
     return moves(said.trace)
@@ -428,7 +428,7 @@ def placed(said: Said, match: re.Match[str]) -> bool:
 # What a model says of itself.
 
 
-@claims(r" · model (\S+)| of the model (\S+?)(?= without|, step|$)")
+@claims(r" · model (\S+)| of the model (\S+?)(?= with L| ·|$)")
 def of_the_model(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.trained or said.trace.model
     return model is not None and model.name == (match[1] or match[2])
@@ -1446,8 +1446,17 @@ def untrue(run: Run) -> list[str]:
     """Each sentence of a run that is false, or that nobody knows."""
     every = (*of_view(run.view, run.made), *of_steps(run.walk))
     failed = [check.text for check in verify(run.made) if check.failed]
-    titles = untrue_title(run.view.headline, run.made, run.query)
+    titles = _untrue_headline(run)
     return [*failed, *titles, *(told for said in every for told in _untrue(said))]
+
+
+def _untrue_headline(run: Run) -> list[str]:
+    """What heads that are off do to the answer; else what the weights show."""
+    title, made = run.view.headline, run.made
+    flips = any(each.off for each in made.layers) and made.prediction is not None
+    if flips and made.prediction.asked:
+        return [*_untrue(Said(title, made, made.layers[0]))]
+    return untrue_title(title, made, run.query)
 
 
 def _untrue(said: Said) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from attnviz.learning.fresh import fresh
+from attnviz.learning.moment import Answer
 from attnviz.learning.task import Examples, Reading, Task
 from attnviz.learning.training import HELD_OUT, Choices, Ended, Learned, Moment
 from attnviz.traces.models.model import Model
@@ -70,9 +71,13 @@ def learned(
     accuracy: float = 1.0,
     ended: Ended = "accuracy",
     of: Task | None = None,
+    answers: Sequence[Answer] = (),
     **settings: Any,
 ) -> Learned:
-    """What was learned in so many steps, with these scores in the end."""
+    """What was learned in so many steps, with these scores in the end.
+
+    `answers` are the same at every moment.
+    """
     found = {SUBJECT: np.array([[0.1, 0.2], [0.3, 0.99]])} if scores is None else scores
     chosen = of or task(*found)
     wanted = replace(chosen.settings, **settings)
@@ -80,7 +85,7 @@ def learned(
     layers, heads = wanted.layers or 1, wanted.heads or 1
     moments = [
         Moment(
-            answers=(),
+            answers=(*answers,),
             step=step,
             seconds=float(step),
             loss=2.0 / (1 + step),

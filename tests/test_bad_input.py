@@ -293,7 +293,11 @@ def test_an_encoding_that_is_not_here_says_what_to_do(
 
 
 def test_an_output_that_cannot_be_written_is_refused(attnviz: Attnviz, here: Path) -> None:
-    result = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
+    nowhere = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
+    refused = attnviz("run", "a", "-o", "/proc/a.png")
 
-    assert result.status == 2
-    assert result.err.startswith("error: '/proc/nowhere/a.png' cannot be written: ")
+    assert (nowhere.status, refused.status) == (2, 2)
+    assert nowhere.err == (
+        "error: there is no folder '/proc/nowhere'\n hint: make it with: mkdir -p /proc/nowhere\n"
+    )
+    assert refused.err.startswith("error: '/proc/a.png' cannot be written: ")

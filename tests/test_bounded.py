@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import trace
-from attnviz.errors import LONGEST_NAME, AttnvizError, unknown
+from attnviz.errors import LONGEST_NAME, AttnvizError, Note, unknown
 from attnviz.learning import grammar_files, lines, patterns
 from attnviz.machine import memory
 from attnviz.traces import matrix_files, saved, texts
@@ -406,3 +406,40 @@ def test_a_key_of_5000_letters_is_not_told_in_full(attnviz: Attnviz, tmp_path: P
     error = attnviz("run", "--given", str(path)).err.splitlines()[0]
 
     assert error == f"error: there is no matrix '{'k' * 59}…{'k' * 20}' to give in '{path}'"
+
+
+def test_a_lesson_that_is_too_large_is_told_of_the_option_that_allows_more(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.toml"
+    path.write_bytes(b"#" * 200)
+
+    error = attnviz("example", "check", str(path), "--limit", "100B").err
+
+    assert error.splitlines()[1] == " hint: give less, or allow more with: --limit 10MB"
+
+
+@pytest.mark.parametrize("shape", ["(4294967296, 4294967296, 4)", f"({2**63 - 1},)"])
+def test_a_header_that_tells_of_more_than_its_file_holds_is_refused_without_a_word_of_numpys(
+    tmp_path: Path, shape: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    path = tmp_path / "a.npy"
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+    with pytest.raises(AttnvizError, match="is no NumPy file"):
+        trace("I am", embeddings=str(path))
+    assert not recwarn.list
+
+
+def test_a_name_in_a_file_has_nothing_for_a_terminal_to_obey_in_an_error_of_the_library(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"\x1b]0;x\x07": 1, "tokens": ["a"]}))
+
+    with pytest.raises(AttnvizError) as error:
+        trace(None, given=str(path))
+
+    assert str(error.value) == rf"there is no matrix '\u001b]0;x\u0007' to give in '{path}'"
+    assert str(Note("a\u202eb")) == r"a\u202eb"

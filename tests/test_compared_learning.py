@@ -111,7 +111,7 @@ def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -
 
     assert [way.name for way in found.ways] == [*LEARNED[by].values()]
     text = found.view().render(".txt").decode()
-    assert "o few seeds tell no more" in text or "without any" in text
+    assert "ore seeds are needed to compare them" in " ".join(text.split()) or "without any" in text
     for way in found.ways:
         assert way.loss.shape == way.accuracy.shape == (len(found.steps), 2)
         assert np.isfinite(way.loss).all()
@@ -137,7 +137,7 @@ def test_with_scaling_it_is_learned_sooner_and_the_sentence_says_by_how_much(
     told = on_learning(scaling)
 
     pattern = (
-        r"Over 10 seeds: scaled, 99\.9% of the letters are right after ([\d.]+) steps "
+        r"Over 10 seeds: scaled, 99\.9\u00a0% of the letters are right after ([\d.]+) steps "
         r"\((\d+)–(\d+) in (\d+) of 10\); unscaled, (?:in (\w+) of 10 seeds within 40 steps|.*)\."
     )
     match = re.fullmatch(pattern, told)
@@ -197,39 +197,44 @@ def _reaching(looks: Sequence[Sequence[int | None]]) -> np.ndarray:
 SAID: dict[str, tuple[Sequence[Sequence[int | None]], str]] = {
     "one seed": (
         [[3], [None]],
-        "With this one seed, 99.9% of the letters are right: at width 8, after 30 steps; "
+        "With this one seed, 99.9\u00a0% of the letters are right: at width 8, after 30 steps; "
         "at width 16, never within 100 steps.",
     ),
     "the middle between two": (
         [[3, 4] + [2] * 4 + [5] * 4, [9] * 10],
-        "Over 10 seeds: at width 8, 99.9% of the letters are right after 35 steps (20–50 in 10 of "
+        "Over 10 seeds: at width 8, 99.9\u00a0% of the letters are right after 35 steps (20–50 "
+        "in 10 of "
         "10); at width 16, after 90 steps.",
     ),
     "few seeds": (
         [[3, 4, 5], [None, 6, 7]],
-        "Over 3 seeds, 99.9% of the letters are right: at width 8, after 40 steps; at width 16, "
-        "in 2 of 3 seeds within 100 steps. Steps are medians; so few seeds tell no more.",
+        "Over 3 seeds, 99.9\u00a0% of the letters are right: at width 8, after 40 steps; at "
+        "width 16, "
+        "in 2 of 3 seeds within 100 steps. Steps are medians; more seeds are needed to compare "
+        "them.",
     ),
     "sooner": (
         [[3] * 8 + [4, 4], [5, 6] * 5],
-        "Over 10 seeds: at width 8, 99.9% of the letters are right after 30 steps (30–40 in 10 "
+        "Over 10 seeds: at width 8, 99.9\u00a0% of the letters are right after 30 steps (30–40 "
+        "in 10 "
         "of 10); at width 16, after 55 steps (50–60 in 10 of 10).",
     ),
     "never": (
         [[None] * 10, [5] * 10],
-        "Over 10 seeds: at width 16, 99.9% of the letters are right after 50 steps; at width 8, in "
+        "Over 10 seeds: at width 16, 99.9\u00a0% of the letters are right after 50 steps; at "
+        "width 8, in "
         "none of 10 seeds within 100 steps.",
     ),
     "as soon": (
         [[5, 6] * 5, [6, 5] * 5],
-        "Over 10 seeds, it cannot be told in which way it is learned sooner that 99.9% of the "
-        "letters are right: at width 8, after 55 steps (50–60 in 10 of 10); at width 16, after "
+        "Over 10 seeds, no way is clearly faster. 99.9\u00a0% of the letters are right: at width 8,"
+        " after 55 steps (50–60 in 10 of 10); at width 16, after "
         "55 steps (50–60 in 10 of 10).",
     ),
     "nobody": (
         [[None] * 10, [None] * 10],
-        "In none of 10 seeds, in no way, it is learned within 100 steps that 99.9% of the letters "
-        "are right: in the median then are right 0% at width 8 and 0% at width 16.",
+        "Over 10 seeds, no way learns it within 100 steps (until 99.9\u00a0% of the letters are "
+        "right). Median accuracy then: 0\u00a0% at width 8 and 0\u00a0% at width 16.",
     ),
 }
 

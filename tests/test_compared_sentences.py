@@ -1,4 +1,4 @@
-"""Two sentences read by a trained model: which heads read the second otherwise."""
+"""Two sentences read by a trained model: how the attention of each head changes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ from attnviz.analysis.inspection import sentences as analysis
 from attnviz.analysis.inspection.pairing import paired
 from attnviz.analysis.inspection.sentences import Sentences
 from attnviz.errors import AttnvizError
+from attnviz.renderers.picture.arrangement import arrangements
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.layout import lay_out
+from attnviz.renderers.picture.lettering import SLIDE
 from attnviz.tokens.tokens import named
 from attnviz.views.grids.grid import Grid
+from attnviz.views.inspection.sentences import words_apart
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 
@@ -114,11 +119,21 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: Sentences
     assert_allclose(head.apart, np.mean(distances), atol=1e-7)
 
 
-def test_heads_are_ranked_by_it(both: Sentences) -> None:
-    found = [each.apart for each in both.heads]
+def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_special(
+    both: Sentences,
+) -> None:
+    words = [place for place in range(1, 14) if place != 13]  # [CLS] is 0, tired and wide are 13
+    changes = {}
+    for layer, (one, other) in enumerate(zip(both.first.layers, both.second.layers, strict=True)):
+        pair = zip(one.attended.weights, other.attended.weights, strict=True)
+        for head, (a, b) in enumerate(pair):
+            change = abs(b.double() - a.double()).numpy()
+            changes[f"L{layer}H{head}"] = change[np.ix_(words, words)].max()
 
-    assert found == sorted(found, reverse=True)
-    assert found[0] > 10 * max(found[-1], 1e-9)
+    assert both.shared
+    assert [each.name for each in both.heads] == sorted(changes, key=lambda name: -changes[name])
+    for head in both.heads:
+        assert_allclose(both.link(head).size, changes[head.name], atol=1e-9)
 
 
 def test_a_few_rows_at_a_time_come_to_the_same(
@@ -133,49 +148,75 @@ def test_a_few_rows_at_a_time_come_to_the_same(
         assert (one.largest, one.of_same) == (other.largest, other.of_same)
 
 
-def test_what_it_reads_of_animal_hangs_on_tired() -> None:
-    of_it = compare_sentences(TIRED, WIDE, model="minilm", query="it")
-    told = of_it.view().closing
+SHARES = '"it" gives "animal" 64\u00a0% of its attention with "tired", 27\u00a0% with "wide"'
 
-    assert told[0] == (
-        'For "it", L3H1 changes most of 72 heads: 64\u00a0% of its attention goes to "animal" in '
-        "the first sentence, 27\u00a0% in the second."
+
+@pytest.mark.parametrize("query", [None, "it"])
+def test_a_shared_token_is_what_two_sentences_are_compared_by(
+    both: Sentences, query: str | None
+) -> None:
+    found = both if query is None else compare_sentences(both.first, both.second, query=query)
+    view = found.view()
+    among = "in 72 heads, between" if query is None else 'for "it" in 72 heads, among'
+
+    assert view.headline == f"In L3H1, {SHARES}"
+    assert view.closing[0] == f"{view.headline}."
+    assert view.closing[1] == (
+        f"This is the largest change {among} tokens that both sentences have, special tokens aside."
     )
-    assert told[-1] == '"tired" and "wide" are compared because they stand at the same place.'
+    told = '"tired" and "wide" are compared because they stand at the same place.'
+    assert view.closing[-1] == told
 
 
-def test_a_small_screen_has_the_first_heads_alone_and_a_token_that_reads_itself_says_so(
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("so tired.", "so very wide.", None),
+        ("too tired to go", "too wide to fly", None),
+        ("wide and tired", "wide and wide", None),  # the other word is there, too
+        ("it was tired.", "it was wide!", ("tired", "wide")),
+        ("it was too.", "it was too!", None),
+    ],
+)
+def test_a_sentence_is_called_by_the_only_word_that_differs(
+    one: str, other: str, told: tuple[str, str] | None
+) -> None:
+    assert words_apart(one, other) == told
+
+
+def test_of_one_token_three_rows_stand_below_each_other_and_name_their_keys_once(
     both: Sentences,
 ) -> None:
+    """At 16:9 all letters, and the numbers of the difference, are as large as on a slide."""
+    found = compare_sentences(both.first, both.second, query="it")
+    drawn = found.view().picture
+    laid_out = lay_out(arrangements(drawn.groups), SLIDE, Captions(found.view().headline))
+    rows = [each.box for each in laid_out.panels]
+
+    assert len({box[0] for box in rows}) == len({box[2] for box in rows}) == 1
+    assert [each.text for each in laid_out.words].count("street") == 1
+    assert min(each.fitting for each in laid_out.panels) >= 14
+    (alone,) = both.view().picture.groups
+    assert [each.title for each in alone.panels] == ['L3H1 · with "tired"', 'L3H1 · with "wide"']
+
+
+def test_a_small_screen_has_the_first_heads_alone(both: Sentences) -> None:
     shown = both.view()
     assert shown.excerpt is not None
     (table,) = shown.excerpt.panels
     assert isinstance(table, Grid)
     assert len(table.rows) == 5
     assert "--full" in shown.excerpt.rest
-    most = both.heads[0]
-    assert most.largest.query == most.largest.key
-    assert table.rows.names[0] == f"{most.name} tired/wide → itself"
+    assert table.rows.names[0] == "L3H1 it → animal"
 
 
-def test_the_closing_sentences_are_true_of_the_numbers(both: Sentences) -> None:
-    most, told = both.heads[0], both.view().closing
-    kept = max(both.heads, key=lambda each: each.of_same.size if each.of_same else 0.0)
+def test_the_closing_sentence_on_layers_is_true_of_the_numbers(both: Sentences) -> None:
     layers = [
         np.mean([each.apart for each in both.heads if each.name.startswith(f"L{layer}H")])
         for layer in range(6)
     ]
 
-    assert told[0].startswith(f"{most.name} changes most of 72 heads: ")
-    shares = [f"{100 * each:.0f}\u00a0%" for each in (most.largest.before, most.largest.after)]
-    assert f"{shares[0]} of its attention in the first sentence, " in told[0]
-    assert told[0].endswith(f"{shares[1]} in the second.")
-    assert told[1].startswith(
-        f"Between tokens that both sentences have, the largest change is in {kept.name}: "
-    )
-    assert kept.of_same is not None
-    assert {kept.of_same.query, kept.of_same.key}.isdisjoint(both.rows.replaced)
-    assert told[2] == (
+    assert both.view().closing[2] == (
         f"On average, heads change most in layer {np.argmax(layers)} ({max(layers):.3f} bits) and "
         f"least in layer {np.argmin(layers)} ({min(layers):.3f})."
     )
@@ -189,6 +230,7 @@ def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -
     first_change = next(place for place, (one, other) in enumerate(both) if one != other)
 
     assert first_change > 1
+    assert not compare_sentences("it was too tired", "it was too wide", model=model).shared
     for head in found.heads:
         assert rows.first[head.largest.query] >= first_change
 
@@ -225,7 +267,7 @@ def test_weights_of_two_sentences_keep_their_names() -> None:
     view = compare_sentences(before, after).view()
 
     assert view.title == "two sentences, in step 0 and step 9"
-    change = '"a" gives "a" 100\u00a0% of its attention in step 0, 0\u00a0% in step 9.'
+    change = '"a" gives itself 100\u00a0% of its attention in step 0, 0\u00a0% in step 9.'
     assert view.closing[0].endswith(change)
 
 
@@ -275,8 +317,8 @@ def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
 def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
     result = attnviz("compare", "The cat sat", "--model=minilm", "--by=dtype")
 
-    assert result.out.startswith("one sentence, read by minilm in float32 and bfloat16\n")
-    assert "of its attention in float32, " in result.out.replace("\n", " ")
+    assert re.match(r"In L\dH\d+, .* of its attention in float32, .* in bfloat16\n", result.out)
+    assert "\nThis is the largest change in 72 heads, special tokens aside." in result.out
 
 
 def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:

@@ -414,7 +414,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         ["--by", "scael"],
         "there is no way to compare by 'scael'",
         "did you mean 'scale'? known: scale, variant, mask, dim, heads, temperature, positions, "
-        "seed, dtype, device, tokenizer, text",
+        "seed, dtype, device, tokenizer, without, text",
     ),
     "one value": (
         ["--values", "scaled"],

@@ -118,11 +118,13 @@ def test_a_picture_has_the_pixels_of_its_box(heads: View) -> None:
 
 
 def test_a_caption_says_how_to_read_it_and_what_it_depends_on(heads: View, deck: Any) -> None:
-    for caption in captions(deck):
-        how, settings = caption.split("\n")
-        assert how.startswith("each row sums to 1 · hatched = hidden by the mask · random vectors")
-        assert settings == heads.settings
-    assert heads.settings not in captions(deck_of(heads, footnote=False))[0]
+    how = "each row sums to 1 · hatched = hidden by the mask · random vectors: this shows the "
+    with_settings = captions(deck_of(heads, footnote=True))
+
+    assert len(captions(deck)) == len(with_settings) == 3
+    for alone, both in zip(captions(deck), with_settings, strict=True):
+        assert alone == f"{how}mechanism, not what the words mean"
+        assert both == f"{alone}\n{heads.settings}"
 
 
 def test_notes_say_what_rows_and_columns_are_and_which_command_made_it(
@@ -134,7 +136,9 @@ def test_notes_say_what_rows_and_columns_are_and_which_command_made_it(
     for each in notes(pptx.Presentation("deck.pptx")):
         lines = each.split("\n")
         assert lines[0].startswith("row = query (reads) · column = key (is read)")
-        assert lines[1].startswith("4 tokens (gpt2) · width 8 · 2 heads of width 4")
+        assert lines[1].startswith(
+            "scaled attention · 4 tokens (gpt2) · width 8 · 2 heads of width 4 · "
+        )
         assert lines[2] == (
             "Made with: attnviz run 'I am learning this' --heads 2 --out deck.pptx --dpi 30"
         )
@@ -179,7 +183,8 @@ def test_a_title_that_is_too_long_is_cut_and_stands_in_the_notes() -> None:
 def test_hostile_words_are_words() -> None:
     shown = " ".join(each for each in HOSTILE if len(each) < 20)
     words = dict.fromkeys(("headline", "caption", "description"), shown)
-    made = deck_of(view_of(causal_weights("weights", *HOSTILE[:6]), **words))  # type: ignore[arg-type]
+    view = view_of(causal_weights("weights", *HOSTILE[:6]), **words)  # type: ignore[arg-type]
+    made = deck_of(view, footnote=True)
 
     assert titles(made) == [shown]
     assert captions(made)[0].endswith(shown)

@@ -61,7 +61,7 @@ def test_a_head_of_another_layer_that_is_off_is_named() -> None:
 @pytest.mark.parametrize("asked", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}])
 def test_a_picture_says_what_is_left_out_of_it(asked: dict[str, Any]) -> None:
     hidden = inspect(TEXT, model="minilm", hide_special=True, renormalise=True, **asked)
-    said = "left out: [CLS] and [SEP] · what is left is divided by its sum"
+    said = "left out: [CLS] and [SEP] (renormalised)"
     assert said in hidden.view().picture.caption
     assert "left out" not in inspect(TEXT, model="minilm", **asked).view().picture.caption
 

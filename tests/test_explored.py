@@ -64,13 +64,15 @@ def softmax_of(each: HeadMap) -> np.ndarray:
 
 def in_their_places(found: Explored) -> None:
     """Every head in a place of its own, and all names different, as the address needs them."""
-    assert len({each.place for each in found.heads}) == len(found.heads)
+    chosen = [each for each in found.heads if each.place is not None]
+    assert len({each.place for each in chosen}) == len(chosen)
     assert len(set(names(found))) == len(found.heads)
     for each in found.heads:
         assert each.weights.shape == (len(each.reads), len(each.read))
         assert all_of(each.weights)[0].shape == each.weights.shape
-        assert each.place[0] < len(found.rows.headings)
-        assert each.place[1] < len(found.columns.headings)
+        row, column = each.place or (0, 0)
+        assert row < len(found.rows.headings)
+        assert column < len(found.columns.headings)
 
 
 def test_of_a_trace_every_head_with_its_weights_and_its_scores() -> None:
@@ -169,12 +171,12 @@ def _flag(inspection: Inspection, flags: tuple[Flag, ...]) -> Flag:
         ({"query": "it"}, 10, None, "mean of 72 heads"),
         ({"query": "it", "layer": 3, "head": 2}, 10, None, "L3H2"),
         ({"source": "it", "to": "animal"}, 10, 2, "L3H1"),
-        ({"layer": 4, "head": 7}, None, None, "L4H7"),
-        ({"layer": 3}, None, None, "L3H0"),
-        ({"head": 5}, None, None, "L0H5"),
+        ({"layer": 4, "head": 7}, 1, None, "L4H7"),
+        ({"layer": 3}, 13, None, "L3H0"),
+        ({"head": 5}, 5, None, "L0H5"),
         ({"query": "it", "hide_special": True}, 9, None, "mean of 72 heads"),
-        ({"merge": "mean"}, None, None, "mean of 72 heads"),
-        ({"merge": "rollout"}, None, None, "rollout through 6 layers"),
+        ({"merge": "mean"}, 2, None, "mean of 72 heads"),
+        ({"merge": "rollout"}, 2, None, "rollout through 6 layers"),
     ],
 )
 def test_what_is_asked_for_comes_first(
@@ -270,9 +272,12 @@ def test_two_sentences_are_there_and_what_differs_in_the_head_that_changes_most(
 
     in_their_places(found)
     assert len(found.heads) == 3 * 72
-    assert found.rows.headings[:3] == ("L0 · first", "L0 · second", "L0 · second − first")
-    assert first(found) == f"{most} · second − first"
-    three = (f"{most} · {name}" for name in ("first", "second", "second − first"))
+    assert found.rows.headings[:3] == ("L0", "L1", "L2")
+    assert first(found) == most
+    assert found.heads[found.first].pair == tuple(
+        names(found).index(f"{most} · {name}") for name in ("first", "second")
+    )
+    three = (f"{most} · first", f"{most} · second", most)
     one, other, difference = (all_of(by_name[name].weights)[0] for name in three)
     assert np.allclose(difference, other - one, atol=1e-7)
     assert by_name[first(found)].reads.labels[-2] == "tired/wide"

@@ -431,3 +431,47 @@ def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
 def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
     with pytest.raises(AttnvizError, match="there is no file"):
         files.read(Path("a\x00b"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["run", "--file", "a.txt", "-o", "./a.txt"], "'a.txt' is read here, and would be lost"),
+        (["run", "--given", "a.json", "-o", "b/../a.json"], "is read here, and would be lost"),
+        (["steps", "--trace", "a.json", "-o", "link.json"], "is read here, and would be lost"),
+        (["run", "a", "--embeddings", "a.txt#x", "-o", "a.txt"], "is read here, and would be lost"),
+        (
+            ["learn", "reverse", "--save", "b", "-o", "b/config.json"],
+            "'b/config.json' has the name of a file of the model in 'b'",
+        ),
+        (
+            ["heads", "--model", "b", "-o", "b/vocabulary.json"],
+            "'b/vocabulary.json' has the name of a file of the model in 'b'",
+        ),
+    ],
+    ids=lambda words: " ".join(words[:3]) if isinstance(words, list) else "",
+)
+def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "a.json"):
+        Path(name).write_text("{}")
+    Path("b").mkdir()
+    Path("link.json").symlink_to("a.json")
+
+    result = attnviz(*words)
+
+    assert result.status == 2
+    assert problem in result.err.splitlines()[0]
+    assert (Path("a.txt").read_text(), Path("a.json").read_text()) == ("{}", "{}")
+    assert list(Path("b").iterdir()) == []
+
+
+def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
+    writing.refuse_lost([Path("toy/numbers.json"), Path("toy")], ["toy/config.json", "\0"])
+    writing.refuse_lost([Path("toy/numbers.json")], ["toy"])

@@ -80,7 +80,7 @@ def test_nothing_jumps() -> None:
         assert [chart.box for chart in layout.charts] == places[1]
         moved = {word.text for word in set(first.words) ^ set(layout.words)}
         assert all(
-            text.startswith(("After", "Before", "subject", "the subject", "with")) for text in moved
+            text.startswith(("Step", "After", "subject", "the subject", "with")) for text in moved
         ), moved
 
 
@@ -111,7 +111,8 @@ def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> N
     film = made.view().film
 
     assert film[-1].title == sentence_of(made)
-    assert film[0].title == "Before the first step no verb is right."
+    assert film[0].title == "Step \u20070: \u2007\u20070\xa0% of the verbs are right"
+    assert film[-2].title == "Step 40: \u200750\xa0% of the verbs are right"
 
 
 def test_a_title_of_ones_own_stands_over_every_frame() -> None:

@@ -76,7 +76,9 @@ def test_every_dtype_keeps_its_numbers_and_is_named(dtype: str) -> None:
     made = from_weights(weights, WORDS)
 
     assert torch.equal(made.weights.double(), weights.double())
-    assert made.view().settings == f"4 tokens (given) · 2 layers × 3 heads · {dtype}"
+    assert made.view().settings == (
+        f"attention of given weights · 4 tokens (given) · 2 layers × 3 heads · {dtype}"
+    )
     assert made.provenance.dtype == ("float64" if dtype == "float64" else "float32")
 
 
@@ -413,7 +415,7 @@ def test_what_can_be_asked_of_heads_can_be_asked_of_these(made: Trace) -> None:
     link = made.weights[:, :, 3, 1] - made.weights[:, :, [0, 2], 1].mean(-1)  # of 4 tokens
     largest = int(link.flatten().argmax())
     assert linked.headline.startswith(f"In L{largest // HEADS}H{largest % HEADS}, ")
-    assert rolled.headline == "Rollout through 2 layers"
+    assert rolled.headline == 'In the rollout, each token draws at least 33\u00a0% on "The"'
     assert words.headline.startswith('In the mean of 6 heads, "tired" attends most to ')
 
 
@@ -428,7 +430,7 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
     assert re.search(
         r"\d\u00a0% of its attention in mine, .*\d\u00a0% in other", found.view().closing[0]
     )
-    assert first.largest.before == made.weights[tuple(place(first, made))].item()
+    assert found.link(first).before == made.weights[tuple(place(first, made))].item()
     assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}
     assert not last.apart
 

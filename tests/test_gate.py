@@ -31,6 +31,7 @@ from attnviz.attention.variants import Variant
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommands, app
 from attnviz.errors import AttnvizError
 from attnviz.examples.example import Example
+from attnviz.learning.moment import Answer
 from attnviz.renderers import FORMATS
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.matrices import Matrices, matrices
@@ -61,8 +62,9 @@ MADE_IN = ("attnviz.views", "attnviz.wording")
 
 
 def raw(text: str) -> list[str]:
-    """What of a text may not be printed, but for the ends of lines."""
-    return sorted({each for each in text if not each.isprintable() and each != "\n"})
+    """What of a text may not be printed, but for the ends of lines and the space of `64 %`."""
+    bare = re.sub("(?<=[0-9])\xa0%", "%", text)
+    return sorted({each for each in bare if not each.isprintable() and each != "\n"})
 
 
 # What every kind of file says, as text.
@@ -250,9 +252,10 @@ def views() -> tuple[View, ...]:
     compared = library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2)
     shapes = [trace.view(as_="arcs"), trace.view(query="2"), trace.view(query="2", as_="sentence")]
     answers = traced(untrained()).view(predict=True)
-    taught = learned().view()
+    taught = learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
+    shapes += [library.trace("the keys", model="agreement").view(as_="arcs")]
     return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen)
 
 
@@ -264,7 +267,7 @@ def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
     assert known - tried <= {"Axis.spaced", "Grid.pooled", "Section.stages"}
 
 
-@pytest.mark.parametrize("place", range(10))
+@pytest.mark.parametrize("place", range(11))
 def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int) -> None:
     view = poisoned(views()[place])
 

@@ -148,6 +148,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "text_size is 8, and must be from 0.45 to 4: so many times as large as usual are letters",
         "try text_size=1.5",
     ),
+    "a sentence for a number": (
+        lambda: attnviz.steps("I am", digits="two"),  # type: ignore[arg-type]
+        "digits is 'two', and should be a whole number",
+        "try digits=1",
+    ),
+    "no name": (
+        lambda: attnviz.example(None),  # type: ignore[arg-type]
+        "name is None, and should be a text",
+        'try name="…"',
+    ),
     "a setting of a Trace": (
         lambda: attnviz.inspect(attnviz.trace("I am"), model="minilm"),
         "model says how a text is traced, and a Trace is given, which is there already",
@@ -187,8 +197,8 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 def test_what_results_hold_is_printed_in_a_line() -> None:
     both = attnviz.compare_sentences(STORY, "The animal was too wide")
 
-    assert re.fullmatch(r"<Read L5H8: 0\.\d{3} bits apart>", repr(both.heads[0]))
-    assert repr(both.heads[0].first) == "<Map L5H8: 7 × 7>"
+    assert re.fullmatch(r"<Read L4H9: 0\.\d{3} bits apart>", repr(both.heads[0]))
+    assert repr(both.heads[0].first) == "<Map L4H9: 7 × 7>"
     assert repr(both.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms
     assert repr(attnviz.rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"

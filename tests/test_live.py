@@ -59,7 +59,7 @@ def glimpse(
         steps=np.arange(20) * 3,
         courses=(
             Course("loss", "0.021", 1.0, losses),
-            Course("verbs right", "99.6%", 1.0, 1 - losses),
+            Course("verbs right", "99.6\u00a0%", 1.0, 1 - losses),
         ),
     )
 
@@ -116,7 +116,7 @@ def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
     assert sum("1 2 3 4 5 6 7 8" in line for line in lines) == 1
     assert "each head's attention on:" in text
     assert "loss 0.021" in text
-    assert "verbs right 99.6%" in text
+    assert "verbs right 99.6\u00a0%" in text
     assert "weight 0" in text
 
 
@@ -125,7 +125,7 @@ def test_on_a_small_one_every_head_is_still_there() -> None:
 
     assert lines[0] == "learning keys: what keys are for"
     assert " ".join(lines[2].split()) == "L0H0 L0H1 L1H0 L1H1"
-    assert lines[-1].startswith("verbs right 99.6%")
+    assert lines[-1].startswith("verbs right 99.6\u00a0%")
 
 
 def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
@@ -147,7 +147,7 @@ def test_names_of_readings_are_whole_where_all_of_them_fit() -> None:
 def test_on_the_smallest_what_is_right_is_said() -> None:
     lines = plain(glimpsed(glimpse(KEYS), Screen(24, 8)))
 
-    assert lines[-1] == "verbs right 99.6%"
+    assert lines[-1] == "verbs right 99.6\u00a0%"
 
 
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:

@@ -18,11 +18,13 @@ from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.words import words_of
-from attnviz.cells import EVERYTHING
+from attnviz.cells import EVERYTHING, unmasked
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.tokens.words import words
+from attnviz.views.inspection.numbers import rollout_scale
+from attnviz.views.inspection.told import on_rollout
 from tests.small_transformers import Saved
 
 TEXT = "Don't stop now, my friend: we aren't done"
@@ -190,11 +192,23 @@ def test_where_sinks_take_a_share_a_rollout_divides_its_rows_and_says_so(
         expected = np.diag(1 / mixed.sum(-1)) @ mixed @ expected
 
     assert_allclose(values(found.maps[0]), expected, atol=1e-6)
-    formula = "A = ½ mean of the heads + ½ residual connection, each row divided by its sum (Abnar"
+    formula = "of ½ mean of heads + ½ residual connection, each row divided by its sum"
     assert formula in found.view().picture.caption
     one = inspect(found.trace, merge="rollout", query="2").view()
     assert formula in one.picture.caption
     assert "divided" not in looked(made(), merge="rollout").view().picture.caption
+
+
+def test_colours_of_a_rollout_fit_what_does_not_come_from_a_sink_and_its_title_names_that() -> None:
+    found = made("on we go now", special=(0,), tokenizer="words")
+    (rolled,) = looked(found, merge="rollout").maps
+    sunk = np.array([[0.909, 0.031, 0.03, 0.03]] * 4)
+    of_sink, even = (replace(rolled, cells=unmasked(each)) for each in (sunk, sunk * 0 + 0.24))
+
+    scale = rollout_scale(of_sink, Looking(merge="rollout"))
+    assert (scale.low, scale.high, scale.beyond) == (0.0, 0.04, True)
+    assert on_rollout(of_sink) == "In the rollout, each token draws at least 90\u00a0% on on"
+    assert on_rollout(even) == "Rollout through 2 layers"
 
 
 def test_tokens_are_left_out_of_a_rollout_when_it_is_made() -> None:

@@ -526,23 +526,26 @@ def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
     other = "the old key near the small cabinets"
     shown = attnviz("compare", AGREEMENT, other, "--model", "agreement").out
 
-    assert 'first text: At "?" the model answers: are' in shown
-    assert 'second text: At "?" the model answers: is' in shown
+    assert 'first text: at "?" the model answers: are' in shown
+    assert 'second text: at "?" the model answers: is' in shown
 
 
 def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
     shown = " ".join(attnviz("compare", "maplemaple", "--model", "induction").out.split())
 
-    assert 'unscaled and scaled: after "e" (10) comes m ' in shown
-    assert shown.count("comes m") == 1
+    assert 'unscaled and scaled: after "e" (10) the model expects: m (' in shown
+    assert shown.count("the model expects") == 1
 
 
 def test_a_probability_of_1_is_not_said_to_be_more(attnviz: Attnviz) -> None:
     """In bfloat16 what is nearly certain is certain."""
     shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
 
-    assert "float64, float32, bfloat16 and float16: the 8 places answer h g f e" in shown
-    assert "1.00 or more" not in shown
+    assert (
+        "float64, float32, bfloat16 and float16: at the 8 places the model answers: "
+        "h g f e d c b a (each 99 % or more)"
+    ) in " ".join(shown.split())
+    assert "100\xa0%" not in shown
 
 
 def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
@@ -564,7 +567,7 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
         f"error: --by {by} asks for other models, and the model 'reverse' is as it is"
     )
     assert hint.endswith(
-        "compare it by scale, mask, temperature, dtype, device, or with a second sentence"
+        "compare it by scale, mask, temperature, dtype, device, without, or with a second sentence"
     )
 
 

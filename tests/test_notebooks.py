@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import base64
 import json
 import re
 import warnings
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from struct import unpack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.showing import Showable
 from attnviz.traces.trained.again import Worked
+from docs.notebook import SIZE, Cells, has_picture, stored
 from tests.browser import opened
 from tests.conftest import ROOT
 
@@ -27,22 +29,6 @@ if TYPE_CHECKING:
 
 LIBRARY = ROOT / "docs" / "library.md"
 NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
-
-
-class Cells:
-    """Cells of code in one namespace, and what each of them would show."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {"__name__": "__main__"}
-
-    def run(self, code: str) -> Any:
-        """The value of the last line, if that is an expression."""
-        tree = ast.parse(code)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, "cell", "exec"), self.known)
-        if not isinstance(last, ast.Expr):
-            return None
-        return eval(compile(ast.Expression(last.value), "cell", "eval"), self.known)
 
 
 def shown(value: Any) -> str:
@@ -281,11 +267,20 @@ def cells_of_notebook() -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_notebook_runs_from_top_to_bottom(at_home: Path) -> None:
+def test_the_notebook_shows_what_is_stored_in_it(at_home: Path) -> None:
     cells, seen = Cells(), []
-    for cell in cells_of_notebook():
-        if cell["cell_type"] == "code":
-            seen.append(shown(cells.run("".join(cell["source"]))))
+    code = [each for each in cells_of_notebook() if each["cell_type"] == "code"]
+    for count, cell in enumerate(code, start=1):
+        value = cells.run("".join(cell["source"]))
+        [kept], [now] = cell["outputs"], stored(value, count, pictures=False)
+        picture = kept["data"].pop("image/png", None)
+        assert kept == now, "make notebook"
+        assert (picture is not None) == has_picture(value), "make notebook"
+        seen.append(shown(value))
+        if picture is not None:
+            size = unpack(">II", base64.b64decode(picture)[16:24])
+            assert size == ((500, 500) if seen[-1] == "_repr_png_" else SIZE)
 
     assert seen.count("_repr_html_") >= 8
     assert "_repr_png_" in seen
+    assert NOTEBOOK.stat().st_size < 1.5e6

@@ -90,7 +90,9 @@ def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
     """Not as 1.1e+02 queries."""
     whole = overview_by_hand(1, 1, 329, 329)
 
-    assert whole.grained(3, 5).pooled == "one cell = mean of 110 queries, sum of 66 keys"
+    assert whole.grained(3, 5).pooled == (
+        "one cell = mean of about 110 queries, sum of about 66 keys"
+    )
 
 
 def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand_for() -> None:

@@ -69,7 +69,7 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
 def test_the_table_says_the_numbers_of_what_is_followed(
     chromium: Browser, page_path: Path, four_heads: Any
 ) -> None:
-    with opened(chromium, page_path, "#head=L1H0") as seen:
+    with opened(chromium, page_path, "#head=L1H0&query=none") as seen:
         page = seen.page
         page.click("#table summary")
         page.wait_for_selector("#table td")
@@ -81,7 +81,7 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         page.keyboard.press("Enter")
         until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
         said = page.text_content("#table caption")
-        assert said == "What \u2068here\u2069 (3) reads in L1H0 (2 more are hidden by the mask)"
+        assert said == 'What "\u2068here\u2069" reads in L1H0 (2 more are hidden by the mask)'
         layer = four_heads.layers[1]
         weights, scores = layer.attended.weights[0], layer.attended.scores[0] * layer.scale
         told = page.locator("#table tbody tr").all_inner_texts()

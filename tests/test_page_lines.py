@@ -59,7 +59,8 @@ def _weights(trace: Any) -> list[Table]:
 def _open(page: Page, address: str = "") -> None:
     """Another state, chosen by its address; nothing is under the pointer."""
     page.mouse.move(1, 1)
-    page.evaluate("address => { location.hash = address }", f"view=lines{address}")
+    followed = "" if "query=" in address else "&query=none"
+    page.evaluate("address => { location.hash = address }", f"view=lines{followed}{address}")
     settled(page)
 
 
@@ -189,14 +190,14 @@ def test_lines_are_followed_by_keys_alone(page: Page) -> None:
     assert f"key={len(WORDS)}" in _address(page)
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    assert _address(page) == "#view=lines"
+    assert _address(page) == "#view=lines&query=none"
     assert _words(page, "query").first.bounding_box() is not None
 
 
 def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, trace: Any) -> None:
     _open(page)
     weights, tokens = _weights(trace)[0], page.locator("#sentence .token")
-    assert _said(page) == "Choose a token, and the colours say what it reads."
+    assert _said(page) == "Click a word to see what it attends to."
     tokens.nth(4).hover()
     settled(page)
     texts = tokens.locator(".number").all_inner_texts()
@@ -204,8 +205,8 @@ def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, t
     hidden = tokens.evaluate_all("all => all.map((one) => one.classList.contains('hides'))")
     assert hidden == np.isnan(weights[4]).tolist()
     most = int(np.nanargmax(weights[4]))
-    name = "itself" if most == 4 else f"{trace.tokens.labels[most]} ({most + 1})"
-    assert f"{trace.tokens.labels[4]} (5) reads {name} most: " in _said(page)
+    name = "itself" if most == 4 else f'"{trace.tokens.labels[most]}"'
+    assert f'"{trace.tokens.labels[4]}" reads {name} ' in _said(page)
     tokens.nth(4).click()
     page.get_by_text("is read by", exact=True).click()
     assert "key=5" in _address(page), "the token that is followed stays the same"
@@ -232,11 +233,11 @@ def test_arrows_move_in_a_sentence_as_it_is_seen(page: Page, trace: Any) -> None
     tokens.first.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    assert "query=2" in _address(page)
+    assert "query" not in _address(page), "it is the one that is followed when the page opens"
     page.keyboard.press("End")
     assert tokens.last.evaluate("one => one === document.activeElement")
     page.keyboard.press("Escape")
-    assert "query" not in _address(page)
+    assert "query=none" in _address(page)
     page.evaluate("document.querySelector('#sentence .text').dir = 'rtl'")
     page.keyboard.press("ArrowRight")
     assert tokens.nth(len(trace.tokens) - 2).evaluate("one => one === document.activeElement")
@@ -250,23 +251,23 @@ BY_HAND: dict[str, list[list[float]]] = {
     "hidden": [[N, N, N, N], [N, 1, N, N], [0.5, 0.5, N, N], [1, N, N, N]],
 }
 SAID = {
-    ("tied", "query", 0): "a (1) reads itself and b (2) most: .40 each, then c (3) .20",
-    ("tied", "query", 1): "b (2) reads d (4) most: .40, then c (3) .30 and itself .20",
-    ("tied", "query", 2): "c (3) reads a (1) most: .70, then b (2), itself and d (4) .10 each",
-    ("tied", "query", 3): "d (4) reads all 4 tokens that it sees alike: .25 each",
-    ("tied", "key", 3): "d (4) is read most by b (2): .40, then by itself .25 and by c (3) .10",
-    ("zero", "query", 0): "a (1) reads nothing: all weights are 0",
-    ("zero", "query", 1): "b (2) reads itself most: 1.0, then a (1) 4.0e−03",
-    ("zero", "query", 3): "d (4) reads c (3) most: .400, then a (1) .301 and b (2) .299",
-    ("signed", "query", 0): "what a (1) reads, by gain: most itself .40, then c (3) .20; "
-    "least b (2) −.40",
-    ("signed", "query", 3): "what d (4) reads, by gain: most a (1) .30, then b (2), c (3) and "
+    ("tied", "query", 0): '"a" reads itself and "b" most: .40 each, then "c" .20',
+    ("tied", "query", 1): '"b" reads "d" most: .40, then "c" .30 and itself .20',
+    ("tied", "query", 2): '"c" reads "a" most: .70, then "b", itself and "d" .10 each',
+    ("tied", "query", 3): '"d" reads all 4 tokens that it sees alike: .25 each',
+    ("tied", "key", 3): '"d" is read most by "b": .40, then by itself .25 and by "c" .10',
+    ("zero", "query", 0): '"a" reads nothing: all weights are 0',
+    ("zero", "query", 1): '"b" reads itself most: 1.0',
+    ("zero", "query", 3): '"d" reads "c" most: .400, then "a" .301 and "b" .299',
+    ("signed", "query", 0): 'what "a" reads, by gain: most itself .40, then "c" .20; '
+    'least "b" −.40',
+    ("signed", "query", 3): 'what "d" reads, by gain: most "a" .30, then "b", "c" and '
     "itself −.10 each",
-    ("signed", "query", 2): "what c (3) reads, by gain: all are 0",
-    ("hidden", "query", 0): "a (1) reads nothing, for every key is hidden",
-    ("hidden", "query", 1): "b (2) sees itself alone: 1.0",
-    ("hidden", "query", 2): "c (3) reads all 2 tokens that it sees alike: .50 each",
-    ("hidden", "key", 3): "nobody reads d (4), which is hidden from all",
+    ("signed", "query", 2): 'what "c" reads, by gain: all are 0',
+    ("hidden", "query", 0): '"a" reads nothing, for every key is hidden',
+    ("hidden", "query", 1): '"b" sees itself alone: 1.0',
+    ("hidden", "query", 2): '"c" reads all 2 tokens that it sees alike: .50 each',
+    ("hidden", "key", 3): 'nobody reads "d", which is hidden from all',
 }
 
 
@@ -295,7 +296,7 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
     path = tmp_path / "x.html"
     path.write_bytes(trace.view().render(".html"))
     sizes = np.sort(_weights(trace)[0][np.tril_indices(160)])[::-1]
-    with opened(chromium, path, "#view=lines") as seen:
+    with opened(chromium, path, "#view=lines&query=none") as seen:
         page = seen.page
         page.wait_for_selector(".line-word")
         assert len(_lines(page)) == 2000

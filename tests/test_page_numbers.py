@@ -184,9 +184,9 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
     path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
     with opened(chromium, path) as seen:
         says = seen.page.locator("#sentence .says")
-        until(seen.page, lambda: "(7) reads" in says.inner_text())
+        until(seen.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
         read = int(np.argmax(weights[6]))
-        most = f"{read + 1}) most" if read != 6 else "itself most"
+        most = f'"\u2068word{read}\u2069" most' if read != 6 else "itself most"
         assert most in says.inner_text()
         assert "--query" not in says.inner_text()
         seen.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
@@ -199,7 +199,7 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
         until(seen.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
         for _ in range(2):
             seen.page.keyboard.press("ArrowDown")
-        until(seen.page, lambda: "(7) reads" in says.inner_text())
+        until(seen.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(

@@ -162,7 +162,7 @@ def test_a_place_that_asks_for_nothing_is_said_to() -> None:
     assert all_places.note == 'only "?" asks for an answer'
     assert unasked(replace(made.prediction, asked=(0, 1, 2)), made.tokens) == ()
     assert unasked(replace(made.prediction, asked=(0, 2)), made.tokens) == (
-        'only "old" (1) and "?" (3) ask for an answer',
+        'only "old" and "?" ask for an answer',
     )
 
 

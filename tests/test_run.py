@@ -112,6 +112,8 @@ def test_characters_without_a_font_are_noted_once(
 
 
 def test_the_same_command_writes_the_same_bytes(attnviz: Attnviz, samples: Path) -> None:
+    for folder in ("one", "other"):
+        (samples / folder).mkdir()
     for suffix in ("png", "svg", "pdf", "txt", "json", "npz", "csv"):
         written = []
         for folder in ("one", "other"):

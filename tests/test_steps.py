@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -379,6 +380,27 @@ def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
     assert "exp(899.25 - 900.50) / (exp(900.50 - 900.50) + exp(899.25 - 900.50))" in first[1]
     assert "exp(-800.50 + 800.50) / (exp(-800.50 + 800.50)" in second[0]
     assert all(holds(line) for line in (*first, *second))
+
+
+@pytest.mark.parametrize("variant", ["scaled", "causal"])
+def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(variant: str) -> None:
+    section = step("softmax", query=2, variant=variant)
+    assert section.columns is not None
+    scores, exps, weights = section.columns.rows
+    powers = [0.0 if score is None else math.exp(score) for score in scores.values]
+
+    assert section.columns.names == ("I", "am", "learning", "this")
+    assert exps.values == pytest.approx(powers)
+    assert weights.values == pytest.approx([power / sum(powers) for power in powers], rel=1e-5)
+    assert (scores.values[3] is None) == (variant == "causal") == (scores.written[3] == "−∞")
+    assert (exps.total, weights.total) == (f"sum {sum(powers):.2f}", "sum 1")
+    assert section.title.startswith('softmax: "I" scores highest and gets ')
+
+
+def test_equal_scores_have_no_highest_and_only_one_row_of_one_head_is_bars() -> None:
+    assert step("softmax", query=1, variant="average").title == "softmax"
+    assert step("softmax").columns is None
+    assert step("softmax", query=1, variant="multi-head", heads=2).columns is None
 
 
 def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:

@@ -49,6 +49,7 @@ from attnviz.traces.trained.place import is_trained
 from attnviz.traces.weights import array, mask_of
 from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.wording.commands import Command
+from attnviz.wording.keywords import of_its_kinds
 from attnviz.wording.words import listed
 
 OWN = ("by", "other", "values", "reference", "layer")  # keywords beside those of Settings
@@ -166,6 +167,7 @@ class Comparison(Showable):
         return Whole(values, ~seen & (abs(values) <= NEXT_TO_NOTHING))
 
 
+@of_its_kinds
 def compare(
     text: str | Trace | None,
     settings: Settings | None = None,

@@ -28,6 +28,7 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
+from attnviz.wording.keywords import of_its_kinds
 
 NUMBERS_AT_ONCE = 2**21  # of what one layer makes of the sentences of a step
 # So wide are heads where it is asked what scaling is for: as in GPT-3 and Llama. Queries and keys
@@ -108,6 +109,7 @@ class Learning(Showable):
         return way.reached(self.steps, self.until)
 
 
+@of_its_kinds
 def compare_learning(
     task: Task | str,
     settings: Settings | None = None,

@@ -37,7 +37,7 @@ def compare_sentences(
     pictures: PictureOptions,
     typed: Typed,
 ) -> None:
-    """Run the model on both, and show which heads read the second otherwise."""
+    """Run the model on both, and show how the attention of its heads changes."""
     refuse_odd(chosen, typed)
     foreseen.refuse_settings(settings)
     words = None if saved is not None else source.read_or_given(text, settings, "attnviz compare")

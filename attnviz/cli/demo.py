@@ -24,9 +24,9 @@ TOUR = (  # what is to be seen, and the command that shows it; each fits 80 colu
         'attnviz steps "I am learning" --dim 2 --query learning --step scores',
     ),
     (
-        "A trained model: to choose a verb, it attends to the subject.",
+        "A trained model: at ? it is to choose a verb, and attends to the subject.",
         'attnviz inspect "the old keys near the small cabinet" --model agreement \\\n'
-        '    --from "?" --to keys',
+        "    --layer 1 --head 0",
     ),
     (
         "Without the two heads that attend to the subject, its answer is wrong.",

@@ -28,12 +28,14 @@ from attnviz.cli.making import (
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.machine.writing import refuse_lost
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.place import is_trained
 from attnviz.wording.commands import Command, chosen, option
 
 THE_TASKS = "[default: the task's]"
+READ_OR_SAVED = ("file", "trace", "given", "embeddings", "model", "from_", "save")  # by options
 OF_NO_TASK = ("seed", "device")  # which tasks leave to whoever types
 
 
@@ -77,6 +79,8 @@ def accepts(
 
         def call(context: typer.Context, **given: Any) -> None:
             memory.refuse_to_start()
+            named = (given[name] for name in READ_OR_SAVED if given.get(name) is not None)
+            refuse_lost(given.get("out", ()), [*named])
             found = [
                 group(
                     **{each.name: given[each.name] for each in fields(group) if each.name in given}

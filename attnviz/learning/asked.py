@@ -11,6 +11,7 @@ from attnviz.errors import AttnvizError, unknown
 from attnviz.learning.names import CUT, GRAMMAR, TASKS, is_path
 from attnviz.machine import files
 from attnviz.wording.commands import quoted
+from attnviz.wording.keywords import of_its_kinds
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 OF_YOUR_OWN = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
 
 
+@of_its_kinds
 def task_of(name: str) -> Task:
     """The task of this name, or of a person's own file; imported only now that it is wanted.
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from attnviz.errors import AttnvizError
 from attnviz.machine import leaving
 from attnviz.machine.files import (
+    file_and_name,
     refuse_folder,
     refuse_missing_folder,
     refuse_unwritable,
@@ -26,6 +27,11 @@ except ImportError:  # not everywhere: there nobody can tell whose file is aband
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = ".attnviz-"
+OF_MODELS = {  # names of files in their folders that `-o` could write, too
+    "added_tokens.json", "config.json", "generation_config.json", "model.safetensors.index.json",
+    "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json",
+    "vocab.json", "vocab.txt", "vocabulary.json",
+}  # fmt: skip
 UNFINISHED = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]{{16}}")  # files.LONGEST_TEMPORARY letters
 
 
@@ -44,6 +50,23 @@ def refuse_paths(paths: Sequence[Path]) -> None:
                 )
     for path in paths:
         refuse_missing_folder(path)
+
+
+def refuse_lost(paths: Iterable[Path], named: Iterable[str | Path]) -> None:
+    """Refuse to write over what else is named: a file that is read, or a model's own files."""
+    for path in paths:
+        for other in named:
+            with suppress(OSError, ValueError, RuntimeError):  # whoever reads it says what is wrong
+                place, theirs = path.resolve(), file_and_name(str(other))[0].resolve()
+                if place == theirs:
+                    raise AttnvizError(
+                        f"'{path}' is read here, and would be lost", "write to another file"
+                    )
+                if place.parent == theirs and place.name.lower() in OF_MODELS:
+                    raise AttnvizError(
+                        f"'{path}' has the name of a file of the model in '{other}'",
+                        "choose another name",
+                    )
 
 
 @dataclass(frozen=True)

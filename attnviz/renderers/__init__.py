@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.renderers.look import Look as Look
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import changed, of_its_kinds
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
@@ -79,6 +79,7 @@ def pages(view: View, look: Look) -> list[View]:
     return divided
 
 
+@of_its_kinds
 def render(view: View, suffix: str, **looks: Any) -> bytes:
     """The bytes of a file of this kind.
 

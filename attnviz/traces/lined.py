@@ -16,6 +16,7 @@ from attnviz.traces.settings import NAMES
 from attnviz.traces.texts import line_of
 
 OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+NO_KEYS = ("limit",)  # what only a command can be told
 VALUES = {*VARIANTS, *TOKENIZERS, *(name for _, known in NAMES.values() for name in known)}
 
 
@@ -28,7 +29,7 @@ def in_keys(error: AttnvizError, *, but: Collection[str] = ()) -> AttnvizError:
 
     def key(found: re.Match[str]) -> str:
         no, option, value = found[1], found[2], found[3] or ""
-        if option in but:
+        if option in (*NO_KEYS, *but):
             return found[0]
         name = option.replace("-", "_")
         if no:

@@ -55,6 +55,7 @@ from attnviz.traces.without import INSTEAD
 from attnviz.vectors.arrays import IN_FULL, numpy_arrays
 from attnviz.vectors.table import FromTable
 from attnviz.wording.commands import command_in
+from attnviz.wording.keywords import of_its_kinds
 
 SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
 SAID = {
@@ -91,6 +92,7 @@ Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")
 
 
+@of_its_kinds
 def read(name: str) -> Trace:
     """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 

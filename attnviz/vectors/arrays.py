@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -53,7 +54,9 @@ def numpy_arrays(
 
 def _npy(path: Path) -> AnyArray:
     with path.open("rb") as file:
-        _header(file)
+        shape, dtype, start = _header(file)
+        if start + prod(shape) * dtype.itemsize > os.fstat(file.fileno()).st_size:
+            raise EOFError(path)
     array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 

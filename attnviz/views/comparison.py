@@ -89,11 +89,12 @@ def view(
     charts, random = _charts(sweep), _caveat(comparison)
     changes = (*mistakes_told(comparison), *changes_told(comparison)) if not curves else ()
     told = (*changes, *_answers_told(comparison))
+    headline = title_of(comparison, sweep, again)
     if comparison.by == WITHOUT and (flipped := _flipped(comparison)):
-        told, concluded = _answers_told(comparison), flipped
+        told, concluded, headline = _answers_told(comparison), flipped, flipped
     return View(
         title=f"compared by {comparison.by}",
-        headline=title_of(comparison, sweep, again),
+        headline=headline,
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
@@ -145,7 +146,7 @@ def _answers_told(comparison: Comparison) -> tuple[str, ...]:
             said.setdefault(told, []).append(name_of(comparison, each))
     if comparison.by == WITHOUT:  # which each sentence says itself
         return tuple(said)
-    return tuple(f"{listed(names)}: {told}" for told, names in said.items())
+    return tuple(f"{listed(names)}: {told[:1].lower()}{told[1:]}" for told, names in said.items())
 
 
 def _tables(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+
+import numpy as np
 
 from attnviz.cells import Cells, Later
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.grids.explored import Explored, HeadMap, arranged, strongest_row
 from attnviz.views.reading import name_of_head, token_axis, written_from
 
 
@@ -20,7 +23,10 @@ def explored_of_trace(
     layer: int | None = None,
     head: int | None = None,
 ) -> Explored:
-    """Every head of every attention that happened to a sentence; that is first which is named."""
+    """Every head of every attention that happened to a sentence.
+
+    That is first which is named; else the one with the strongest link, as the title says.
+    """
     sides = {id(tokens): _side(trace, tokens) for tokens in _tokens(trace)}
     numbered = [(each, number) for each in trace.attentions for number in range(each.heads)]
     heads = [
@@ -38,14 +44,39 @@ def explored_of_trace(
         )
         for each, number in numbered
     ]
+    if query is None and key is None:
+        query = _only_question(trace)
     asked = [
         place
         for place, (each, number) in enumerate(numbered)
         if layer in (None, each.layer) and head in (None, number)
     ]
+    first = next(iter(asked), 0)
+    if layer is None and head is None:
+        first = _telling([each for *_, each in heads], query)
     border = any(side.border for side in sides.values())
     note = f"{AXES_NOTE} · {GOES_ON}" if border else AXES_NOTE
-    return arranged(heads, query=query, key=key, first=next(iter(asked), 0), note=note)
+    return arranged(heads, query=query, key=key, first=first, note=note)
+
+
+def _only_question(trace: Trace) -> int | None:
+    """The one place at which a model is asked for an answer, if there is one."""
+    made = trace.prediction
+    return made.asked[0] if made is not None and len(made.asked) == 1 else None
+
+
+def _telling(heads: Sequence[HeadMap], query: int | None) -> int:
+    """The head with the strongest link, or in which a token has its own; never one that is off."""
+    sizes = [
+        -1.0 if each.off else strongest_row(each)[0] if query is None else _largest(each, query)
+        for each in heads
+    ]
+    return sizes.index(max(sizes))
+
+
+def _largest(head: HeadMap, query: int) -> float:
+    patch = head.weights.row(query)
+    return float(np.where(patch.hidden, 0.0, patch.values).max(initial=0.0))
 
 
 def weights_of(trace: Trace, layer: Layer, head: int) -> Cells:

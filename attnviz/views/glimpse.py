@@ -20,7 +20,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.learned.found import best_head
 from attnviz.views.learned.shown import answer_text
 from attnviz.views.reading import token_axis
-from attnviz.wording.numbers import percentage, share_text, significant_text
+from attnviz.wording.numbers import percent, share_text, significant_text
 
 WEIGHT = Scale("weight", 0.0, 1.0)
 
@@ -74,12 +74,12 @@ def _courses(moments: Sequence[Moment], asked: str) -> tuple[Course, ...]:
     finite = losses[np.isfinite(losses)]
     return (
         Course("loss", significant_text(losses[-1], 2), float(finite.max(initial=1e-9)), losses),
-        Course(f"{asked}s right", percentage(float(right[-1])), 1.0, right),
+        Course(f"{asked}s right", percent(float(right[-1])), 1.0, right),
     )
 
 
 def line_of(task: Task, moment: Moment) -> str:
-    """`step 310 · loss 0.021 · 99.6% of the verbs are right · subject L1H1 .99`"""
+    """`step 310 · loss 0.021 · 99.6 % of the verbs are right · subject L1H1 .99`"""
     heads = [
         f"{each.name} {head} {share_text(score)}"
         for each in task.readings

@@ -30,7 +30,7 @@ from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless
 from attnviz.views.settings_line import KIND, NORM, settings_line
 from attnviz.views.view import Data, Group, Lines, View, Words, page_of
-from attnviz.wording.numbers import percentage
+from attnviz.wording.numbers import percent
 from attnviz.wording.words import counted
 
 LOSS = "loss"
@@ -127,7 +127,7 @@ def _note(learning: Learning) -> str:
     seeds = len(learning.seeds)
     if seeds == 1:
         return "one seed"
-    return f"median of {seeds:,} seeds, band from {BAND[0]:.0%} to {BAND[1]:.0%}"
+    return f"median of {seeds:,} seeds, band from {percent(BAND[0])} to {percent(BAND[1])}"
 
 
 def _curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve:
@@ -163,7 +163,7 @@ def _tables(learning: Learning) -> tuple[Grid, ...]:
 
 def _needed(learning: Learning) -> Grid:
     """In how many seeds it is learned, and after how many steps: nothing, if it is not."""
-    low, high = (percentage(share) for share in BAND)
+    low, high = (percent(share) for share in BAND)
     reached = [learning.reached(way) for way in learning.ways]
     rows = [
         [np.isfinite(each).sum(), steps_at(each, BAND[0]), np.median(each), steps_at(each, BAND[1])]

@@ -167,20 +167,26 @@ def _likeliest(made: Prediction, place: int) -> str:
 def answers_ranked(trace: Trace, query: int) -> Ranked:
     """The answers at one place as bars, the likeliest first; without heads beside what was."""
     made = refuse_no_prediction(trace)
+    now, before = made.probabilities[query], made.with_all_heads
+    scored = [each for each in made.best(query, MOST_RANKED) if not now[each].isnan()]
     best = [
         each
-        for each in made.best(query, MOST_RANKED)
-        if not made.probabilities[query, each].isnan()
+        for rank, each in enumerate(scored)
+        if rank < len(RANKS)
+        or now[each] >= MENTIONED
+        or (before is not None and before[query, each] >= MENTIONED)
     ]
+    left_out = [f"all other answers: under {percent(MENTIONED)}"] * (len(best) < len(scored))
     grid = Grid(
         "",
         plain_axis("answer", [isolated(made.answers[each]) for each in best]),
         plain_axis("measure", ["probability"]),
-        unmasked(array(made.probabilities)[query, best][:, None]),
+        unmasked(array(now)[best][:, None]),
         PROBABILITY,
-        note=" · ".join(["bar = probability of the answer", *unasked(made, trace.tokens, query)]),
+        note=" · ".join(
+            ["bar = probability of the answer", *left_out, *unasked(made, trace.tokens, query)]
+        ),
     )
-    before = made.with_all_heads
     was = [
         "" if before is None else f"with all heads {percent(float(before[query, each]))}"
         for each in best

@@ -14,7 +14,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.views.given_weights import given_parts
 from attnviz.views.headline import headline
 from attnviz.views.trained_line import BETWEEN, trained_parts
-from attnviz.wording.numbers import exact_text, percentage
+from attnviz.wording.numbers import exact_text, percent
 from attnviz.wording.words import counted
 
 KIND = "attention"  # the part that says which kind of attention it is
@@ -196,5 +196,5 @@ def _reduced(origin: Origin) -> str:
     table = table_behind(origin)
     if table is None or table.kept is None:
         return ""
-    kept = percentage(table.kept)
+    kept = percent(table.kept, 1)
     return f" (principal components, which keep {kept} of the variance)"

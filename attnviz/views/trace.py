@@ -32,7 +32,6 @@ from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.given_weights import on_given_weights
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
@@ -51,7 +50,7 @@ from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, wi
 from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Page, View, page_of
+from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Name, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
@@ -174,14 +173,9 @@ def _slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
 
 
 def _titled_heads(trace: Trace, layer: Layer, group: Group, query: int | None) -> Group:
-    panels: list[Grid | Arcs | Sentence] = []
-    for head, panel in enumerate(group.panels):
-        title = title_of_head(trace, layer, head, query)
-        if isinstance(panel, Grid):
-            panels.append(replace(panel, title=title))
-        elif isinstance(panel, Arcs | Sentence):
-            panels.append(replace(panel, grid=replace(panel.grid, title=title)))
-    return Group(FINDINGS, tuple(panels))
+    heads = range(len(group.panels))
+    titles = tuple(Name(title_of_head(trace, layer, head, query)) for head in heads)
+    return Group(FINDINGS, group.panels, over=titles)
 
 
 def _inspected(trace: Trace, looking: Looking) -> View:

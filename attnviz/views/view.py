@@ -6,7 +6,7 @@ import json
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from attnviz.views.gate import in_print
 from attnviz.views.grids.description import caption, describe, hides
-from attnviz.views.grids.explored import Explored
+from attnviz.views.grids.explored import Explored, with_a_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
@@ -45,7 +45,7 @@ FRAMED = "attnviz.renderers.page.frame:framed"
 READINGS = "readings"  # the group of what one token reads, which a terminal writes as sentences
 
 # Not for people: what is written out of these is exact, and spelled as its format has it.
-FOR_MACHINES = frozenset(("data", "provenance", "command", "explored", "slides"))
+FOR_MACHINES = frozenset(("data", "provenance", "command", "explored", "slides", "following"))
 
 # How a picture arranges panels: as large as they can be; two, and in the same row what tells
 # them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
@@ -71,7 +71,7 @@ class Name:
     more: tuple[Told, ...] = ()
 
 
-FINDINGS = "findings"  # the name of a group whose titles are sentences that stand by themselves
+FINDINGS = "findings"  # the name of a group: what stands over its panels are whole sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Group:
     below: tuple[Grid | None, ...] = ()  # None: nothing belongs to this one
     kind: Kind = "free"
     across: int = 1  # of a table, or a course: how many panels its rows have
-    over: tuple[Name, ...] = ()  # of a course: what stands over its panels, in place of titles,
+    over: tuple[Name, ...] = ()  # of a course, or of findings: what stands over its panels,
     beside: tuple[Name, ...] = ()  # and beside its rows
     ringed: tuple[int, int, int] | None = None  # the panel, row and column of the cell that matters
 
@@ -185,6 +185,8 @@ class View:
     closing: tuple[str, ...] = ()  # what there is to say in the end
     as_screen: bool = False  # a picture (.svg) shows what a terminal does
     explored: Callable[[], Explored] | None = None  # what a page lets one look around in
+    # The title and the steps of another token: a page has them for whoever follows it.
+    following: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
     slides: Callable[[], Excerpt] | None = None  # what has one of its own; None: each panel
     data: Data | None = None
     provenance: Provenance | None = None
@@ -198,7 +200,13 @@ class View:
     @cached_property
     def heads(self) -> Explored | None:
         """The heads that can be looked at one by one, in letters that can be printed."""
-        return None if self.explored is None else in_print(self.explored())
+        return None if self.explored is None else in_print(with_a_query(self.explored()))
+
+    def followed(self, place: int) -> tuple[str, tuple[Section, ...]]:
+        """The title and the steps of a token that is followed, in letters that can be printed."""
+        assert self.following is not None, "there are no steps"
+        title, sections = in_print(self.following(place))
+        return self.headline if self.titled else title, sections
 
     @cached_property
     def alone(self) -> Excerpt:
@@ -228,7 +236,14 @@ class View:
         still = Group("steps", (replace(section, moments=()),))
         page = page_of([still], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.heading
-        return replace(self, screen=page, picture=page, headline=headline)
+        following = None if self.following is None else partial(self._step_of, section.number)
+        return replace(self, screen=page, picture=page, headline=headline, following=following)
+
+    def _step_of(self, number: str, place: int) -> tuple[str, tuple[Section, ...]]:
+        """The same step of another token."""
+        _, sections = self.followed(place)
+        [step] = [each for each in sections if each.number == number]
+        return step.heading, (step,)
 
     def grids(self) -> tuple[Grid, ...]:
         """Every table that is shown, those of steps as well."""

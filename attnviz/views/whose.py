@@ -10,7 +10,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.origin import FromWeights, table_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
-from attnviz.wording.numbers import percentage, share_text
+from attnviz.wording.numbers import percent, share_text
 from attnviz.wording.words import counted, listed
 
 READS, READ = "reads", "read"  # of one head, and of several
@@ -53,7 +53,7 @@ def of_a_table(trace: Trace) -> str:
     about += " Of a token that it has in several pieces it is their mean."
     if table.kept is None:
         return about
-    left, kept = trace.embeddings.shape[1], percentage(table.kept)
+    left, kept = trace.embeddings.shape[1], percent(table.kept, 1)
     return (
         f"{about} Of {table.width} numbers {left} are left: principal components of its words, "
         f"which keep {kept} of their variance."

@@ -6,12 +6,15 @@ import os
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from inspect import signature
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, ParamSpec, TypeVar
 
 from attnviz.errors import AttnvizError, unknown
 
 Choices = TypeVar("Choices")
+Result = TypeVar("Result")
+P = ParamSpec("P")
 KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {  # by annotation; of any other all passes
     "int": ((int,), "a whole number", "1"),
     "float": ((int, float), "a number", "0.5"),
@@ -47,6 +50,31 @@ def of_function(
     if any(each.kind is each.VAR_KEYWORD for each in parameters):  # handed on, and looked at there
         known = dict.fromkeys(given, "Any") | known
     return checked(given, known, also)
+
+
+def of_its_kinds(function: Callable[P, Result]) -> Callable[P, Result]:
+    """The same function, called with plain values, each of a kind that its annotation names.
+
+    >>> from attnviz import AttnvizError, example
+    >>> try:
+    ...     example(None)
+    ... except AttnvizError as error:
+    ...     print(error)
+    name is None, and should be a text
+    """
+    takes = signature(function)
+    parameters = takes.parameters.items()
+    known = {name: str(each.annotation) for name, each in parameters}
+    handed_on = [name for name, each in parameters if each.kind is Parameter.VAR_KEYWORD]
+
+    @wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
+        bound = takes.bind(*arguments, **keywords)
+        own = {name: each for name, each in bound.arguments.items() if name not in handed_on}
+        bound.arguments |= checked(own, known)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
 
 
 def checked(

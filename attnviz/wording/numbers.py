@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import floor
 from typing import Literal
 
 from attnviz.wording.printable import PERCENT
@@ -62,30 +61,6 @@ def exact_text(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
-
-
-def percentage(share: float, *, at_least: bool = False) -> str:
-    """A share in tenths of a percent, rounded; or cut, where "or more" follows it.
-
-    100% is all and 0% is nothing: what is only close to them is not rounded to them.
-
-    >>> [percentage(each) for each in (0.749792, 0.5, 0.9996, 1.0, 0.0004, 0.0)]
-    ['75%', '50%', '99.9%', '100%', 'less than 0.1%', '0%']
-    >>> percentage(0.749792, at_least=True)
-    '74.9%'
-    """
-    tenths = floor(1000 * share + CUT) if at_least else round(1000 * share)
-    tenths = min(tenths, 999) if share < 1 else tenths
-    return f"{tenths / 10:g}%" if tenths or not share else "less than 0.1%"
-
-
-def percent_text(share: float, digits: int) -> str:
-    """A measure in percent, in as many digits as it is given elsewhere.
-
-    >>> percent_text(0.613, 0), percent_text(0.613, 1)
-    ('61%', '61.3%')
-    """
-    return f"{fixed_text(100 * share, digits)}%"
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -38,6 +38,16 @@ class Pairs:
             if self.tokens.ids[one] != self.others.ids[other]
         )
 
+    @cached_property
+    def shared(self) -> tuple[int, ...]:
+        """Which of the pairs are of one token that is in both sentences, and is not special."""
+        special = self.tokens.special
+        return tuple(
+            number
+            for number, place in enumerate(self.first)
+            if number not in self.replaced and place not in special
+        )
+
     def labels(self, pair: int) -> tuple[str, str]:
         """What stands there in each sentence."""
         one, other = self.first[pair], self.second[pair]

@@ -2,12 +2,16 @@
 
 A row of weights is held against the row of the token that stands for it. What is read of tokens
 that stand for none of the other sentence counts as one number, so that rows stay divided up.
+Heads are ranked by the link that changes most between tokens that both sentences have; special
+tokens do not count. Where no such link changes, as in a decoder before the word that differs, all
+links count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +33,12 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
 from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import changed, of_its_kinds
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
 WEIGHTS = ("first weights", "second weights")  # of one sentence
+LEAST = 5e-4  # of a weight, or of a bit: less is written as 0
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,13 @@ class Change:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Read:
-    """A head on both sentences: how far apart its rows are, and the weight that changes most."""
+    """A head on both sentences: how far apart its rows are, and the weights that change most."""
 
     first: Map
     second: Map
     apart: float  # the mean over tokens that are paired, in bits
     largest: Change
-    of_same: Change | None  # the largest between tokens that both sentences have, if they have any
+    of_same: Change | None  # the largest between tokens that both sentences have, but no special
 
     @property
     def name(self) -> str:
@@ -70,7 +75,7 @@ class Read:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sentences(Showable):
-    """What a model reads in two sentences, head by head; the one that changes most comes first."""
+    """What a model attends to in two sentences, head by head; what changes most comes first."""
 
     first: Trace
     second: Trace
@@ -81,12 +86,22 @@ class Sentences(Showable):
     looking: Looking
     query: int | None = None  # the pair whose row alone is held against each other
 
+    @cached_property
+    def shared(self) -> bool:
+        """Whether heads are ranked by links between tokens that both sentences have."""
+        return any(each.of_same and each.of_same.size >= LEAST for each in self.heads)
+
+    def link(self, read: Read) -> Change:
+        """What a head is ranked by: of the weights that count, the one that changes most."""
+        return read.of_same if self.shared and read.of_same else read.largest
+
     @property
     def changes(self) -> bool:
         """Whether any head attends differently."""
         return any(each.largest.size or each.apart for each in self.heads)
 
 
+@of_its_kinds
 def compare_sentences(
     first: str | Trace,
     second: str | Trace,
@@ -105,8 +120,8 @@ def compare_sentences(
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
-    >>> found.heads[0].name  # the head that changes most
-    'L5H8'
+    >>> found.heads[0].name  # the head with the link that changes most
+    'L4H9'
     """
     looking = changed(Looking(), {"layer": layer, "head": head, "query": query})
     chosen = changed(settings or Settings(model=MINILM), changes, also=NAMES)
@@ -170,16 +185,18 @@ def held(first: Trace, second: Trace, names: tuple[str, str], looking: Looking) 
     maps = maps_of(first, looking), maps_of(second, looking)
     _refuse_other_heads(*maps)
     read = [_read(one, other, rows, columns, query) for one, other in zip(*maps, strict=True)]
-    return Sentences(
+    found = Sentences(
         first=first,
         second=second,
         names=names,
         rows=rows,
         columns=columns,
-        heads=tuple(sorted(read, key=lambda each: -each.apart)),
+        heads=tuple(read),
         looking=looking,
         query=query,
     )
+    ranked = sorted(read, key=lambda each: (-found.link(each).size, -each.apart))
+    return replace(found, heads=tuple(ranked))
 
 
 def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None:
@@ -210,11 +227,12 @@ def _place(rows: Pairs, wanted: str) -> int:
 def _read(first: Map, second: Map, rows: Pairs, columns: Pairs, query: int | None) -> Read:
     """One head, a few million cells at a time."""
     apart, changes, of_same = [], [], []
-    own = ~np.isin(np.arange(len(columns)), columns.replaced)
+    own = np.isin(np.arange(len(columns)), columns.shared)
     for start, one, other in _bands(first, second, rows, columns, query):
         apart.append(_apart(one, other))
         change = np.abs(other - one)[:, :-1]
-        alike = ~np.isin(np.arange(start, start + len(change)), rows.replaced)
+        places = np.arange(start, start + len(change))
+        alike = np.isin(places, rows.shared if query is None else query)
         changes.append(_largest(start, change, one, other))
         if alike.any() and own.any():
             same = np.where(alike[:, None] & own, change, -1)

@@ -115,6 +115,8 @@ def _heads(explored: Explored, kept: Sequence[Kept], sides: Sequence[Axis]) -> l
             "share": each.share,
             "off": each.off,
             "note": each.note,
+            "pair": each.pair,
+            "paired": each.paired,
             "scale": measures.index(each.measure),
             "small": list(one.small.values.shape),
             **one.about,

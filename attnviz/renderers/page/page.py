@@ -14,6 +14,7 @@ from typing import Any
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
+from attnviz.renderers.page.followed import packed_steps
 from attnviz.renderers.page.heads import packed_heads
 from attnviz.renderers.page.making import made
 from attnviz.renderers.page.panels import panels
@@ -43,6 +44,7 @@ SCRIPTS = (
     "matrix_pointer.js",
     "matrix_keys.js",
     "matrix_zoom.js",
+    "both.js",
     "most_read.js",
     "together.js",
     "strongest.js",
@@ -56,6 +58,8 @@ SCRIPTS = (
     "overview_maps.js",
     "sentence.js",
     "texts.js",
+    "markup.js",
+    "steps.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -89,6 +93,7 @@ BLOCKS = "$blocks"  # where the heads stand in the page
 def html(view: View, look: Look) -> Iterator[bytes]:
     """The page, its blocks of bytes one by one."""
     about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
+    blocks |= packed_steps(view)
     words = _words(view, look, about)
     before, after = map(Template, _file("page.html").split(BLOCKS))
     yield before.substitute(words).encode()
@@ -132,7 +137,13 @@ def _data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def _closing(view: View) -> Markup:
     """What there is to say in the end, but for what the title says."""
-    return together(tag("p", each) for each in view.notes)
+    return together(tag("p", _beyond(each, view.headline)) for each in view.notes)
+
+
+def _beyond(note: str, headline: str) -> str:
+    """What a sentence says beyond the title that it begins with."""
+    start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
+    return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
 
 
 def _heading(title: str) -> Markup:

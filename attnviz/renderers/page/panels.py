@@ -83,20 +83,38 @@ def _unexplored(group: Group, heads: Explored | None) -> list[Drawable]:
 def _is_explored(each: Drawable, heads: Explored) -> bool:
     if isinstance(each, Overview):
         return True
-    if isinstance(each, Curves | Section | Ranked | Sentence):
+    if isinstance(each, Sentence):
+        return _is_followed(each, heads)
+    if isinstance(each, Curves | Section | Ranked):
         return False
     grid = table_of(each)
-    return grid.share and any(_is_map(grid, head) for head in heads.heads)
+    return any(_is_map(grid, head, heads.query) for head in heads.heads)
 
 
-def _is_map(grid: Grid, head: HeadMap) -> bool:
-    """Whether the rows of a grid are those of a head: the first, the middle one and the last."""
-    if grid.cells.shape != head.weights.shape or not len(grid.rows):
+def _is_followed(sentence: Sentence, heads: Explored) -> bool:
+    """Whether it is what the page says first: of the first head the row that is followed."""
+    first, row = heads.heads[heads.first], sentence.grid.values
+    if heads.query is None or row.shape != (1, first.weights.shape[1]):
         return False
-    rows = {0, len(grid.rows) // 2, len(grid.rows) - 1}
+    return np.array_equal(row, first.weights.row(heads.query).values, equal_nan=True)
+
+
+def _is_map(grid: Grid, head: HeadMap, query: int | None) -> bool:
+    """Whether it is a head: its rows are the same, by the first, the middle and the last one.
+
+    Or the row of the token that is followed, where nothing but that row is shown.
+    """
+    if grid.cells.shape[1] != head.weights.shape[1] or not len(grid.rows):
+        return False
+    last = len(grid.rows) - 1
+    places = {0: 0, last // 2: last // 2, last: last}
+    if last == 0 and query is not None:
+        places = {0: query if head.paired is None else head.paired[0][query]}
+    elif grid.cells.shape != head.weights.shape:
+        return False
     return all(
-        np.array_equal(grid.cells.row(row).values, head.weights.row(row).values, equal_nan=True)
-        for row in rows
+        np.array_equal(grid.cells.row(row).values, head.weights.row(own).values, equal_nan=True)
+        for row, own in places.items()
     )
 
 
@@ -121,8 +139,11 @@ def _group(shown: Sequence[Drawable]) -> Iterator[Markup]:
         alike = [each for each in plain if HEAD.sub("", each.title) == part]
         yield _alike(part, alike)
     yield from _curves([each for each in shown if isinstance(each, Curves)])
+    sections = [each for each in shown if isinstance(each, Section)]
+    if sections:
+        yield tag("div", *map(step, sections), class_="walk")
     for each in shown:
-        if not isinstance(each, Grid | Curves):
+        if not isinstance(each, Grid | Curves | Section):
             yield _panel(each)
 
 
@@ -145,8 +166,6 @@ def _numbers_of(curves: Curves) -> Markup:
 
 
 def _panel(each: Drawable) -> Markup:
-    if isinstance(each, Section):
-        return _section(each)
     if isinstance(each, Ranked):
         return together([_heading(each.grid), ranking(each)])
     if isinstance(each, Sentence):
@@ -160,7 +179,7 @@ def _heading(grid: Grid) -> Markup:
     return tag("h2", grid.title) if grid.title else NONE
 
 
-def _section(section: Section) -> Markup:
+def step(section: Section) -> Markup:
     """A step: what it does and why, its tables, and its sums written out."""
     shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NONE
     formula = tag("p", section.formula, class_="formula") if section.formula else NONE

@@ -10,7 +10,7 @@ from itertools import chain
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.section import Section, table_of
+from attnviz.views.grids.section import Drawable, Section, table_of
 from attnviz.views.view import Group
 
 WIDEST = 16  # panels in a row
@@ -87,11 +87,20 @@ def _in_a_layer(groups: Sequence[Group]) -> int:
 
 
 def _columns_of(group: Group, charts: Sequence[Shown]) -> list[int]:
-    """How many panels may stand in a row: all of a pair, for which there is nothing to wrap."""
+    """How many panels may stand in a row: all of a pair, for which there is nothing to wrap.
+
+    Rows of one token stand below each other, key by key.
+    """
+    if group.kind == "pair" and not charts and all(_is_row(each) for each in group.panels):
+        return [1]
     if group.kind == "pair":
         return [max(len(group.panels), len(charts))] if charts else _possible(len(group.panels))
     possible = _possible(max(len(group.panels), len(charts)))
     return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
+
+
+def _is_row(panel: Drawable) -> bool:
+    return isinstance(panel, Grid) and len(panel.rows) == 1 < len(panel.columns)
 
 
 def _tables(table: Group) -> Iterator[Group]:

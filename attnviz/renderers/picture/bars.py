@@ -16,7 +16,8 @@ from attnviz.views.grids.scales import Scale
 PLACES = (0.0, 0.5, 1.0)
 # In letters of the labels beside it:
 BAR_WIDTH, BEFORE, BEHIND = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
-LOWEST, HIGHEST, NAME = 3.0, 22.0, 2.6  # of a bar; and of its name above it
+LOWEST, HIGHEST, NAME = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
+LEADING = 1.25  # which may have several lines
 
 
 def scales_of(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
@@ -31,7 +32,7 @@ def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
         return 0.0
     letter = letters.axis * POINT
     ends = max(text_width(text, letters.axis) for scale in scales for text in _numbers(scale))
-    names = max(text_width(scale.label, letters.axis) for scale in scales)
+    names = max(text_width(line, letters.axis) for each in scales for line in _name(each))
     return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
 
 
@@ -42,11 +43,12 @@ def bars_beside(
     letter = letters.axis * POINT
     boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
     top = max(bottom + height for _, bottom, _, height in boxes)
-    lowest = (LOWEST + NAME) * letter
+    name = NAME + LEADING * (max((len(_name(scale)) for scale in scales), default=1) - 1)
+    lowest = (LOWEST + name) * letter
     each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
-    height = min(each - NAME * letter, HIGHEST * letter)
+    height = min(each - name * letter, HIGHEST * letter)
     for number, scale in enumerate(scales):
-        foot = top - number * each - height - 0.8 * letter
+        foot = top - number * each - height - (name - NAME + 0.8) * letter
         yield Bar(scale, (right + BEFORE * letter, foot, BAR_WIDTH * letter, height))
 
 
@@ -54,7 +56,9 @@ def bar_labels(bar: Bar, letters: Lettering) -> Iterator[Words]:
     """The name of a scale above its bar, and its ends and its middle beside it."""
     left, bottom, width, height = bar.box
     letter = letters.axis * POINT
-    yield Words(bar.scale.label, left, bottom + height + 0.75 * letter, letters.axis)
+    for place, line in enumerate(reversed(_name(bar.scale))):
+        y = bottom + height + (0.75 + LEADING * place) * letter
+        yield Words(line, left, y, letters.axis)
     x = left + width + BEHIND * letter
     for share, text in zip(PLACES, _numbers(bar.scale), strict=True):
         yield Words(text, x, bottom + height * share, letters.axis, along="center_baseline")
@@ -65,6 +69,11 @@ def bar_marks(bar: Bar) -> Iterator[Mark]:
     for share in PLACES:
         y = bottom + height * share
         yield (left + width, y), (left + 1.2 * width, y)
+
+
+def _name(scale: Scale) -> list[str]:
+    """A word a line: bars are narrow."""
+    return scale.name.split()
 
 
 def _numbers(scale: Scale) -> list[str]:

@@ -16,6 +16,7 @@ from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.typesetting import typeset, with_names
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.columns import Columns
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.plane import Plane
@@ -122,7 +123,12 @@ def _section_with_glyphs(section: Section) -> Section:
         beyond=tuple(map(_grid_with_glyphs, section.beyond)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
         planes=tuple(map(_plane_with_glyphs, section.planes)),
+        columns=section.columns and _columns_with_glyphs(section.columns),
     )
+
+
+def _columns_with_glyphs(columns: Columns) -> Columns:
+    return replace(columns, names=tuple(map(fonts.drawable, columns.names)))
 
 
 def _plane_with_glyphs(plane: Plane) -> Plane:
@@ -144,6 +150,7 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
             yield from (each.number, each.title, each.about, each.shapes, each.formula)
             yield from (line.text for line in each.sums)
             yield from (arrow.name for plane in each.planes for arrow in plane.arrows)
+            yield from each.columns.names if each.columns else ()
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
             yield from (each.title, each.across, *(line.name for line in each.lines))

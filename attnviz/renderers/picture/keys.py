@@ -43,7 +43,7 @@ class Key:
         if self.scale is None:
             return ""
         below = "≤ " if self.scale.below else ""
-        return typeset(f"{self.scale.label} {below}{self.scale.low:g}")
+        return typeset(f"{self.scale.name} {below}{self.scale.low:g}")
 
     @property
     def sample(self) -> tuple[float, float]:

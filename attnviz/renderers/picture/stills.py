@@ -17,6 +17,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import free
 from attnviz.renderers.picture.bars import bar_space, scales_of
 from attnviz.renderers.picture.cards import SLACK, without_titles
+from attnviz.renderers.picture.columns import place_columns
 from attnviz.renderers.picture.frame import Captions, Line, framed, headline, stacked
 from attnviz.renderers.picture.layout import (
     NATURAL_SHARE,
@@ -130,7 +131,8 @@ def _above_sums(
 ) -> list[Layout]:
     left, bottom, width, height = room
     low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
-    sums = set_sums([each.sums for each in sections], (width, height * low), letters)
+    written = [() if each.columns else each.sums for each in sections]  # bars have their numbers
+    sums = set_sums(written, (width, height * low), letters)
     middle = max(map(_height, sums))
     air = AIR * letters.text * POINT
     above = (left, bottom + middle + air, width, max(height - middle - 2 * air, 0.5))
@@ -191,7 +193,7 @@ def _page(sections: Sequence[Section], look: Look, captions: Captions) -> tuple[
     inner = width - 2 * letters.margin
     heads = [_head(each, captions, letters, (inner, 100.0)) for each in sections]
     drawn = max(high for _, high in sizes)
-    below = [() if each.planes else each.sums for each in sections]
+    below = [() if each.planes or each.columns else each.sums for each in sections]
     sums = set_sums(below, (inner, max(drawn, inner / 3)), letters)
     frame = framed(replace(captions, title=""), (width, 100.0), letters)
     around = letters.margin + frame.room[1] + 2 * AIR * letters.text * POINT
@@ -200,7 +202,7 @@ def _page(sections: Sequence[Section], look: Look, captions: Captions) -> tuple[
 
 def _wanted(section: Section, text_size: float) -> Size:
     """How large its tables want to be, or what is drawn in their place."""
-    if section.planes:
+    if section.planes or section.columns:
         return NARROWEST * 1.2, NARROWEST * 1.2 * PLANES_HEIGHT
     if not section.grids:
         return NARROWEST, 0.0
@@ -332,6 +334,8 @@ def _drawn(section: Section, room: Box, letters: Lettering) -> Layout:
     """Its planes; its stages; or its tables, with the colour bars of their scales beside them."""
     if section.planes:
         return place_planes(section.planes, room, letters)
+    if section.columns:
+        return place_columns(section.columns, room, letters)
     staged = (*section.grids, *section.beyond)
     grids = staged if section.stages else _several(section.tables)
     if not grids:

@@ -73,22 +73,25 @@ def _of_group(group: Group) -> Iterator[Group]:
     if group.kind == "product":
         yield group
     elif group.kind != "course":
-        for panel, below in zip_longest(group.panels, group.below):
-            yield Group(group.name, (panel,))
+        for panel, below, over in zip_longest(group.panels, group.below, group.over):
+            yield Group(group.name, (panel,), over=(over,) if over else ())
             if below is not None:
                 titled = replace(below, title=f"{_title(panel)} {below.title}")
                 yield Group(group.name, (titled,))
 
 
 def _titles(view: View, parts: Sequence[Group]) -> list[str]:
-    """What all are, and each is beside the others; what is called alike is counted."""
+    """The finding in each; else what all are, and each is beside the others, counted if alike.
+
+    Somebody's own title stands over all.
+    """
     names = without_what_all_say([_title(part.panels[-1]) for part in parts], [""])
-    over = [_over(view, part) for part in parts]
-    names = [
-        _title(part.panels[-1]) if part.name == FINDINGS else name
+    titles = [
+        part.over[0].text
+        if part.name == FINDINGS and not view.titled
+        else BETWEEN.join(filter(None, (_over(view, part), name)))
         for part, name in zip(parts, names, strict=True)
     ]
-    titles = [BETWEEN.join(filter(None, each)) for each in zip(over, names, strict=True)]
     counts, seen = Counter([view.headline, *titles]), Counter([view.headline])
     told = []
     for title in titles:
@@ -99,8 +102,6 @@ def _titles(view: View, parts: Sequence[Group]) -> list[str]:
 
 def _over(view: View, part: Group) -> str:
     """What all are; of what one token reads the headline says it, and of an equation what it is."""
-    if part.name == FINDINGS:
-        return ""
     said = view.titled or view.title in view.headline or part.kind == "product"
     return view.headline if said or isinstance(part.panels[-1], Sentence | Ranked) else view.title
 

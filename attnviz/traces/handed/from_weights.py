@@ -23,6 +23,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import GIVEN, Provenance, Trace
 from attnviz.traces.weights_alone import layer_of
 from attnviz.version import __version__
+from attnviz.wording.keywords import of_its_kinds
 from attnviz.wording.words import counted, shape_text
 
 Layers = Mapping[int, Float[Tensor, "head query key"]]
@@ -39,6 +40,7 @@ class Sides:
     read: Tokens
 
 
+@of_its_kinds
 def from_weights(
     weights: object,
     tokens: object = None,

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.seeds import BAND, quantiles
-from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
+from attnviz.wording.numbers import digits_apart, fixed_text, percent
 
 FEWEST_SEEDS = 10  # of fewer, most may agree by chance
 ALIKE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
@@ -47,7 +47,7 @@ class Amount:
 
 TOKENS = Amount(fixed_text, 1, " tokens")
 PRECISE_TOKENS = Amount(fixed_text, 2, " tokens")
-SHARE = Amount(percent_text, 0, " of the largest entropy")
+SHARE = Amount(percent, 0, " of the largest entropy")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.learned.found import Found, found_in
-from attnviz.wording.numbers import percentage, share_text
+from attnviz.wording.numbers import percent, share_text
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import counted, listed
 
@@ -92,7 +92,7 @@ RIGHT: tuple[Finding[Answers], ...] = (
     Finding(
         "some",
         otherwise,
-        lambda answers: f"{percentage(answers.accuracy)} of the {answers.asked}s are right",
+        lambda answers: f"{percent(answers.accuracy)} of the {answers.asked}s are right",
     ),
 )
 
@@ -100,7 +100,7 @@ RIGHT: tuple[Finding[Answers], ...] = (
 def how_right(accuracy: float, asked: str) -> str:
     """
     >>> how_right(1.0, "verb"), how_right(0.9995, "verb"), how_right(0.0, "verb")
-    ('every verb is right', '99.9% of the verbs are right', 'no verb is right')
+    ('every verb is right', 'over 99.9\\xa0% of the verbs are right', 'no verb is right')
     """
     return said(RIGHT, Answers(accuracy, asked))
 

@@ -20,7 +20,8 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import chosen_variant, head_width
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Pair
 from attnviz.views.conclusions.finding import Finding, otherwise, said
-from attnviz.wording.numbers import exact_text, percentage, significant_text
+from attnviz.wording.numbers import exact_text, percent, significant_text
+from attnviz.wording.printable import PERCENT
 from attnviz.wording.words import counted, listed, sentence
 
 LOSS = Amount(significant_text, 2)
@@ -140,7 +141,7 @@ class Outcome:
 
     @property
     def right(self) -> str:
-        """`99.9% of the letters are right`; `every letter is right`"""
+        """`99.9 % of the letters are right`; `every letter is right`"""
         until, asked = self.learning.until, self.learning.task.asked
         return right_text(until, asked)
 
@@ -171,11 +172,11 @@ class Outcome:
 def right_text(share: float, asked: str) -> str:
     """
     >>> right_text(0.999, "letter"), right_text(1.0, "verb")
-    ('99.9% of the letters are right', 'every verb is right')
+    ('99.9\\xa0% of the letters are right', 'every verb is right')
     """
     if share >= 1:
         return f"every {asked} is right"
-    return f"{exact_text(float(f'{100 * share:.10g}'))}% of the {asked}s are right"
+    return f"{exact_text(float(f'{100 * share:.10g}'))}{PERCENT} of the {asked}s are right"
 
 
 def on_learning(learning: Learning) -> str:
@@ -202,18 +203,17 @@ def _in_one_seed(outcome: Outcome) -> str:
 
 def _in_few_seeds(outcome: Outcome) -> str:
     medians = any(course.there == outcome.seeds for course in outcome.courses)
-    rest = f"{'Steps are medians; s' if medians else 'S'}o few seeds tell no more."
+    rest = f"{'Steps are medians; m' if medians else 'M'}ore seeds are needed to compare them."
     return f"{outcome.over}, {outcome.right}: {outcome.each}. {rest}"
 
 
 def _in_none(outcome: Outcome) -> str:
     last = counted(outcome.learning.last, "step")
     got = (
-        f"{percentage(float(np.median(each.way.accuracy[-1])))} {each.put}"
-        for each in outcome.courses
+        f"{percent(float(np.median(each.way.accuracy[-1])))} {each.put}" for each in outcome.courses
     )
-    start = f"In none of {outcome.seeds:,} seeds, in no way, it is learned within {last} that"
-    return f"{start} {outcome.right}: in the median then are right {listed([*got])}."
+    start = f"{outcome.over}, no way learns it within {last} (until {outcome.right})."
+    return f"{start} Median accuracy then: {listed([*got])}."
 
 
 def _apart(outcome: Outcome) -> str:
@@ -232,13 +232,16 @@ def _apart_in_short(outcome: Outcome) -> str:
 
 
 def _undecided_in_short(outcome: Outcome) -> str:
-    start = f"{outcome.over}, it cannot be told in which way it is learned sooner that"
-    return f"{start} {outcome.right}: {outcome.each_in_short}."
+    return f"{_no_way_is_faster(outcome)}: {outcome.each_in_short}."
 
 
 def _undecided(outcome: Outcome) -> str:
-    start = f"{outcome.over}, it cannot be told in which way it is learned sooner that"
-    return f"{start} {outcome.right}: {outcome.each}."
+    return f"{_no_way_is_faster(outcome)}: {outcome.each}."
+
+
+def _no_way_is_faster(outcome: Outcome) -> str:
+    right = f"{outcome.right[:1].upper()}{outcome.right[1:]}"
+    return f"{outcome.over}, no way is clearly faster. {right}"
 
 
 def _never(outcome: Outcome) -> str:

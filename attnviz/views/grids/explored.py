@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from attnviz.cells import Cells
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
+
+MOST_SEARCHED = 2**22  # cells of a head
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -17,7 +21,7 @@ class HeadMap:
     """Who reads whom in one head, or in several together."""
 
     name: str  # L4H7
-    place: tuple[int, int] = (0, 0)  # in which row and column of all heads it stands
+    place: tuple[int, int] | None = (0, 0)  # its row and column among all; None: not to choose
     reads: Axis
     read: Axis  # the same as `reads`, where a sentence reads itself
     weights: Cells
@@ -26,6 +30,9 @@ class HeadMap:
     signed: bool = False  # whether its numbers are more or less than others
     note: str = ""  # how to read it, beside what holds for all
     off: bool = False  # whether it is switched off
+    pair: tuple[int, int] | None = None  # the places of two others, of which it is the difference
+    # Of one of two: which of its rows, and of its columns, stand for those of the difference.
+    paired: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     measure: str = "weight"  # what its numbers are called: those that have one name have one scale
 
     def scale(self, cells: Cells) -> Scale:
@@ -74,6 +81,33 @@ def arranged(
 
 def _axis(counts: str, labels: Sequence[str]) -> Axis:
     return Axis(counts, counts, tuple(labels), ("",) * len(labels))
+
+
+def with_a_query(explored: Explored) -> Explored:
+    """Where no token is asked for, that one is followed whose link is the strongest."""
+    if explored.query is not None or explored.key is not None:
+        return explored
+    return replace(explored, query=strongest_row(explored.heads[explored.first])[1])
+
+
+def strongest_row(head: HeadMap) -> tuple[float, int]:
+    """The largest number of a head, and its row: of tokens of the text that have a choice, if any.
+
+    Of a very large head the last row, which every page has.
+    """
+    rows, columns = head.weights.shape
+    if rows * columns > MOST_SEARCHED:
+        return 0.0, rows - 1
+    special = np.array(head.reads.special or [False] * rows, dtype=bool)
+    found: list[tuple[bool, float, int]] = []
+    for band in head.weights.bands():
+        here = slice(len(found), len(found) + len(band.values))
+        told = ((~band.hidden).sum(axis=1) > 1) & ~special[here]
+        sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values))).max(axis=1)
+        pairs = zip(told.tolist(), sizes.tolist(), strict=True)
+        found += [(*each, -len(found) - place) for place, each in enumerate(pairs)]
+    _, size, row = max(found)
+    return size, -row
 
 
 def common(scales: Sequence[Scale]) -> Scale:

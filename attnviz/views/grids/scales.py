@@ -43,6 +43,11 @@ class Scale:
     bend: Bend = "straight"
 
     @property
+    def name(self) -> str:
+        """What people read: the weight of what, the literature says, too."""
+        return "attention weight" if self.label == "weight" else self.label
+
+    @property
     def below(self) -> bool:
         """Whether its low end stands for whatever is less, too: logarithms never come to 0."""
         return self.bend == "log"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.views.grids.arcs import Arcs, Sentence
+from attnviz.views.grids.columns import Columns
 from attnviz.views.grids.grid import Curves, Grid, common_scales
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.plane import Plane
@@ -46,6 +47,7 @@ class Section:
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
     planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
+    columns: Columns | None = None  # in a picture in place of the grids
     stages: Stages = ()  # how some of its grids become others,
     beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
 

@@ -13,9 +13,9 @@ MERGED: dict[Merge, str] = {
     "mean": "mean = the sum over the heads / their number · it hides what single heads do",
     "max": "max = the largest weight of any head, cell by cell · rows do not sum to 1, and "
     "neighbouring cells may come from different heads",
-    "rollout": "rollout = A of the last layer × … × A of the first · A = ½ mean of the heads + ½ "
-    "residual connection{divided} (Abnar & Zuidema 2020) · it shows where information could come "
-    "from; it ignores values and feed-forward layers",
+    "rollout": "estimates where information could come from; ignores values and feed-forward "
+    "layers · Abnar & Zuidema 2020 · rollout = product over layers of ½ mean of heads + ½ residual "
+    "connection{divided}",
 }
 DIVIDED = ", each row divided by its sum"  # of rollout, which is a product of rows that sum to 1
 

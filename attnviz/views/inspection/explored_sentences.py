@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -41,29 +42,26 @@ class Differences(Cells):
 
 
 def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
-    """Three rows for each layer; the difference of the head that changes most comes first."""
+    """What differs in each head, first in the one that changes most; beside it both sentences."""
     sides: dict[tuple[int, str], Axis] = {}
-    layers: dict[str, list[Read]] = {}
-    for each in sorted(sentences.heads, key=lambda one: _number(one.first)):
-        layers.setdefault(f"L{_number(each.first)[0]}", []).append(each)
-    note = f"above 0 = {above}"
+    read = sorted(sentences.heads, key=lambda one: _number(one.first))
+    note = f"{_subtracted(sentences)} · above 0 = {above}"
     maps = [
         (
-            f"{layer} · {row}",
+            f"L{_number(each.first)[0]}",
             f"H{_number(each.first)[1]}",
-            replace(head, note=note) if head.signed else head,
+            replace(_difference(sentences, each, sides), note=note, pair=(place, place + 1)),
         )
-        for layer, read in layers.items()
-        for each in read
-        for row, head in _three(sentences, each, sides)
+        for place, each in zip(count(len(read), 2), read, strict=False)
     ]
-    most = f"{sentences.heads[0].name} · {_subtracted(sentences)}"
-    return arranged(
+    found = arranged(
         maps,
         query=sentences.query,
-        first=[each.name for *_, each in maps].index(most),
+        first=[each.name for *_, each in maps].index(sentences.heads[0].name),
         note=AXES_NOTE,
     )
+    both = [head for each in read for head in _both(sentences, each, sides)]
+    return replace(found, heads=(*found.heads, *both))
 
 
 def difference_of(sentences: Sentences, read: Read) -> Cells:
@@ -91,25 +89,27 @@ def short_names(sentences: Sentences) -> list[str]:
     return [each if given else each.split()[0] for each in sentences.names]
 
 
-def _three(
+def _both(
     sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]
-) -> Iterator[tuple[str, HeadMap]]:
-    """A head on the first sentence, on the second, and the difference."""
-    traces = sentences.first, sentences.second
-    both = zip(short_names(sentences), traces, (read.first, read.second), strict=True)
-    for name, trace, found in both:
-        yield name, _alone(f"{read.name} · {name}", found, trace, sides)
-    name = _subtracted(sentences)
-    yield (
-        name,
-        HeadMap(
-            name=f"{read.name} · {name}",
-            reads=_pairs("query (reads)", sentences.rows, sides),
-            read=_pairs("key (is read)", sentences.columns, sides),
-            weights=difference_of(sentences, read),
-            signed=True,
-            measure=DIFFERENCE,
-        ),
+) -> Iterator[HeadMap]:
+    """A head on the first sentence, and on the second."""
+    traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
+    paired = (rows.first, columns.first), (rows.second, columns.second)
+    both = zip(short_names(sentences), traces, (read.first, read.second), paired, strict=True)
+    for name, trace, found, places in both:
+        alone = _alone(f"{read.name} · {name}", found, trace, sides)
+        own_rows, own_columns = (tuple(map(int, each)) for each in places)
+        yield replace(alone, place=None, paired=(own_rows, own_columns))
+
+
+def _difference(sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]) -> HeadMap:
+    return HeadMap(
+        name=read.name,
+        reads=_pairs("query (reads)", sentences.rows, sides),
+        read=_pairs("key (is read)", sentences.columns, sides),
+        weights=difference_of(sentences, read),
+        signed=True,
+        measure=DIFFERENCE,
     )
 
 

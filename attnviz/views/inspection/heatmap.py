@@ -12,7 +12,7 @@ from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, SUM_TO_ONE, Axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.inspection.captions import captions_of
-from attnviz.views.inspection.numbers import called, head_name, scale_of
+from attnviz.views.inspection.numbers import called, head_name, rollout_scale, scale_of
 
 LOST = "rows sum to less than 1: the rest goes to the model's attention sinks, which are not tokens"
 
@@ -24,6 +24,8 @@ def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[
     whole = all(each.share and sums_to_one(each.cells) for each in maps)
     borders = any(each.rows.border is not None for each in grids)
     sums = SUM_TO_ONE if whole else _sink(inspection)
+    if inspection.looking.merge == "rollout":
+        sums = ""  # its caption is long enough
     notes = (AXES_NOTE, sums, GOES_ON if borders else "")
     note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking, maps))))
     return same_scale([replace(each, note=note) for each in grids])
@@ -40,13 +42,14 @@ def _sink(inspection: Inspection) -> str:
 
 def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:
     """A map; with a line where what the model wrote begins, after so many tokens."""
+    scale = rollout_scale if looking.merge == "rollout" else scale_of
     of = "" if looking.weigh == "weight" else f" {called(looking).partition(' ')[2]}"
     return Grid(
         head_name(found) if found.of else f"weights{of} {head_name(found)}",
         axis_of("query (reads)", found.rows, prompt),
         axis_of("key (is read)", found.columns, prompt),
         found.cells,
-        scale_of(found.cells, looking),
+        scale(found, looking),
         share=looking.weigh == "weight" and looking.merge != "max",
     )
 

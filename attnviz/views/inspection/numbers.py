@@ -8,9 +8,16 @@ import numpy as np
 
 from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.maps import Map, Side
-from attnviz.cells import Cells
+from attnviz.cells import EVERYTHING
 from attnviz.errors import AttnvizError
-from attnviz.views.grids.scales import Scale, centred, logarithmic, rounded_up, weight_scale
+from attnviz.views.grids.scales import (
+    FEW_EXCEED,
+    Scale,
+    centred,
+    logarithmic,
+    rounded_up,
+    weight_scale,
+)
 from attnviz.wording.numbers import ROUNDING, fixed_text, percent, power_text, share_text, smallest
 from attnviz.wording.words import isolated
 
@@ -32,8 +39,22 @@ def unit(looking: Looking) -> str:
     return "word" if looking.words else "token"
 
 
-def scale_of(cells: Cells, looking: Looking) -> Scale:
-    """What the colours of cells stand for."""
+def rollout_scale(found: Map, looking: Looking) -> Scale:
+    """As far as most numbers reach beside the columns of special tokens and of the first token.
+
+    Nearly all of a rollout comes from these: beside them nothing else would have a colour.
+    """
+    values = found.cells.window(EVERYTHING, EVERYTHING).values
+    others = [place for place, special in enumerate(found.columns.special) if place and not special]
+    drawn = values[:, others][values[:, others] > 0]
+    high = rounded_up(float(np.quantile(drawn, FEW_EXCEED)) if drawn.size else 1.0)
+    scale = Scale("weight", 0.0, high, beyond=bool(values.max() > high))
+    return bent(scale, values.shape[1], looking)
+
+
+def scale_of(found: Map, looking: Looking) -> Scale:
+    """What the colours of a map stand for."""
+    cells = found.cells
     if looking.weigh == "weight":
         return bent(weight_scale(cells), cells.shape[1], looking)
     if cells.extent[0] < 0:
@@ -64,7 +85,8 @@ def refuse_logarithms(looking: Looking) -> None:
 def of_row(numbers: np.ndarray, looking: Looking) -> Scale:
     """From 0 to what a row of numbers reaches, or from as far below it."""
     largest = float(np.abs(numbers).max(initial=0))
-    full = looking.weigh == "weight" and LARGE <= largest <= 1.001
+    plain = looking.weigh == "weight" and looking.merge != "rollout"
+    full = plain and LARGE <= largest <= 1.001
     high = 1.0 if full else rounded_up(largest)
     if (numbers < 0).any():
         return bent(Scale(called(looking), -high, high, "diverging"), len(numbers), looking)

@@ -49,9 +49,11 @@ def sentence_of(asked: Asked, reading: Reading, *, listed: bool = False) -> Sent
     """The words, each in the colour of how much is read of it."""
     found, looking = reading.map, asked.looking
     cells = Whole(reading.patch.values, reading.patch.hidden)
-    whole = ROW_SUMS if listed and found.share and sums_to_one(cells) else ""
+    rolled = looking.merge == "rollout"  # whose caption is long enough
+    whole = ROW_SUMS if listed and not rolled and found.share and sums_to_one(cells) else ""
+    does = "draws on" if rolled else "attends to"
     grid = Grid(
-        f"what {named(found.rows, asked.row)} attends to in {which(reading)}",
+        f"what {named(found.rows, asked.row)} {does} in {which(reading)}",
         plain_axis("head", [head_name(found)]),
         axis_of("key (is read)", found.columns),
         cells,

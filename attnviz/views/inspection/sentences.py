@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from string import punctuation
 
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.sentences import (
+    LEAST,
     SENTENCES,
     WEIGHTS,
     Change,
@@ -34,17 +36,21 @@ from attnviz.views.settings_line import settings_of_both
 from attnviz.views.view import Data, Excerpt, Group, Lines, View, Words, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import digits_apart, percent
-from attnviz.wording.words import listed, sentence
+from attnviz.wording.words import isolated, listed, sentence
 
 MOST, FEW = 10, 5  # heads on the screen, of very many; and where there is room for no more
 APART = "apart"
+RANKED = {
+    True: "sorted by the change between tokens that both sentences have, special tokens aside",
+    False: "sorted by the change of the attention weight",
+}
 NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
-    "no key in common · beside it the weight that changes most"
+    "no key in common"
 )
+LONGEST_WORD = 20  # characters of a word that a sentence is called by
 UNPAIRED = "attention to tokens without a counterpart in the other sentence counts as one number"
 HEADER = ("head", "query", "key", "apart", "first", "second")
-LEAST = 5e-4  # bits: less is written as 0
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
@@ -57,7 +63,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         settings=line,
         screen=page_of([Group("heads", (_table(sentences, None if full else MOST),)), maps], line),
         excerpt=_excerpt(sentences),
-        picture=page_of([maps], line),
+        picture=page_of([_drawn(sentences)], line),
         closing=told,
         explored=partial(explored_of_sentences, sentences, more),
         data=Data(partial(_document, sentences, told), HEADER, partial(_lines, sentences)),
@@ -81,10 +87,36 @@ def _title(sentences: Sentences) -> str:
 
 
 def _inside(sentences: Sentences) -> tuple[str, str]:
-    """`in the first sentence`, and `in the second`; or `in float32`"""
+    """`with "tired"`, `with "wide"`; `in the first sentence`, `in the second`; `in float32`, …"""
+    words = _words(sentences)
+    if words is not None:
+        return f'with "{words[0]}"', f'with "{words[1]}"'
     if sentences.names in (SENTENCES, WEIGHTS):
         return f"in the {sentences.names[0]}", "in the second"
     return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
+
+
+def _words(sentences: Sentences) -> tuple[str, str] | None:
+    """What two sentences can be called by."""
+    texts = sentences.first.text, sentences.second.text
+    return words_apart(*texts) if all(texts) and sentences.names == SENTENCES else None
+
+
+def words_apart(text: str, other: str) -> tuple[str, str] | None:
+    """The only word that differs, in both texts, if there is one that no other place has.
+
+    >>> words_apart("it was too tired.", "it was too wide.")
+    ('tired', 'wide')
+    """
+    texts = text.split(), other.split()
+    apart = [pair for pair in zip(*texts, strict=False) if pair[0] != pair[1]]
+    if len(texts[0]) != len(texts[1]) or len(apart) != 1:
+        return None
+    if any(word in there for word, there in zip(apart[0], texts[::-1], strict=True)):
+        return None
+    one, two = (each.strip(punctuation) for each in apart[0])
+    fit = one and two and one != two and max(len(one), len(two)) <= LONGEST_WORD
+    return (isolated(one), isolated(two)) if fit else None
 
 
 def _settings(sentences: Sentences) -> str:
@@ -103,18 +135,20 @@ def _excerpt(sentences: Sentences) -> Excerpt:
 
 
 def _table(sentences: Sentences, most: int | None = MOST) -> Grid:
-    """A row for each head: how far apart it is, and the weight that changes most."""
+    """A row for each head: the weight that changes most, and how far apart all of the head is."""
     count = len(sentences.heads)
     shown = sentences.heads[:most]
     names = tuple(each.name for each in shown)
-    values = np.array([[each.apart, each.largest.before, each.largest.after] for each in shown])
-    title = "how each head changes" if count > 1 else "how the head changes"
-    notes = [NOTE, *([UNPAIRED] if _unpaired(sentences) else [])]
+    links = [sentences.link(each) for each in shown]
+    pairs = zip(shown, links, strict=True)
+    values = np.array([[link.before, link.after, each.apart] for each, link in pairs])
+    title = "the link that changes most in each head" if count > 1 else "how the head changes"
+    notes = [RANKED[sentences.shared], NOTE, *([UNPAIRED] if _unpaired(sentences) else [])]
     notes += [f"the first {len(shown)} of {count} (--full shows all)"] if len(shown) < count else []
     return Grid(
         title,
-        Axis("", "head", tuple(_pair_of(sentences, each) for each in shown), names),
-        plain_axis("column", [APART, *short_names(sentences)]),
+        Axis("", "head", tuple(_pair_of(sentences, each) for each in links), names),
+        plain_axis("column", [*short_names(sentences), APART]),
         unmasked(values),
         Scale("share", 0.0, 1.0),
         note=" · ".join(notes),
@@ -127,27 +161,45 @@ def _unpaired(sentences: Sentences) -> bool:
     return len(columns) < max(len(columns.tokens), len(columns.others))
 
 
-def _pair_of(sentences: Sentences, read: Read) -> str:
+def _pair_of(sentences: Sentences, link: Change) -> str:
     """`it → animal`, `it → itself`"""
-    most, same = read.largest, sentences.rows is sentences.columns
-    if same and most.query == most.key:
-        return f"{sentences.rows.name(most.query)} → itself"
-    return f"{sentences.rows.name(most.query)} → {sentences.columns.name(most.key)}"
+    if sentences.rows is sentences.columns and link.query == link.key:
+        return f"{sentences.rows.name(link.query)} → itself"
+    return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
 def _maps(sentences: Sentences) -> Group:
-    """The head that changes most, on both sentences, and what it reads more or less."""
+    """The head that changes most, on both sentences, and what it attends to more or less."""
     most = sentences.heads[0]
     both = [_cut(sentences, each, place) for place, each in enumerate((most.first, most.second))]
     return Group("alternatives", (*same_scale(both), _difference(sentences, most)), kind="pair")
 
 
+def _drawn(sentences: Sentences) -> Group:
+    """Of two sentences both maps, large; of one, what tells them apart, too.
+
+    Of one token alone three rows, whose tokens are named once where each has a counterpart.
+    """
+    maps = _maps(sentences)
+    *both, difference = (each for each in maps.panels if isinstance(each, Grid))
+    if sentences.query is None:
+        alone = not of_one_sentence(sentences.first, sentences.second)
+        return Group("alternatives", tuple(both)) if alone else maps
+    if _unpaired(sentences) or len({each.columns.border for each in both}) > 1:
+        return maps
+    named = (
+        replace(each, columns=replace(difference.columns, border=each.columns.border))
+        for each in (*both, difference)
+    )
+    return replace(maps, panels=tuple(named))
+
+
 def _cut(sentences: Sentences, found: Map, place: int) -> Grid:
     """A head on one sentence; of one token alone its row."""
-    trace = (sentences.first, sentences.second)[place]
+    trace, words = (sentences.first, sentences.second)[place], _words(sentences)
     grid = replace(
         grid_of(found, sentences.looking, trace.prompt),
-        title=f"{found.name} · {sentences.names[place]}",
+        title=f"{found.name} · {(_inside(sentences) if words else sentences.names)[place]}",
     )
     grid = replace(grid, note=f"{AXES_NOTE} · {GOES_ON}" if grid.rows.border else AXES_NOTE)
     if sentences.query is None:
@@ -161,86 +213,81 @@ def _difference(sentences: Sentences, read: Read) -> Grid:
     cells, query = difference_of(sentences, read), sentences.query
     patch = cells.window(EVERYTHING if query is None else slice(query, query + 1), EVERYTHING)
     shown = unmasked(patch.values)
-    rows = pair_axis("query (reads)", sentences.rows)
+    rows, words = pair_axis("query (reads)", sentences.rows), _words(sentences)
+    names = short_names(sentences) if words is None else [f'"{each}"' for each in words]
     return Grid(
-        f"{read.name} · {' − '.join(short_names(sentences)[::-1])}",
+        f"{read.name} · {' − '.join(names[::-1])}",
         rows if query is None else rows.part(slice(query, query + 1)),
         pair_axis("key (is read)", sentences.columns),
         shown,
         centred("difference", shown),
+        share=True,
         note=f"{AXES_NOTE} · above 0 = more attention {_inside(sentences)[1]}",
     )
 
 
 def _told(sentences: Sentences) -> tuple[str, ...]:
-    """Which head changes most, and how; in which layers; and which tokens are not the same."""
+    """The link that changes most; among which it was found; in which layers heads change most."""
     if not sentences.changes:
         return (f"no head attends differently {_inside(sentences)[1]}",)
     return (
         _most(sentences),
-        *_of_same(sentences),
+        _found_among(sentences),
         *_of_layers(sentences),
         *_replaced(sentences),
     )
 
 
 def _most(sentences: Sentences) -> str:
-    most, count = sentences.heads[0], len(sentences.heads)
-    name = f"{most.name} changes most of {count} heads" if count > 1 else f"{most.name} changes"
-    if sentences.query is None:
-        return f"{name}: {_change(sentences, most.largest)}"
-    (query, other_query), (key, other_key) = _labels(sentences, most.largest)
-    readers = " and ".join(dict.fromkeys((query, other_query)))
-    before, after = _both(most.largest)
-    first, second = _inside(sentences)
-    again = "" if key == other_key else f"to {other_key} "
-    return (
-        f"for {readers}, {name}: {before} of its attention goes to {key} {first}, "
-        f"{after} {again}{second}"
-    )
-
-
-def _change(sentences: Sentences, change: Change) -> str:
-    """`"it" gives "animal" 64 % of its attention in the first sentence, 27 % in the second`"""
-    (query, other_query), (key, other_key) = _labels(sentences, change)
-    same = (query, key) == (other_query, other_key)
-    again = "" if same else f"{other_query} gives {other_key} "
-    before, after = _both(change)
-    first, second = _inside(sentences)
-    return f"{query} gives {key} {before} of its attention {first}, {again}{after} {second}"
-
-
-def _both(change: Change) -> tuple[str, str]:
-    """Both weights, in as many digits as it takes to tell them apart."""
+    """`in L3H1, "it" gives "animal" 64 % of its attention with "tired", 27 % with "wide"`"""
+    most = sentences.heads[0]
+    change, inside = sentences.link(most), _inside(sentences)
     digits = digits_apart(change.before, change.after, 0, percent)
-    return percent(change.before, digits), percent(change.after, digits)
+    before, after = percent(change.before, digits), percent(change.after, digits)
+    (query, key), (other_query, other_key) = _labels(sentences, change)
+    again = "" if key == other_key else f"{other_key} "
+    again = again if query == other_query else f"{other_query} gives {other_key} "
+    if again and _words(sentences):
+        inside = ("", "")  # the words themselves say which sentence it is
+    first, second = (f" {each}" if each else "" for each in inside)
+    told = f"{query} gives {key} {before} of its attention{first}, {again}{after}{second}"
+    return f"in {most.name}, {told}"
 
 
-def _labels(sentences: Sentences, change: Change) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Who reads, and what is read, in both sentences."""
-    query, other_query = sentences.rows.labels(change.query)
-    key, other_key = sentences.columns.labels(change.key)
-    return (_quoted(query), _quoted(other_query)), (_quoted(key), _quoted(other_key))
+def _labels(sentences: Sentences, change: Change) -> Iterator[tuple[str, str]]:
+    """Who attends, and to what, in each sentence."""
+    rows, columns = sentences.rows, sentences.columns
+    for trace, query, key in (
+        (sentences.first, rows.first[change.query], columns.first[change.key]),
+        (sentences.second, rows.second[change.query], columns.second[change.key]),
+    ):
+        itself = trace.keys is trace.tokens and query == key
+        yield _quoted(trace.tokens, query), "itself" if itself else _quoted(trace.keys, key)
 
 
-def _of_same(sentences: Sentences) -> Iterator[str]:
-    """The largest change between tokens that both have, where another has been told."""
-    found = [each for each in sentences.heads if each.of_same is not None]
-    most = max(found, key=lambda each: _size(each.of_same), default=None)
-    told = sentences.heads[0].largest
-    if most is None or most.of_same is None or most.of_same in (told, None):
-        return
-    if _size(most.of_same) >= LEAST:
-        start = f"between tokens that both sentences have, the largest change is in {most.name}"
-        yield f"{start}: {_change(sentences, most.of_same)}"
+def _quoted(tokens: Tokens, place: int) -> str:
+    """`"animal"`; with its number where the word is there twice: `"the" (8)`; `[CLS]`"""
+    label = tokens.labels[place]
+    name = isolated(label) if place in tokens.special else f'"{isolated(label)}"'
+    return name if tokens.labels.count(label) == 1 else f"{name} ({place + 1})"
 
 
-def _size(change: Change | None) -> float:
-    return 0.0 if change is None else change.size
-
-
-def _quoted(label: str) -> str:
-    return f'"{label}"'
+def _found_among(sentences: Sentences) -> str:
+    """Which weights count, where no other changes more."""
+    count, query = len(sentences.heads), sentences.query
+    where = f"in {count} heads" if count > 1 else "in this head"
+    whose = (
+        ""
+        if query is None
+        else f" for {_quoted(sentences.rows.tokens, sentences.rows.first[query])}"
+    )
+    told = f"this is the largest change{whose} {where}"
+    if not sentences.shared:
+        return told
+    if not of_one_sentence(sentences.first, sentences.second):
+        told += f", {'between' if query is None else 'among'} tokens that both sentences have"
+    special = sentences.columns.tokens.special
+    return f"{told}, special tokens aside" if special else told
 
 
 def _of_layers(sentences: Sentences) -> Iterator[str]:
@@ -263,7 +310,10 @@ def _of_layers(sentences: Sentences) -> Iterator[str]:
 def _replaced(sentences: Sentences) -> Iterator[str]:
     """Tokens that are not the same, and stand at the same place."""
     rows = sentences.rows
-    pairs = [" and ".join(map(_quoted, rows.labels(each))) for each in rows.replaced]
+    pairs = [
+        f"{_quoted(rows.tokens, rows.first[each])} and {_quoted(rows.others, rows.second[each])}"
+        for each in rows.replaced
+    ]
     if pairs:
         yield f"{', '.join(pairs)} are compared because they stand at the same place"
 
@@ -290,26 +340,27 @@ def _sentence(tokens: Tokens) -> Contents:
 
 
 def _head(sentences: Sentences, read: Read) -> Contents:
+    link = sentences.link(read)
     return {
         "head": read.name,
         "apart": read.apart,
-        "query": sentences.rows.name(read.largest.query),
-        "key": sentences.columns.name(read.largest.key),
-        "before": read.largest.before,
-        "after": read.largest.after,
+        "query": sentences.rows.name(link.query),
+        "key": sentences.columns.name(link.key),
+        "before": link.before,
+        "after": link.after,
     }
 
 
 def _lines(sentences: Sentences) -> Iterator[Lines]:
-    heads = sentences.heads
+    heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = Words((
         tuple(each.name for each in heads),
-        tuple(sentences.rows.name(each.largest.query) for each in heads),
-        tuple(sentences.columns.name(each.largest.key) for each in heads),
+        tuple(sentences.rows.name(each.query) for each in links),
+        tuple(sentences.columns.name(each.key) for each in links),
     ))  # fmt: skip
     numbers = (
         [each.apart for each in heads],
-        [each.largest.before for each in heads],
-        [each.largest.after for each in heads],
+        [each.before for each in links],
+        [each.after for each in links],
     )
     yield Lines((), words, numbers)

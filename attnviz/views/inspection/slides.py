@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.views.inspection.heads import flags_of, title_of_head
 from attnviz.views.inspection.heatmap import heatmaps
-from attnviz.views.view import FINDINGS, Excerpt, Group
+from attnviz.views.view import FINDINGS, Excerpt, Group, Name
 
 FEW = 16  # heads: each has a slide of its own; of more those alone that do most of something
 REST = "--layer 0, or --head 0, makes a slide for each of its heads"
@@ -18,11 +16,8 @@ def slides_of(inspection: Inspection, overview: Group) -> Excerpt:
     flags, count = flags_of(inspection), len(inspection.maps)
     shown = range(count) if count <= FEW else dict.fromkeys(each.map for each in flags)
     grids = heatmaps(inspection, [inspection.maps[place] for place in shown])
-    titled = [
-        replace(grid, title=title_of_head(inspection, place))
-        for grid, place in zip(grids, shown, strict=True)
-    ]
-    groups = (overview, Group(FINDINGS, tuple(titled)))
+    titles = tuple(Name(title_of_head(inspection, place)) for place in shown)
+    groups = (overview, Group(FINDINGS, tuple(grids), over=titles))
     return Excerpt(groups, "" if count <= FEW else _rest(len(shown), count))
 
 

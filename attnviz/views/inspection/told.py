@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from attnviz.analysis.inspection.asked import Asked, Link, MapLink
@@ -10,6 +11,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking, Weigh
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.words import whole_side
+from attnviz.cells import EVERYTHING
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.numbers import amount, called, head_name, named, unit
 from attnviz.views.inspection.reading import rank_told, which
@@ -17,6 +19,7 @@ from attnviz.wording.numbers import percent
 from attnviz.wording.words import counted, listed
 
 DIVIDED = "what is left is divided by its sum"
+MUCH = 0.25  # of what a token draws on, from one
 MOST_NAMED = 4  # heads, or tokens, in a sentence
 OF: dict[
     Weigh, str
@@ -130,11 +133,25 @@ def on_reading(asked: Asked) -> str:
     reading, looking = asked.mean, asked.looking
     found, sizes = reading.map, abs(reading.patch.values[0])
     where, reader = which(reading), named(found.rows, asked.row)
-    plain = looking.weigh == "weight" and looking.merge != "rollout"
-    if not plain or (sizes == sizes.max()).sum() > 1:
-        return f"What {reader} attends to in {where}"
+    if looking.weigh != "weight" or (sizes == sizes.max()).sum() > 1:
+        does = "draws on" if looking.merge == "rollout" else "attends to"
+        return f"What {reader} {does} in {where}"
     most, much = named(found.columns, reading.most), amount(found, reading.peak, looking)
+    if looking.merge == "rollout":
+        most = "itself" if reading.most == asked.own_place else most
+        return f"In the rollout, {reader} draws most on {most} ({much})"
     return f"In {where}, {reader} attends most to {most} ({much})"
+
+
+def on_rollout(found: Map) -> str:
+    """What every token draws on after all layers, if much of each comes from one; its name."""
+    patch = found.cells.window(EVERYTHING, EVERYTHING)
+    most = int(patch.values.mean(axis=0).argmax())
+    least = math.floor(100 * float(patch.values[:, most].min())) / 100
+    if least < MUCH or len(patch.values) == 1:
+        return f"{found.name[0].upper()}{found.name[1:]}"
+    key = named(found.columns, most)
+    return f"In the rollout, each token draws at least {percent(least)} on {key}"
 
 
 def on_sinks(asked: Asked) -> Iterator[str]:
@@ -165,7 +182,7 @@ def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> I
     get = f"{'it gets' if one else 'they get'} {percent(sum(shares) / len(shares))}"
     what = f"the {OF[looking.weigh]}{f' of {reader}' if reader else ''}"
     if looking.merge == "rollout":
-        what = f"what {reader or 'tokens'} read{'s' if reader else ''}"
+        what = f"what {reader or 'tokens'} draw{'s' if reader else ''} on"
     rest = DIVIDED if looking.renormalise else "the other numbers are unchanged"
     yield f"left out: {names}; {_averaged(whole)}{get} of {what}{_most(whole, shares)}; {rest}"
 
@@ -173,7 +190,7 @@ def on_what_is_left_out(inspection: Inspection, asked: Asked | None = None) -> I
 def left_out_of_a_picture(inspection: Inspection) -> str:
     """The same in a few words, to stand below it."""
     names, _ = _left_out(inspection)
-    divided = f" · {DIVIDED}" if inspection.looking.renormalise else ""
+    divided = " (renormalised)" if inspection.looking.renormalise else ""
     return f"left out: {names}{divided}" if names else ""
 
 

@@ -36,6 +36,7 @@ from attnviz.views.inspection.told import (
     on_little,
     on_ranking,
     on_reading,
+    on_rollout,
     on_sinks,
     on_what_is_left_out,
 )
@@ -47,6 +48,7 @@ from attnviz.views.view import Data, Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
 
+ROLLOUT = "In the rollout, "  # so begins what is said of the only map that there is
 LONGEST = 100  # tokens of a sentence that stands on a screen beside what was asked for
 
 
@@ -103,11 +105,13 @@ def _command(inspection: Inspection) -> Command | None:
 
 
 def _untitled(group: Group, headline: str) -> Group:
-    return replace(group, panels=tuple(_without_title(each, headline) for each in group.panels))
+    over = "" if headline.startswith(ROLLOUT) and len(group.panels) == 1 else headline
+    return replace(group, panels=tuple(_without_title(each, over) for each in group.panels))
 
 
 def _without_title(panel: Drawable, title: str) -> Drawable:
-    said = isinstance(panel, Sentence | Grid) and _titled(panel).casefold() == title.casefold()
+    named = isinstance(panel, Sentence | Grid)
+    said = named and title.casefold() in ("", _titled(panel).casefold())
     if isinstance(panel, Sentence) and said:
         return replace(panel, grid=replace(panel.grid, title=""))
     return replace(panel, title="") if isinstance(panel, Grid) and said else panel
@@ -151,8 +155,10 @@ def _maps(inspection: Inspection) -> Shown:
     """The heads of a layer, or a head in all layers, in full; or a single map."""
     weights, data = Group("weights", tuple(heatmaps(inspection))), data_of_maps(inspection)
     if inspection.looking.merge is not None:
-        name = inspection.maps[0].name
-        return Shown((weights,), data, f"{name[0].upper()}{name[1:]}", _left_out(inspection))
+        found = inspection.maps[0]
+        rolled = inspection.looking.merge == "rollout"
+        title = on_rollout(found) if rolled else f"{found.name[0].upper()}{found.name[1:]}"
+        return Shown((weights,), data, title, _left_out(inspection))
     said = sentences_on(inspection)
     told = (*said, *_left_out(inspection))
     if len(inspection.maps) == 1:

@@ -16,6 +16,7 @@ from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
+from attnviz.views.steps.shares import columns_of_softmax, title_of_softmax
 from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
@@ -121,16 +122,17 @@ def _nothing_hidden(here: Scene) -> str:
 
 def softmax(here: Scene) -> Iterator[Section]:
     """Scores become shares."""
-    mistake = MISTAKES.get(here.layer.mistake)
+    mistake, columns = MISTAKES.get(here.layer.mistake), columns_of_softmax(here)
     yield Section(
         number="8",
         name="softmax",
-        title="softmax",
+        title=title_of_softmax(here, columns),
         about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
         formula="" if mistake else f"weight = exp(score) / {_over(here)}",
         tex="" if mistake else _softmax_in_tex(here),
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
+        columns=columns,
         sums=sums.softmax(here, here.layer),
     )
 

@@ -31,6 +31,7 @@ from attnviz.views.steps.scene import Scene, StepSettings, scene
 from attnviz.views.steps.trained import refuse_weights_alone
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
+from attnviz.wording.keywords import of_its_kinds
 
 OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     vectors.tokens,
@@ -79,6 +80,7 @@ class Walk(Showable):
     step: str | None = None
 
 
+@of_its_kinds
 def steps(
     text: str | Trace | None,
     *,
@@ -111,8 +113,8 @@ def steps(
     return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
 
 
-def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
-    """Every step of one layer, with its number."""
+def walk(trace: Trace, asked: StepSettings | None = None, *, still: bool = False) -> list[Section]:
+    """Every step of one layer, with its number; `still` ones have no moments for an animation."""
     attentions = trace.layers[0].attentions
     by_row = [each for each in attentions if each.asked is not None]
     refuse_steps(sum(map(cells_of, attentions)), sum(map(cells_of, by_row)))
@@ -124,7 +126,8 @@ def walk(trace: Trace, asked: StepSettings | None = None) -> list[Section]:
     rest = (*block.after_attention(here), *prediction.answers(here))
     numbers = enumerate(rest, start=FIRST_OF_BLOCK)
     around = [replace(section, number=str(number)) for number, section in numbers]
-    return on_one_scale([_finished(section, here) for section in (*own, *around)])
+    finished = [_finished(section, here, still=still) for section in (*own, *around)]
+    return on_one_scale(finished)
 
 
 def cells_of(layer: Layer) -> int:
@@ -149,11 +152,12 @@ def view(walk: Walk) -> View:
         picture=page,
         explored=lambda: explored_of_trace(
             walk.trace,
-            walk.asked.query,
+            _followed(walk),
             walk.asked.key,
             layer=walk.asked.layer,
             head=walk.asked.head,
         ),
+        following=lambda place: _of_query(walk, place),
         data=data_of(walk.trace),
         provenance=walk.trace.provenance,
         command=command_of("steps", source_of(walk.trace), **options),
@@ -162,17 +166,29 @@ def view(walk: Walk) -> View:
 
 def _what_happens(walk: Walk) -> str:
     """What the steps lead to, of the token that is followed."""
-    tokens, asked = walk.trace.tokens, walk.asked.query
-    place = len(tokens) - 1 if asked is None else asked
-    return f"How {in_quotes(tokens, place)} gets its context vector, step by step"
+    followed = in_quotes(walk.trace.tokens, _followed(walk))
+    return f"How {followed} gets its context vector, step by step"
 
 
-def _finished(section: Section, here: Scene) -> Section:
+def _followed(walk: Walk) -> int:
+    """The token that is asked for, or the last."""
+    last = len(walk.trace.tokens) - 1
+    return last if walk.asked.query is None else walk.asked.query
+
+
+def _of_query(shown: Walk, place: int) -> tuple[str, tuple[Section, ...]]:
+    """The title and the steps of a walk that follows another token."""
+    other = replace(shown, asked=replace(shown.asked, query=place))
+    sections = chosen(walk(other.trace, other.asked, still=True), other.step)
+    return _what_happens(other), tuple(sections)
+
+
+def _finished(section: Section, here: Scene, *, still: bool) -> Section:
     """With what is left out said, and what an animation shows of it."""
     return replace(
         section,
         remarks=(*section.remarks, *_left_out(section, here)),
-        moments=moments_of(section, here),
+        moments=() if still else moments_of(section, here),
     )
 
 

@@ -13,10 +13,10 @@ function startControls() {
   startThemeChooser();
   startMenus();
   startShortcuts();
-  startLinks();
+  linkHeads();
   control("reset").addEventListener("click", () => {
     change(startingState);
-    say("As the page opens.");
+    say("Back to how the page opened.");
   });
 }
 
@@ -38,7 +38,7 @@ function say(text) {
 /* Which head: by layer and head, or one after another. */
 
 function startHeadChooser() {
-  if (heads.length < 2) {
+  if (choosable.length < 2) {
     control("explorer").classList.add("one-head");
     control("choose-view").after(control("more"));
     document.querySelector("[value=overview]").closest("label").remove();
@@ -53,7 +53,7 @@ function startHeadChooser() {
 /** A list of the rows, or columns, that the heads stand in; nothing where there is but one. */
 function startPlaceChooser(name, side) {
   const [list, label] = [control(name), document.querySelector(`label[for=${name}]`)];
-  if (new Set(heads.map(({ place }) => place[side])).size < 2) {
+  if (new Set(choosable.map((head) => heads[head].place[side])).size < 2) {
     return [list, label].forEach((each) => each.remove());
   }
   label.textContent = capital(side === 0 ? attention.rowsAre : attention.columnsAre);
@@ -71,7 +71,8 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** Every row; or, of columns, those in which there is a head of the chosen row. */
 function placesToChoose(side) {
   const row = heads[state.head].place[0];
-  const there = heads.filter(({ place }) => side === 0 || place[0] === row);
+  const among = choosable.map((head) => heads[head]);
+  const there = among.filter(({ place }) => side === 0 || place[0] === row);
   const names = side === 0 ? attention.rows : attention.columns;
   const named = ({ place, name }) => [place[side], names[place[side]] || name];
   return [...new Map(there.map(named))].sort(([one], [other]) => one - other);
@@ -81,21 +82,25 @@ function placesToChoose(side) {
 function choosePlace(side, wanted) {
   const from = heads[state.head].place;
   const apart = ({ place }) => Math.abs(place[1 - side] - from[1 - side]);
-  const there = [...heads.keys()].filter((head) => heads[head].place[side] === wanted);
+  const there = choosable.filter((head) => heads[head].place[side] === wanted);
   there.sort((one, other) => apart(heads[one]) - apart(heads[other]));
   change({ head: there[0] });
 }
 
 function stepHead(by) {
-  change({ head: (state.head + by + heads.length) % heads.length });
+  const count = choosable.length;
+  change({ head: choosable[(choosable.indexOf(state.head) + by + count) % count] });
 }
 
 /* Which view is large. */
 
 const narrowPage = matchMedia("(max-width: 56.24em)");
 
-/** Of a wide page matrix and lines take turns; of a narrow one all four do. */
+/** Of a wide page matrix and lines take turns; of a narrow one all views do. */
 function startViewChooser() {
+  const both = document.querySelector("[value=both]").closest("label");
+  if (arePaired) both.nextElementSibling.querySelector("span").textContent = "Difference";
+  else both.remove();
   onRadios("view", (value) => change({ view: value }));
   const show = () => {
     control("explorer").dataset.view = state.view;
@@ -107,9 +112,10 @@ function startViewChooser() {
 
 /** Where all heads are alone in sight, one that is opened takes their place. */
 const viewOfOpened = () =>
-  narrowPage.matches && state.view === "overview" ? { view: "matrix" } : {};
+  narrowPage.matches && state.view === "overview" ? { view: startingState.view } : {};
 
-const largeView = () => (state.view === "lines" ? "lines" : "matrix");
+const largeView = () =>
+  ["matrix", "lines"].includes(state.view) ? state.view : startingState.view;
 
 const radios = (name) => [...document.querySelectorAll(`input[name=${name}]`)];
 

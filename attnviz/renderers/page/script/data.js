@@ -4,6 +4,10 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const attention = data.attention;
 const heads = attention.heads ?? [];
 
+/** Those that can be chosen; others stand beside one of them, as a head on either sentence. */
+const choosable = [...heads.keys()].filter((head) => heads[head].place !== null);
+const arePaired = choosable.some((head) => heads[head].pair !== null);
+
 /** The tokens on both sides of a head: who reads, and what is read. */
 const readers = (head) => attention.sides[heads[head].reads];
 const readTokens = (head) => attention.sides[heads[head].read];

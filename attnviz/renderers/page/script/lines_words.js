@@ -126,14 +126,14 @@ function markWords() {
   }
 }
 
-/** What a token at the other end has of each word, in one head. */
+/** What a token at the other end has of each word, in one head: all in as many digits. */
 function amountTexts({ head, cells }, slot, end, followed) {
-  const { share } = heads[head];
   const color = lineView.tables.length > 1 ? colorOfHead(slot) : "";
+  const amounts = amountsOf(cells, OTHER_END[end], followed);
+  const write = cellWriter(largestOf(amounts), heads[head].share);
   return (place) => {
-    const [query, key] = end === "key" ? [followed, place] : [place, followed];
-    const amount = cells.weight(query, key);
-    return Number.isNaN(amount) ? { text: "·" } : { text: numberText(amount, { share }), color };
+    const amount = amounts[place];
+    return Number.isNaN(amount) ? { text: "·" } : { text: write(amount), color };
   };
 }
 

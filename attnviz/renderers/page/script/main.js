@@ -2,16 +2,18 @@
 
 function start() {
   control("utilities").hidden = false;
-  startScrolling();
+  letFramesScroll();
   startPlaces();
   if (heads.length === 0) return startWithoutHeads();
   if (!("DecompressionStream" in window)) return tellOldBrowser();
   readAddress();
   startMatrix(control("matrix"));
+  startBoth(control("both"));
   startLines(control("lines"));
   startOverview(control("overview"));
   startSentence(control("sentence"));
   startTable(control("table"));
+  startSteps();
   startControls();
   startCopying(control("copying"));
 }

@@ -3,7 +3,11 @@
 const BELOW_MATRIX = 92; // pixels, for the line that says what a cell says, and the colours
 const READABLE_ROW = 22; // in which numbers can be read
 
-const matrix = {
+const matrices = []; // all that a page has
+
+/** A matrix of its own; `headOf` says which head it shows just now. */
+const freshMatrix = (headOf = () => state.head) => ({
+  headOf,
   head: 0, // whose picture stands; another may be on its way
   cells: null,
   rows: [], // which rows of cells are shown,
@@ -12,28 +16,46 @@ const matrix = {
   zoom: 1,
   moved: { x: 0, y: 0 }, // how far a zoomed picture is scrolled
   layout: null,
-};
+});
+
+let matrix = freshMatrix(); // the one that functions work on just now
+
+/** A function that works on one matrix, whenever it is called. */
+function onMatrix(one, does) {
+  return (...given) => {
+    const other = matrix;
+    matrix = one;
+    try {
+      return does(...given);
+    } finally {
+      matrix = other;
+    }
+  };
+}
+
+const onThis = (does) => onMatrix(matrix, does);
 
 function startMatrix(section) {
   Object.assign(matrix, matrixElements());
+  matrices.push(matrix);
   const around = element("div", { class: "matrix-around" }, matrix.frame, matrix.tip);
   section.append(matrix.title, around, matrix.line, matrix.bar);
   section.classList.add("matrix");
-  whenChanged(["head"], loadMatrix);
-  whenChanged(["special"], chooseCells);
-  whenChanged(["theme", "log", "least"], paintMatrix);
-  whenChanged(["hover", "query", "key"], drawMarks);
+  whenChanged(["head"], onThis(loadMatrix));
+  whenChanged(["special"], onThis(chooseCells));
+  whenChanged(["theme", "log", "least"], onThis(paintMatrix));
+  whenChanged(["hover", "query", "key"], onThis(drawMarks));
   startMatrixPointer();
   startMatrixKeys();
   startZoom();
-  new ResizeObserver(layMatrix).observe(section);
+  new ResizeObserver(onThis(layMatrix)).observe(section);
   loadMatrix();
 }
 
-/** For those who do not see it: keys are its own, and the line below it says what they do. */
-const asApplication = { role: "application", "aria-describedby": "matrix-line" };
-
 function matrixElements() {
+  const id = `matrix-line${matrices.length || ""}`;
+  // For those who do not see it: keys are its own, and the line below it says what they do.
+  const asApplication = { role: "application", "aria-describedby": id };
   const [map, over] = [0, 1].map(() => element("canvas", { "aria-hidden": "true" }));
   const tip = element("div", { class: "tip", "aria-hidden": "true", hidden: true });
   const stuck = element("div", { class: "matrix-stuck" }, map, over);
@@ -44,7 +66,7 @@ function matrixElements() {
     zooming: element("span", { class: "zoom", role: "group", "aria-label": "zoom" }),
     name: element("strong"),
     about: element("span", { class: "matrix-about" }),
-    line: element("p", { class: "matrix-line", id: "matrix-line" }),
+    line: element("p", { class: "matrix-line", id }),
     bar: newColorBar(),
     get title() {
       return element("p", { class: "matrix-title" }, this.name, this.about, this.zooming);
@@ -54,9 +76,12 @@ function matrixElements() {
 
 /** The cells of the chosen head; where another one is chosen before they come, its cells. */
 async function loadMatrix() {
-  const head = state.head;
+  const [one, head] = [matrix, matrix.headOf()];
   const cells = await cellsOf(head);
-  if (head !== state.head) return;
+  if (head === one.headOf()) onMatrix(one, takeMatrix)(head, cells);
+}
+
+function takeMatrix(head, cells) {
   const [reads, read] = [readers(head), readTokens(head)];
   matrix.reads = { ...reads, size: cells.tall ?? 1 };
   matrix.read = { ...read, size: cells.wide ?? 1 };

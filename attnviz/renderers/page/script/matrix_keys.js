@@ -14,11 +14,12 @@ const MOVES = {
 };
 
 function startMatrixKeys() {
-  matrix.frame.addEventListener("keydown", (event) => {
+  const onFrame = (name, does) => matrix.frame.addEventListener(name, onThis(does));
+  onFrame("keydown", (event) => {
     if (event.altKey || event.metaKey || matrix.layout === null) return;
     if (keyPressed(event)) event.preventDefault();
   });
-  matrix.frame.addEventListener("blur", () => {
+  onFrame("blur", () => {
     matrix.within = false;
     drawMarks();
   });

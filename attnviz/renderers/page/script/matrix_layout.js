@@ -1,6 +1,6 @@
 // Where everything of the matrix stands: how large cells are, and how much room names have.
 
-const MOST_OF_A_CELL = 76; // pixels
+const MOST_OF_A_CELL = 100; // pixels
 const FIRST_READABLE = 20; // pixels of a row, where there are few of them and many columns
 const NAME_SIZE = 13; // of letters, in pixels
 const NAME_LINE = 16;

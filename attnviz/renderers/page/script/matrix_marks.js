@@ -17,9 +17,16 @@ function drawMarks() {
 }
 
 /** Where a token's row is drawn, if it is. */
-const rowOfToken = (token) => (token === null ? -1 : placeIn(matrix.rows, matrix.reads, token));
+const rowOfToken = (token) =>
+  token === null ? -1 : placeIn(matrix.rows, matrix.reads, tokenHere(0, token));
 const columnOfToken = (token) =>
-  token === null ? -1 : placeIn(matrix.columns, matrix.read, token);
+  token === null ? -1 : placeIn(matrix.columns, matrix.read, tokenHere(1, token));
+
+/** A token of the page in a matrix of one sentence of two: of each pair it has one. */
+function tokenHere(side, token) {
+  const { paired } = heads[matrix.head];
+  return paired === null ? token : paired[side][token];
+}
 const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.size));
 
 /** The drawn row and column under the pointer; a part that is nowhere is -1. */
@@ -137,7 +144,7 @@ function saidOfNowhere({ row, column }) {
   return [joined(saidOfPins(matrix, { row, column }), left)];
 }
 
-const HOW_TO_BEGIN = "Point at a cell, or move with the arrows; a click, or Enter, follows its row";
+const HOW_TO_BEGIN = "Point at a cell, or use the arrow keys; click or press Enter to follow its row";
 const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */

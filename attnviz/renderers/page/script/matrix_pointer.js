@@ -2,14 +2,16 @@
 
 function startMatrixPointer() {
   const { over, frame } = matrix;
-  over.addEventListener("pointermove", (event) => pointAtCell(event));
-  over.addEventListener("pointerdown", (event) => {
+  const onOver = (name, does) => over.addEventListener(name, onThis(does));
+  onOver("pointermove", pointAtCell);
+  onOver("pointerdown", (event) => {
     matrix.touched = event.pointerType === "touch";
     pointAtCell(event);
   });
-  over.addEventListener("pointerleave", leaveMatrix);
-  over.addEventListener("click", pinAt);
-  frame.addEventListener("scroll", () => requestAnimationFrame(drawMatrix));
+  onOver("pointerleave", leaveMatrix);
+  onOver("click", pinAt);
+  const redraw = onThis(drawMatrix);
+  frame.addEventListener("scroll", () => requestAnimationFrame(redraw));
 }
 
 /** What stands at a place of the canvas: a drawn row, a drawn column, or both; -1 is none. */
@@ -29,9 +31,17 @@ function placeAt(x, y) {
 }
 
 /** A token of those that a drawn row stands for, or the first of those of a column. */
-const tokenOfRow = (row) => (row < 0 ? null : matrix.cells.token(matrix.rows[row]));
+const tokenOfRow = (row) =>
+  row < 0 ? null : tokenOfPage(0, matrix.cells.token(matrix.rows[row]));
 const tokenOfColumn = (column) =>
-  column < 0 ? null : blockOf(matrix.read, matrix.columns[column]).first;
+  column < 0 ? null : tokenOfPage(1, blockOf(matrix.read, matrix.columns[column]).first);
+
+/** Which token of the page it is; none where a token of one sentence has none in the other. */
+function tokenOfPage(side, token) {
+  const { paired } = heads[matrix.head];
+  const place = paired === null ? token : paired[side].indexOf(token);
+  return place < 0 ? null : place;
+}
 
 function pointAtCell({ offsetX, offsetY }) {
   const { row, column } = placeAt(offsetX, offsetY);
@@ -63,6 +73,7 @@ function pinAt({ offsetX, offsetY }) {
 /** Follow a row, or let it go; where a finger shows other cells of the same row, it stays. */
 function pinRow(row, column = -1) {
   const query = tokenOfRow(row);
+  if (query === null) return;
   const again = !matrix.touched || matrix.pinnedAt === column;
   matrix.pinnedAt = column;
   change({ query: state.query === query && again ? null : query });
@@ -70,5 +81,6 @@ function pinRow(row, column = -1) {
 
 function pinColumn(column) {
   const key = tokenOfColumn(column);
+  if (key === null) return;
   change({ key: state.key === key ? null : key });
 }

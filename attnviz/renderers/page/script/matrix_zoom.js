@@ -8,7 +8,7 @@ const fingers = new Map();
 function startZoom() {
   const button = (text, name, zoom) => {
     const made = element("button", { type: "button", "aria-label": name, title: name }, text);
-    made.addEventListener("click", zoom);
+    made.addEventListener("click", onThis(zoom));
     return made;
   };
   matrix.zooming.append(
@@ -16,9 +16,9 @@ function startZoom() {
     button("+", "larger cells ( + )", () => zoomBy(ZOOM_STEP)),
     button("fit", "all cells ( 0 )", () => zoomBy(0)),
   );
-  matrix.frame.addEventListener("wheel", zoomByWheel, { passive: false });
-  matrix.over.addEventListener("pointerdown", fingerMoves);
-  matrix.over.addEventListener("pointermove", fingerMoves);
+  matrix.frame.addEventListener("wheel", onThis(zoomByWheel), { passive: false });
+  matrix.over.addEventListener("pointerdown", onThis(fingerMoves));
+  matrix.over.addEventListener("pointermove", onThis(fingerMoves));
   for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
     matrix.over.addEventListener(name, ({ pointerId }) => fingers.delete(pointerId));
   }

@@ -193,7 +193,7 @@ function countedGroups(about, groups) {
   const told = [];
   let left = NAMED_MOST;
   for (const group of groups) {
-    if (left <= 0 || (told.length > 0 && about.amounts[group[0]] === 0)) break;
+    if (left <= 0 || (told.length > 0 && isNothingBeside(about, group[0]))) break;
     told.push(group);
     left -= group.length;
   }
@@ -202,6 +202,12 @@ function countedGroups(about, groups) {
     names: namesOfGroup(about, group),
     number: numberOfGroup(about, group, digits),
   }));
+}
+
+/** Whether it is 0, or would be .00 beside a number that is not. */
+function isNothingBeside({ amounts, head }, place) {
+  const isSmall = Math.abs(amounts[place]) < 0.005 && largestOf(amounts) >= 0.01;
+  return amounts[place] === 0 || (heads[head].share && isSmall);
 }
 
 /** As many digits as tell one from the next, if a few can. */

@@ -7,7 +7,7 @@ const overview = {
 };
 
 function startOverview(section) {
-  if (heads.length < 2) return (section.hidden = true);
+  if (choosable.length < 2) return (section.hidden = true);
   Object.assign(overview, overviewElements());
   section.classList.add("overview");
   section.append(overview.title, overview.frame, overview.line, overview.flags, overview.bar);
@@ -49,7 +49,7 @@ const aboutOverview = () =>
 /** The cells of the grid, by the row that they stand in. */
 function rowsOfHeads() {
   const rows = new Map();
-  const inOrder = [...heads.keys()].sort(
+  const inOrder = [...choosable].sort(
     (one, other) =>
       heads[one].place[0] - heads[other].place[0] || heads[one].place[1] - heads[other].place[1],
   );
@@ -126,7 +126,7 @@ function chooseInOverview() {
 function sayHead() {
   const head = overview.hovered;
   overview.line.textContent =
-    head === null ? `${calledHead(state.head)} is open` : saidOfHead(head);
+    head === null ? `Showing ${calledHead(state.head)}` : saidOfHead(head);
 }
 
 const calledHead = (head) => heads[head].name + (heads[head].off ? " (off)" : "");
@@ -189,13 +189,13 @@ function nextHead(head, down, across) {
     const along = below * down + beside * across;
     return along > 0 ? along + 100 * Math.abs(down ? beside : below) : Infinity;
   };
-  const nearest = [...heads.keys()].reduce((one, other) => (away(other) < away(one) ? other : one));
+  const nearest = choosable.reduce((one, other) => (away(other) < away(one) ? other : one));
   return away(nearest) < Infinity ? nearest : head;
 }
 
 /** The first, or the last, of some heads. */
 function headAtEnd(among, end) {
-  const places = [...heads.keys()].filter(among);
+  const places = choosable.filter(among);
   const at = (head) => placeOfMap(head)[0] * 1e4 + placeOfMap(head)[1];
   return places.reduce((one, other) => ((at(other) - at(one)) * end > 0 ? other : one));
 }

@@ -76,7 +76,7 @@ function drawOverview() {
   if (overview.layout === null) return;
   overview.painted = new OffscreenCanvas(overview.map.width, overview.map.height);
   const brush = freshBrush(overview.painted);
-  for (const head of heads.keys()) drawSmallMap(brush, head);
+  for (const head of choosable) drawSmallMap(brush, head);
   drawOverviewNames(brush);
   frameHeads();
   showOverviewColors();
@@ -172,7 +172,7 @@ function drawNamesAbove(brush) {
   const { across } = overview.layout;
   Object.assign(brush, { font: overviewFont, fillStyle: inks().ink });
   Object.assign(brush, { textBaseline: "middle", textAlign: "left" });
-  for (const head of heads.keys()) {
+  for (const head of choosable) {
     const { x, y } = boxOfHead(head);
     brush.fillText(cutText(heads[head].name, across - 6, overviewFont), x, y - 9);
   }

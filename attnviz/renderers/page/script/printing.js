@@ -8,14 +8,15 @@ function layForPaper() {
   onPaper.printing = true;
   if (overview.line) layOverview();
   loadLines();
-  if (matrix.cells) printMatrix();
+  for (const each of matrices) if (each.cells) onMatrix(each, printMatrix)();
   paintForPaper();
 }
 
 function printMatrix() {
   paintBitmap();
-  onPaperAlone.push(matrixOnPaper());
-  matrix.frame.after(...onPaperAlone);
+  const drawing = matrixOnPaper();
+  onPaperAlone.push(drawing);
+  matrix.frame.after(drawing);
 }
 
 function layForScreen() {

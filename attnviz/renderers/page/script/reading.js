@@ -21,11 +21,25 @@ function numberName(side, place) {
 /** Whether a tokenizer added it. */
 const isFaint = (side, place) => side.size === 1 && isSpecial(side, place);
 
-/** `it (12)`, which does not turn round what stands beside it, whatever it is written in. */
+/** `"it"`, and `"it" (12)` where the word occurs more than once; special tokens without quotes.
+ *  It does not turn round what stands beside it, whatever it is written in. */
 function calledPlace(side, place) {
   const [name, number] = [blockName(side, place), numberName(side, place)];
   if (!name) return number.includes("–") ? `tokens ${number}` : `${side.counts} ${number}`;
-  return number ? `\u2068${name}\u2069 (${number})` : `\u2068${name}\u2069`;
+  const word = isFaint(side, place) ? `\u2068${name}\u2069` : `"\u2068${name}\u2069"`;
+  return number && timesOf(side.labels).get(name) > 1 ? `${word} (${number})` : word;
+}
+
+const countedLabels = new WeakMap();
+
+/** How often each word occurs. */
+function timesOf(labels) {
+  if (!countedLabels.has(labels)) {
+    const times = new Map();
+    for (const label of labels) times.set(label, (times.get(label) ?? 0) + 1);
+    countedLabels.set(labels, times);
+  }
+  return countedLabels.get(labels);
 }
 
 /** Who reads whom, and how much: two lines of words. */
@@ -74,15 +88,17 @@ function knownText(number, error, { share, digits = 4 }) {
 const isKnown = (number, error, digits) => error === 0 || error < 0.5 * lastDigit(number, digits);
 
 /** Of a whole row or column, where the pointer is on its name. */
-const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: a click follows what it reads`;
+const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: click to follow what it reads`;
 const saidOfColumn = ({ read }, column) =>
-  `${calledPlace(read, column)}: a click follows who reads it`;
+  `${calledPlace(read, column)}: click to follow who reads it`;
+
+const TO_STOP = matchMedia("(hover: none)").matches ? "tap again to stop" : "Esc to stop";
 
 /** Of what is followed, while the pointer is nowhere. */
 function saidOfPins({ reads, read, rows, columns }, { row, column }) {
   const followed = [row >= 0 && calledPlace(reads, rows[row])];
   followed.push(column >= 0 && `who reads ${calledPlace(read, columns[column])}`);
-  return `${followed.filter(Boolean).join(" and ")} followed; Escape lets go`;
+  return `Following ${followed.filter(Boolean).join(" and ")}; ${TO_STOP}`;
 }
 
 /** What a row reads of tokens that are not shown. */
@@ -90,5 +106,6 @@ function saidOfLeftOut({ head, cells, leftOut }, row) {
   if (leftOut.length === 0) return "";
   let sum = 0;
   for (const column of leftOut) sum += cells.weight(row, column) || 0;
-  return `${numberText(sum, { share: heads[head].share })} goes to special tokens, left out here`;
+  const share = numberText(sum, { share: heads[head].share });
+  return `${share} goes to special tokens, which are not shown`;
 }

@@ -15,12 +15,18 @@ function startSentence(section) {
   if (state.query === null && state.key !== null) sentenceView.asks = "key";
   const says = element("p", { class: "says" });
   const texts = element("div", { class: "texts" });
-  Object.assign(sentenceView, { says, holder: texts, bar: newColorBar() });
+  const all = element("button", { type: "button", class: "all-tokens" });
+  Object.assign(sentenceView, { says, holder: texts, all, whole: false, bar: newColorBar() });
+  all.addEventListener("click", () => {
+    sentenceView.whole = !sentenceView.whole;
+    forgetTops();
+    scrollToToken();
+  });
   sentenceView.buttons = askingButtons();
   const asking = { class: "asking", role: "group", "aria-label": "what the colours say" };
   const { buttons, bar } = sentenceView;
-  const words = element("span", {}, "What a token");
-  section.append(element("div", asking, words, buttons.query, buttons.key, bar), says, texts);
+  const words = element("span", {}, "What a word");
+  section.append(element("div", asking, words, buttons.query, buttons.key, bar), says, texts, all);
   texts.addEventListener("scroll", () => {
     sentenceView.scrollTop = texts.scrollTop;
     colorTexts();
@@ -39,7 +45,7 @@ function askingButtons() {
     made.addEventListener("click", () => askFor(end));
     return made;
   };
-  return { query: button("query", "reads"), key: button("key", "is read by") };
+  return { query: button("query", "reads (attends to)"), key: button("key", "is read by") };
 }
 
 /** The token that is followed stays the same where a sentence reads itself. */
@@ -81,7 +87,7 @@ function scrollToToken() {
   const { offsetTop: top, offsetHeight: high } = button;
   const { scrollTop, clientHeight } = holder;
   if (top < scrollTop || top + high > scrollTop + clientHeight) {
-    holder.scrollTop = top - clientHeight / 2;
+    holder.scrollTop = top - holder.firstChild.querySelector(".token").offsetTop - high;
   }
 }
 
@@ -90,6 +96,7 @@ function buildTexts(head) {
   const ends = readsItself(head) ? [null] : ["query", "key"];
   sentenceView.texts = ends.map((end) => textOf(sentenceView.sides[end ?? "query"], end));
   sentenceView.holder.replaceChildren(...sentenceView.texts.map(({ holder }) => holder));
+  collapseTexts();
 }
 
 /** The token that is followed: which end of the lines it is, and its place. */
@@ -146,8 +153,8 @@ function colorTexts() {
 }
 
 const HINTS = {
-  query: "Choose a token, and the colours say what it reads.",
-  key: "Choose a token, and the colours say who reads it.",
+  query: "Click a word to see what it attends to.",
+  key: "Click a word to see what attends to it.",
 };
 
 const PLAIN_LOOK = { paper: "", ink: "", number: "" };

@@ -1,17 +1,17 @@
 // Shortcuts: keys for what is chosen often, menus that close, links that open a head.
 
 const SHORTCUTS = {
-  "[": { does: "the head before", press: () => stepHead(-1), when: () => heads.length > 1 },
-  "]": { does: "the head after", press: () => stepHead(1), when: () => heads.length > 1 },
-  v: { does: "matrix or lines", press: changeView, when: () => true },
+  "[": { does: "previous head", press: () => stepHead(-1), when: () => choosable.length > 1 },
+  "]": { does: "next head", press: () => stepHead(1), when: () => choosable.length > 1 },
+  v: { does: "the next view: matrix, lines", press: changeView, when: () => true },
   "/": { does: "find a token to follow", press: () => control("query").focus(), when: () => true },
   "?": { does: "these keys", press: () => openMenu("help"), when: () => true },
 };
 const KEYS_OF_VIEWS = [
   ["arrows", "move the cell, in the matrix"],
   ["Enter", "follow its row; with Shift its column"],
-  ["+ − 0", "larger, smaller, as it was"],
-  ["Esc", "let go of what is followed; close a menu"],
+  ["+ − 0", "larger, smaller, original size"],
+  ["Esc", "stop following; close a menu"],
 ];
 
 function startShortcuts() {
@@ -32,7 +32,8 @@ const isOfBrowser = ({ key, ctrlKey, altKey, metaKey }) =>
 const takesLetters = (target) => target.matches?.("input[type=search], textarea, select");
 
 function changeView() {
-  change({ view: largeView() === "lines" ? "matrix" : "lines" });
+  const views = [...(arePaired ? ["both"] : []), "matrix", "lines"];
+  change({ view: views[(views.indexOf(largeView()) + 1) % views.length] });
 }
 
 function listShortcuts() {
@@ -52,7 +53,7 @@ function switchOfKeys() {
   box.addEventListener("change", () => change({ keys: box.checked }));
   whenChanged(["keys"], show);
   show();
-  return element("label", { class: "switch" }, box, " keys of one letter do this");
+  return element("label", { class: "switch" }, box, " single-letter shortcuts on");
 }
 
 /* Menus: one is open at a time; Escape, or a click elsewhere, closes it. */
@@ -92,17 +93,17 @@ function openMenu(name) {
 
 /* Heads that are named in a table open where they can be looked at. */
 
-function startLinks() {
-  if (heads.length < 2) return;
-  const names = new Set(heads.map(({ name }) => name));
-  for (const cell of document.querySelectorAll("#panels td, #panels th")) linkHead(cell, names);
+function linkHeads(within = control("panels")) {
+  if (choosable.length < 2) return;
+  const names = new Set(choosable.map((head) => heads[head].name));
+  for (const cell of within.querySelectorAll("td, th")) linkHead(cell, names);
 }
 
 /** `L0H2 1.00`: its first word, where that is the name of a head. */
 function linkHead(cell, names) {
   const text = cell.textContent;
   const [name] = text.split(" ");
-  if (!names.has(name)) return;
+  if (!names.has(name) || cell.querySelector("a")) return;
   const link = element("a", { href: `#head=${encodeURIComponent(name)}` }, name);
   link.addEventListener("click", (event) => openLinkedHead(event, name));
   cell.replaceChildren(link, text.slice(name.length));
@@ -112,15 +113,16 @@ function openLinkedHead(event, name) {
   event.preventDefault();
   change({ head: headNamed(name) });
   control("explorer").scrollIntoView();
-  say(`${name} is shown.`);
+  say(`Showing ${name}.`);
 }
 
 /* What can be scrolled can be scrolled with keys; what need not be is no stop on the way. */
 
-function startScrolling() {
-  const frames = [...document.querySelectorAll(".frame, pre")];
-  const watch = new ResizeObserver((seen) => seen.forEach(({ target }) => letScroll(target)));
-  for (const frame of frames) watch.observe(frame);
+const watchOfFrames = new ResizeObserver((seen) =>
+  seen.forEach(({ target }) => letScroll(target)));
+
+function letFramesScroll(within = document) {
+  for (const frame of within.querySelectorAll(".frame, pre")) watchOfFrames.observe(frame);
 }
 
 function letScroll(frame) {

@@ -1,7 +1,7 @@
 // What is looked at. It stands in the page's address, so that a link opens what was seen.
 
 const state = {
-  view: "matrix", // the one that is large
+  view: arePaired ? "both" : "matrix", // the one that is large
   head: attention.first ?? 0,
   query: attention.query ?? null, // the token that is followed, if one is
   key: null, // the token of whom all readers are shown, if one is
@@ -14,7 +14,9 @@ const state = {
   keys: true, // whether single keys do something: whoever dictates may type them unawares
 };
 
-const VIEWS = ["matrix", "lines", ...(heads.length > 1 ? ["overview"] : []), "sentence"];
+const VIEWS = ["matrix", "lines", "sentence"];
+if (arePaired) VIEWS.push("both");
+if (choosable.length > 1) VIEWS.push("overview");
 const startingState = { ...state };
 const listeners = [];
 let changedNames = new Set();
@@ -87,13 +89,12 @@ const IN_ADDRESS = [...Object.keys(ADDRESS), SEVERAL];
 /** A head by its name; by its place where another has the same name. */
 function headName(head) {
   const { name } = heads[head];
-  return heads.findIndex((each) => each.name === name) === head ? name : String(head);
+  return choosable.find((each) => heads[each].name === name) === head ? name : String(head);
 }
 
 function headNamed(text) {
-  const named = heads.findIndex(({ name }) => name === text);
-  const found = named < 0 && /^\d+$/.test(text) ? Number(text) : named;
-  return found in heads ? found : undefined;
+  const named = choosable.find((head) => heads[head].name === text);
+  return named ?? choosable.find((head) => String(head) === text);
 }
 
 /** A token by the number that stands beside it. */

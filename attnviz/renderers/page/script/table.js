@@ -21,7 +21,7 @@ async function showTable(holder, head, query) {
   holder.replaceChildren(small ? tableOfHead(head, cells) : element("p", {}, HOW_TO_SEE_A_ROW));
 }
 
-const HOW_TO_SEE_A_ROW = "Follow a token, and what it reads stands here.";
+const HOW_TO_SEE_A_ROW = "Follow a token to see here what it reads.";
 
 /** The tokens of a side that are shown: all, or those of the text alone. */
 const shownOf = (side) =>

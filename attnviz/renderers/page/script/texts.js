@@ -13,17 +13,42 @@ function textOf(side, end) {
   const text = { holder, side, end, places, numbered, tokens: new Map(), framed: -1 };
   text.border = firstBehind({ ...side, size: 1 }, places);
   holder.classList.toggle("numbered", numbered);
-  for (const place of places) holder.append(...tokenParts(text, place));
-  joinWords(text);
+  for (const word of wordsOf(side, places)) holder.append(...wordParts(text, word));
   makeChoosable(text);
   return text;
+}
+
+const LONGEST_WORD = 6; // tokens: more can be parted where a line ends
+
+/** Tokens that stand together without a space; where all do, each by itself. */
+function wordsOf(side, places) {
+  if (!places.slice(1).some((place) => isSpaced(side, place))) return places.map((each) => [each]);
+  const words = [];
+  for (const place of places) {
+    const goesOn = words.length > 0 && !isSpaced(side, place) && !isSpecial(side, place);
+    if (goesOn && !isSpecial(side, words.at(-1)[0])) words.at(-1).push(place);
+    else words.push([place]);
+  }
+  const parted = (word) => word.map((each) => [each]);
+  return words.flatMap((word) => (word.length > LONGEST_WORD ? parted(word) : [word]));
+}
+
+/** The tokens of a word in one piece, its numbers below; and what stands before it. */
+function wordParts(text, word) {
+  const parts = word.map((place) => tokenParts(text, place));
+  if (word.length === 1) return parts[0];
+  const [[space, ...first], ...others] = parts;
+  const letters = element("span", { class: "letters" }, ...first, ...others.flat());
+  const numbers = word.map((place) => text.tokens.get(place).number).filter(Boolean);
+  const below = element("span", { class: "numbers", "aria-hidden": "true" }, ...numbers);
+  return [space, element("span", { class: "word" }, letters, ...(numbers.length ? [below] : []))];
 }
 
 /** A token, and what stands between it and the one before it. */
 function tokenParts(text, place) {
   const { side, places, numbered } = text;
   const button = element("span", { class: "token", role: "button" }, side.labels[place]);
-  const about = { class: "number", dir: "ltr", "aria-hidden": "true" };
+  const about = { class: "number", dir: "ltr", "aria-hidden": "true", "data-place": place };
   const number = numbered ? element("span", about) : null;
   if (numbered) button.append(number);
   button.setAttribute("tabindex", place === places[0] ? "0" : "-1");
@@ -36,19 +61,9 @@ function tokenParts(text, place) {
   return [isSpaced(side, place) ? " " : "", ...begins, button, ...ends];
 }
 
-/** Parts of a word stand close together; where all do, there would be no telling them apart. */
-function joinWords({ side, places, tokens }) {
-  if (!places.slice(1).some((place) => isSpaced(side, place))) return;
-  for (const [before, place] of places.slice(1).entries()) {
-    if (isSpaced(side, place)) continue;
-    tokens.get(place).button.classList.add("joined");
-    tokens.get(places[before]).button.classList.add("joining");
-  }
-}
-
 function makeChoosable(text) {
   const { holder } = text;
-  const placeAt = (event) => event.target.closest?.(".token")?.dataset.place;
+  const placeAt = (event) => event.target.closest?.("[data-place]")?.dataset.place;
   holder.addEventListener("pointerover", (event) => {
     sayAloud(false);
     if (event.pointerType !== "touch" && placeAt(event)) pointAt(text, Number(placeAt(event)));
@@ -144,11 +159,35 @@ function tokensInSight(text) {
   return places.slice(Math.max(first, 0), end < 0 ? places.length : end);
 }
 
+const LINES_OF_LONG = 3; // that are seen of a long text, unless all of it is wanted
+
+/** Of a long text the first lines, none of them cut; all where somebody wants them. */
+function collapseTexts() {
+  const { holder, all, whole, texts } = sentenceView;
+  const buttons = texts.flatMap(({ tokens }) => [...tokens.values()]);
+  const tops = [...new Set(buttons.map(({ button }) => button.offsetTop))];
+  const long = tops.length > LINES_OF_LONG + 1 && !narrowPage.matches;
+  const high = tops[LINES_OF_LONG] - tops[0];
+  holder.style.maxHeight = long && !whole && !onPaper.printing ? `${high}px` : "";
+  holder.classList.toggle("whole", long && whole);
+  all.hidden = !long;
+  all.setAttribute("aria-expanded", String(whole));
+  all.textContent = whole ? "show fewer lines" : `show all ${grouped(buttons.length)} tokens`;
+}
+
 /** Another width: other words stand in other lines. */
 function forgetTops() {
   for (const text of sentenceView.texts) text.tops = null;
+  collapseTexts();
   sentenceView.clientHeight = sentenceView.holder.clientHeight;
   colorTexts();
+}
+
+/** A number below the letters of a word has the colour of its own token. */
+function showBelow(number, { paper, ink }) {
+  number.classList.toggle("hides", paper === "hidden");
+  number.style.background = paper === "hidden" ? "" : paper;
+  number.style.color = ink;
 }
 
 /** Each token in its look, and a frame round one; what stays as it was is not touched. */
@@ -163,6 +202,7 @@ function colorText(text, lookOf, framed) {
       button.style.color = look.ink;
     }
     if (number && look.number !== token.look.number) number.textContent = look.number;
+    if (number && number.parentNode !== button) showBelow(number, look);
     token.look = look;
   }
   if (framed === text.framed) return;

@@ -32,7 +32,7 @@ function headsToChoose() {
   const drawn = headsTogether();
   const inLine = (side) => {
     const at = heads[state.head].place[side];
-    return [...heads.keys()].filter(
+    return choosable.filter(
       (head) => heads[head].place[side] === at && canStandTogether(head));
   };
   const near = inLine(0).length > 0 ? inLine(0) : inLine(1);

@@ -1,0 +1,86 @@
+"""What follows the token that is chosen: all steps of a walk, and a head on two sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import attnviz as library
+from attnviz.analysis.inspection.sentences import compare_sentences
+from attnviz.renderers.page import followed
+from attnviz.renderers.page.panels import step
+from tests.browser import opened
+from tests.pages_by_hand import until, written
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCROLLS = ' tabindex="0" role="group" aria-label="scrolls"'
+SPELLED = (
+    "each => { const t = document.createElement('div'); t.innerHTML = each; return t.innerHTML }"
+)
+
+
+def _steps(page: Page) -> str:
+    return page.locator(".walk").inner_html().replace(SCROLLS, "")
+
+
+def test_all_steps_are_those_of_the_token_that_is_chosen(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = library.trace("<b> & 'am' <b>", tokenizer="spaces", heads=2)
+    path = written(library.steps(trace).view(), tmp_path)
+    blank = chromium.new_page()
+    with opened(chromium, path) as seen:
+        page, tokens = seen.page, seen.page.locator("#sentence .token")
+        for place in (0, 2):
+            tokens.nth(place).click()
+            until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
+            own = library.steps(trace, query=str(place + 1)).view()
+            markup = "".join(map(step, own.sections))
+            wanted = blank.evaluate(SPELLED, markup)
+            until(page, lambda steps=wanted: _steps(page) == steps)  # type: ignore[misc]
+            assert page.inner_text("h1") == page.title() == own.headline
+        page.keyboard.press("Escape")
+        every = "".join(map(step, library.steps(trace).view().sections))
+        until(page, lambda: _steps(page) == blank.evaluate(SPELLED, every))
+    blank.close()
+
+    monkeypatch.setattr(followed, "ROOM", 1)
+    with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as seen:
+        seen.page.locator("#sentence .token").nth(1).click()
+        lacks = seen.page.locator(".lacks")
+        until(seen.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
+        assert seen.page.inner_text("h1").startswith("How \"'am'\" gets")
+
+
+def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    sentences = compare_sentences(
+        "the old keys near the cabinet",
+        "the keys near the cabinet",
+        model="agreement",
+        query="cabinet",
+    )
+    path = written(sentences.view(), tmp_path)
+    with opened(chromium, path, viewport={"width": 1440, "height": 900}) as seen:
+        page, lines = seen.page, seen.page.locator("#both .matrix-line")
+        until(page, lambda: "cabinet" in lines.nth(1).inner_text())
+        names = page.locator("#both .matrix-title strong").all_inner_texts()
+        assert [each.split(" · ")[1] for each in names] == ["first", "second"]
+        first, second = (page.locator("#both .matrix-stuck").nth(place) for place in (0, 1))
+        left, right = first.bounding_box(), second.bounding_box()
+        assert left is not None
+        assert right is not None
+        assert left["x"] + left["width"] <= right["x"]
+        assert left["width"] > 500
+        second.click(position={"x": right["width"] / 2, "y": right["height"] - 12})
+        page.mouse.move(1, 1)
+        until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
+        assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
+        page.click("text=Difference")
+        until(page, lambda: page.locator("#matrix").is_visible())
+        assert not page.locator("#both").is_visible()
