@@ -94,7 +94,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How many seconds a .gif shows each step; a single new cell takes 0.16 of that.",
+            help="Seconds a .gif shows each step; all of it takes five times that at most.",
         ),
     ] = Look.seconds
 

@@ -18,24 +18,28 @@ SIGNS = (" = ", " ≈ ")
 
 def computed(moments: Sequence[Section], layouts: Sequence[Layout]) -> Iterator[list[Layout]]:
     """For each moment a layout without the number, some with it on its way, and the last."""
-    before = None
+    before: Layout | None = None
     for moment, layout in zip(moments, layouts, strict=True):
-        made = [] if before is None else [before.panels[-1].grid.values]
+        new = _new_cells(before, layout)
+        pooled = any(panel.grid.pooled for panel in layout.panels)
+        shown = moment.made_of and not pooled and new.any()
+        yield list(_moving(moment, layout, new)) if shown else [layout]
         before = layout
-        target = layout.panels[-1] if layout.panels else None
-        if target is None or not moment.made_of or any(p.grid.pooled for p in layout.panels):
-            yield [layout]
-            continue
-        new = ~np.isnan(target.grid.values)
-        if made and made[0].shape == new.shape:
-            new &= np.isnan(made[0])
-        if not new.any():
-            yield [layout]
-            continue
-        yield list(_moving(moment, layout, target, new))
 
 
-def _moving(moment: Section, layout: Layout, target: Panel, new: np.ndarray) -> Iterator[Layout]:
+def _new_cells(before: Layout | None, layout: Layout) -> np.ndarray:
+    """Which cells of the last panel are filled now, and were not; no mask hides them."""
+    if not layout.panels:
+        return np.zeros((0, 0), dtype=bool)
+    grid = layout.panels[-1].grid
+    new: np.ndarray = ~np.isnan(grid.values) & ~grid.hidden
+    if before is None or before.panels[-1].grid.values.shape != new.shape:
+        return new
+    return np.asarray(new & np.isnan(before.panels[-1].grid.values))
+
+
+def _moving(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
+    *others, target = layout.panels
     rings = tuple(_ring(_box(layout.panels[part[0]], part)) for part in moment.made_of)
     cell = _around(target, new)
     empty = replace(
@@ -43,7 +47,7 @@ def _moving(moment: Section, layout: Layout, target: Panel, new: np.ndarray) -> 
         grid=target.grid.with_values(np.where(new, np.nan, target.grid.values)),
         numbers=np.where(new, "", target.numbers) if target.numbers.size else target.numbers,
     )
-    unfilled = replace(layout, panels=(*layout.panels[:-1], empty), strokes=rings)
+    unfilled = replace(layout, panels=(*others, empty), strokes=rings)
     number = _result(moment, layout)
     if number is not None:
         line, result = number
