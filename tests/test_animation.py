@@ -53,7 +53,10 @@ def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     made = opened(view_of(*path(moments=3), provenance=provenance), seconds=1.5)
 
     assert getattr(made, "n_frames", 1) == 5 + 3 + 1
-    assert durations(made) == [1500] * 5 + [750] + [240] * 2 + [3000]
+    shown = np.array([1.5] * 5 + [0.75] + [0.24] * 2 + [3.0])
+    most = 5 * 1.5  # seconds: a film takes no longer than five steps do
+    expected = 1000 * shown * most / shown.sum()
+    assert durations(made) == pytest.approx(expected.tolist(), abs=10)  # GIFs count hundredths
     assert made.size == (1280, 720)
     assert made.info["loop"] == 0
     comment = made.info["comment"].decode()
@@ -68,12 +71,40 @@ def test_paragraphs_stay_five_seconds_and_single_cells_less_than_one() -> None:
     made = opened(view_of(replace(section, moments=(*first, replace(last, about="New.")))))
 
     assert durations(made) == [5000, 2500, 800, 800, 2500, 10000]
+    assert sum(durations(made)) <= 25_000
 
 
 def test_a_moment_is_never_too_short_to_be_seen() -> None:
     made = opened(view_of(scores_section(moments=2)), seconds=0.3)
 
     assert durations(made) == [300, 200, 200, 600]
+
+
+def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> None:
+    """Of 25 seconds, from a first frame in colour to a last that can be read 480 pixels wide."""
+    view = steps("I am learning this", dim=3, query="learning").view()
+    look, captions = Look(dpi=60), Captions(view.headline)
+    with hermetic(view.picture.panels, captions):
+        shown = list(animation._walked(view, look, captions))
+    flying = [
+        [(word.text, word.x, word.y) for word in each.layout.words if word.bold and word.size < 19]
+        for each in shown
+    ]
+    scores = next(each for each in view.sections if each.name == "scores")
+    results = [one.sums[0].result.replace("-", "−") for one in scores.moments]
+    starts = [place for place, each in enumerate(shown) if len(each.layout.strokes) == 2]
+
+    assert sum(each.seconds for each in shown) == pytest.approx(25)
+    assert [each[0][0] for each in flying if each][: 2 * len(results) : 2] == results
+    assert any(panel.grid.scale.kind != "none" for panel in shown[0].layout.panels)
+    first = shown[starts[0]].layout
+    assert [panel.grid.title for panel in first.panels] == ["query", "keys", "scores"]
+    assert np.isnan(first.panels[-1].grid.values).all()  # its cell is filled when it has come there
+    last = shown[-1].layout
+    pixels = 480 / last.size[0] / 72
+    assert min(panel.number_size for panel in last.panels) * pixels >= 9
+    words = [word.size for panel in last.panels for word in last.words if word.text in TOKENS]
+    assert min(words) * pixels >= 9
 
 
 def test_frames_that_look_alike_are_frames_all_the_same() -> None:
@@ -112,7 +143,7 @@ def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
 
 
 def test_every_frame_says_what_is_random_and_what_made_it() -> None:
-    walk = steps("I am learning this", variant="causal", query="learning", step="5,6").view()
+    walk = steps("I am", variant="causal", query="am", step="5,6").view()
     shown: list[list[str]] = []
 
     def noted(layout: Layout, look: Look) -> Figure:
@@ -124,7 +155,7 @@ def test_every_frame_says_what_is_random_and_what_made_it() -> None:
         patched.setattr(animation, "only_new", lambda before, layout: None)
         count = len(frames(opened(walk)))
 
-    assert len(shown) == count == 2 + 4 + 1
+    assert len(shown) == count == 2 + 2 * 5 + 1
     assert all(walk.settings in texts for texts in shown)
     assert all(any(walk.picture.caveat in text for text in texts) for texts in shown)
 

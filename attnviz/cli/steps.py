@@ -94,7 +94,7 @@ class StepOptions:
             PANEL,
             "--seconds-per-step",
             metavar="S",
-            help="How many seconds a .gif shows each step; a single new cell gets 16 % of that.",
+            help="How many seconds a .gif shows each step; the film lasts at most five times that.",
         ),
     ] = Look.seconds
 

@@ -18,6 +18,7 @@ from PIL import Image
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
+from attnviz.renderers.picture.computing import computed
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.film import FRAME as FRAME
 from attnviz.renderers.picture.film import Frame, filmed
@@ -44,6 +45,9 @@ LARGEST_SIDE = 4000  # and even then: every frame is kept until the last is draw
 OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
 MOMENT_SHARE = 0.16  # for one in which a cell is
 LAST_SHARE = 2.0
+FLYING_SHARE = 0.04  # for a place on the way of a number into its cell
+MOST_STEPS = 5.0  # times as long as a step takes all of it, at most: 25 seconds
+LAST_TEXT = 1.2  # times the usual letters has the last frame, of what was computed
 SHORTEST_MOMENT = 0.2  # seconds
 SHORTEST = 20  # thousandths of a second: players take less for a mistake
 
@@ -97,12 +101,42 @@ def _frames(
     panels = [panel for group in groups for panel in group.all]
     moving = [each for each in panels if isinstance(each, Section)]
     whole = _on_a_slide(groups, look, captions) if moving else page(groups, look, captions)
+    frames = [Frame(whole, look.seconds * LAST_SHARE)]
+    computing = [each for each in moving if any(one.made_of for one in each.moments)]
+    if len(computing) > 1:
+        frames = [_all_computed(computing, look, whole.size, captions)]
+        panels = [each for each in panels if each not in computing and _colored(each)]
     if len(panels) > 1 or any(each.moments for each in moving):
-        for each in panels:
-            yield _step(each, look, whole.size, below)
-        for section in moving:
-            yield from _moments(section, look, whole.size, below)
-    yield Frame(whole, look.seconds * LAST_SHARE)
+        steps = [_step(each, look, whole.size, below) for each in panels]
+        moments = [one for each in moving for one in _moments(each, look, whole.size, below)]
+        frames = [*steps, *moments, *frames]
+    yield from _in_time(frames, look.seconds * MOST_STEPS)
+
+
+def _colored(each: Drawable) -> bool:
+    """Whether there is more to see of a step than words and numbers that are only counted."""
+    grids = [each for each in opened([each]) if isinstance(each, Grid)]
+    return any(grid.scale.kind != "none" for grid in grids)
+
+
+def _all_computed(
+    computing: Sequence[Section], look: Look, size: Size, captions: Captions
+) -> Frame:
+    """What was computed of the followed token: in letters that can be read on a small page."""
+    grids = tuple(each.moments[-1].grids[-1] for each in computing)
+    rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
+    large = replace(look, size=size, text_size=look.text_size * LAST_TEXT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)  # that letters are smaller than those
+        layout = page([Group("computed", rows, kind="pair")], large, captions)
+    return Frame(layout, look.seconds * LAST_SHARE)
+
+
+def _in_time(frames: Sequence[Frame], most: float) -> Iterator[Frame]:
+    """All frames shown for less time, if together they take more than so many seconds."""
+    share = min(most / sum(frame.seconds for frame in frames), 1.0)
+    for frame in frames:
+        yield replace(frame, seconds=frame.seconds * share)
 
 
 def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
@@ -125,9 +159,13 @@ def _moments(section: Section, look: Look, size: Size, below: Captions) -> Itera
     if section.moments:
         told = ""
         layouts = _alone(section.moments, look, size, below)
-        for moment, layout in zip(section.moments, layouts, strict=True):
+        ways = computed(section.moments, layouts)
+        for moment, way in zip(section.moments, ways, strict=True):
             share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
-            yield Frame(layout, max(look.seconds * share, SHORTEST_MOMENT))
+            first = max(look.seconds * share, SHORTEST_MOMENT)
+            flying = [look.seconds * FLYING_SHARE] * (len(way) - 2)
+            times = [first, *flying, look.seconds * MOMENT_SHARE][: len(way)]
+            yield from map(Frame, way, times)
             told = moment.about
 
 

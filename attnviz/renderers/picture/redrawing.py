@@ -26,6 +26,8 @@ def only_new(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
     if any(word.angle for word in changed):
         return None
     bands = [_band(word, layout) for word in changed]
+    if any(_meet(panel.box, band) for panel in layout.panels for band in bands):
+        return None  # words that move over cells
     cells = [_new_cells(*pair) for pair in zip(before.panels, layout.panels, strict=True)]
     pairs = list(zip(layout.panels, cells, strict=True))
     words = tuple(word for word in layout.words if any(_touches(word, band) for band in bands))
@@ -68,7 +70,8 @@ def _frame(layout: Layout) -> tuple[object, ...]:
     """All that has to be the same."""
     shapes = [(panel.box, panel.number_size, panel.grid.values.shape) for panel in layout.panels]
     scales = [panel.grid.scale for panel in layout.panels]
-    return layout.size, layout.bars, layout.marks, layout.charts, shapes, scales
+    drawn = layout.bars, layout.marks, layout.charts, layout.strokes
+    return layout.size, *drawn, shapes, scales
 
 
 def _band(word: Words, layout: Layout) -> Box:

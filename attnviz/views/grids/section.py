@@ -16,6 +16,7 @@ from attnviz.wording.sums import Sum
 
 # Lines of tables, by their places among the grids of a section, and what stands between two.
 Stages = tuple[tuple[int | str, ...], ...]
+Part = tuple[int, int | None, int | None]  # a grid of a section, a row, a column; None: all of them
 JOINED, APART = "", " "  # two tables as one; two with only a gap between them
 
 
@@ -46,6 +47,7 @@ class Section:
     sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
+    made_of: tuple[Part, ...] = ()  # of a moment: what its new cell is computed from
     planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
     bars: Columns | None = None  # in a picture in place of the grids
     stages: Stages = ()  # how some of its grids become others,

@@ -98,8 +98,8 @@ def _inside(sentences: Sentences) -> tuple[str, str]:
 
 def _words(sentences: Sentences) -> tuple[str, str] | None:
     """What two sentences can be called by."""
-    texts = sentences.first.text, sentences.second.text
-    return words_apart(*texts) if all(texts) and sentences.names == SENTENCES else None
+    one, other = sentences.first.text, sentences.second.text
+    return words_apart(one, other) if one and other and sentences.names == SENTENCES else None
 
 
 def words_apart(text: str, other: str) -> tuple[str, str] | None:

@@ -105,16 +105,19 @@ def _command(inspection: Inspection) -> Command | None:
 
 
 def _untitled(group: Group, headline: str) -> Group:
-    over = "" if headline.startswith(ROLLOUT) and len(group.panels) == 1 else headline
-    return replace(group, panels=tuple(_without_title(each, over) for each in group.panels))
+    alone = headline.startswith(ROLLOUT) and len(group.panels) == 1
+    panels = (_without_title(each, headline, alone=alone) for each in group.panels)
+    return replace(group, panels=tuple(panels))
 
 
-def _without_title(panel: Drawable, title: str) -> Drawable:
-    named = isinstance(panel, Sentence | Grid)
-    said = named and title.casefold() in ("", _titled(panel).casefold())
-    if isinstance(panel, Sentence) and said:
+def _without_title(panel: Drawable, title: str, *, alone: bool) -> Drawable:
+    if not isinstance(panel, Sentence | Grid):
+        return panel
+    if not alone and _titled(panel).casefold() != title.casefold():
+        return panel
+    if isinstance(panel, Sentence):
         return replace(panel, grid=replace(panel.grid, title=""))
-    return replace(panel, title="") if isinstance(panel, Grid) and said else panel
+    return replace(panel, title="")
 
 
 def _titled(panel: Sentence | Grid) -> str:

@@ -14,7 +14,7 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.traces.weights import array
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Part, Section
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
@@ -47,10 +47,10 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
     for place, (done, line) in enumerate(
         zip(_reveals(here, here.written_keys), lines, strict=True)
     ):
-        one = _rows_alone(keys, [here.written_keys[place]])
-        yield _moment(
-            section, f"the query meets a key{_which(here)}", (query, one, _columns(row, done)), line
-        )
+        key = here.written_keys[place]
+        shown = (query, _rows_alone(keys, [key]), _columns(row, done))
+        about = f"the query meets a key{_which(here)}"
+        yield _moment(section, about, shown, line, (0, 0, None), (1, key, None))
 
 
 def _softmax(section: Section, here: Scene) -> Iterator[Section]:
@@ -63,10 +63,10 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     lines = sums.softmax(here, here.layer)
     masked = here.masked_keys(here.shown_heads[0])
     shared = [key for key in here.visible_keys if key not in masked]
-    for done, line in zip(_reveals(here, shared), lines, strict=True):
-        yield _moment(
-            section, f"scores become shares{_which(here)}", (scores, _columns(row, done)), line
-        )
+    for key, done, line in zip(shared, _reveals(here, shared), lines, strict=True):
+        shown = (scores, _columns(row, done))
+        about = f"scores become shares{_which(here)}"
+        yield _moment(section, about, shown, line, (0, 0, key))
 
 
 def _weighted(section: Section, here: Scene) -> Iterator[Section]:
@@ -78,9 +78,11 @@ def _weighted(section: Section, here: Scene) -> Iterator[Section]:
         "weighted values", here.weighted, keys, side="head_value", scale="weighted"
     )
     written = sums.weighted(here, layer)
-    for done, line in zip(_reveals(here, here.visible_keys), written, strict=True):
+    keys_read = here.visible_keys
+    for key, done, line in zip(keys_read, _reveals(here, keys_read), written, strict=True):
         shown = (weights, values, _rows_alone(products, done))
-        yield _moment(section, f"each value times its weight{_which(here)}", shown, line)
+        about = f"each value times its weight{_which(here)}"
+        yield _moment(section, about, shown, line, (0, 0, key), (1, key, None))
 
 
 def _context(section: Section, here: Scene) -> Iterator[Section]:
@@ -101,7 +103,7 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
         seen = columns[here.read_keys, place].tolist()
         line = total(left, seen, place, ends, here.style)
         about = f"added up, they are what it has read{_which(here, of_keys=False)}"
-        yield _moment(section, about, (products, _columns(result, done)), line)
+        yield _moment(section, about, (products, _columns(result, done)), line, (0, None, place))
     yield from _joined(section, here)
 
 
@@ -147,7 +149,9 @@ MOMENTS: dict[str, Callable[[Section, Scene], Iterator[Section]]] = {
 }
 
 
-def _moment(section: Section, about: str, grids: tuple[Grid, ...], line: Sum) -> Section:
+def _moment(
+    section: Section, about: str, grids: tuple[Grid, ...], line: Sum, *made_of: Part
+) -> Section:
     return Section(
         number=section.number,
         name=section.name,
@@ -155,6 +159,7 @@ def _moment(section: Section, about: str, grids: tuple[Grid, ...], line: Sum) ->
         about=about,
         grids=grids,
         sums=(line,),
+        made_of=made_of,
     )
 
 
