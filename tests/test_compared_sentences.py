@@ -276,8 +276,8 @@ def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
     result = attnviz("compare", "The cat sat", "--model=minilm", "--by=dtype")
 
     assert re.match(
-        r'L\dH\d+ changes most of 72 heads: ".+?" gives ".+?" \d+\xa0% of its attention in float32, '
-        r"\d+\xa0% in bfloat16 5 tokens",
+        r'L\dH\d+ changes most of 72 heads: ".+?" gives ".+?" \d+\xa0% of its attention '
+        r"in float32, \d+\xa0% in bfloat16 5 tokens",
         result.out.replace("\n", " "),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,13 +36,27 @@ def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
     return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
 
 
+def letters_of_bars(
+    placed: Layout, scales: Sequence[Scale], foot: float, letters: Lettering
+) -> Lettering:
+    """The same letters; smaller ones where all bars would reach below a foot of the page."""
+    each = (_top(placed) - foot) / max(len(scales), 1)
+    fitting = each / ((LOWEST + NAME) * POINT)
+    return replace(letters, axis=min(letters.axis, max(fitting, letters.smallest)))
+
+
+def _top(placed: Layout) -> float:
+    boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
+    return max(bottom + height for _, bottom, _, height in boxes)
+
+
 def bars_beside(
     placed: Layout, scales: Sequence[Scale], right: float, letters: Lettering
 ) -> Iterator[Bar]:
     """One colour bar below the other, from the top of the panels on."""
     letter = letters.axis * POINT
     boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
-    top = max(bottom + height for _, bottom, _, height in boxes)
+    top = _top(placed)
     lowest = (LOWEST + NAME) * letter
     each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
     height = min(each - NAME * letter, HIGHEST * letter)
