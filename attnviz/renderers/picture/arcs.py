@@ -68,6 +68,7 @@ READABLE = 0.5  # of the words of a head alone: fewer on a page of several heads
 STRONG = 0.5  # times the largest weight: from here on a line has its number
 LEAST_NUMBER = 0.05  # and of what one token reads from here on
 NUMBER_SIZE = 0.8  # times as large as a word is the number of its line
+LINES_BESIDE_NUMBERS = 0.3  # of the width of a panel, at least, where lines have numbers
 
 
 @dataclass(frozen=True)
@@ -270,9 +271,11 @@ def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
     style = PanelStyle(label=letters.headline, smallest=letters.smallest, widest_label=widest)
     left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
     size = min(left.size, right.size)
-    readable = NUMBER_SIZE * size >= letters.smallest
-    numbers = _numbers(drawn, left, right) if readable else {}
-    return Panel(drawn, box, _in_letters(left, size), _in_letters(right, size), numbers)
+    panel = Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))
+    if NUMBER_SIZE * size < letters.smallest:
+        return panel
+    numbered = replace(panel, numbers=_numbers(drawn, left, right))
+    return numbered if numbered.lines[2] >= LINES_BESIDE_NUMBERS * box[2] else panel
 
 
 def _weights(drawn: Arcs) -> np.ndarray:

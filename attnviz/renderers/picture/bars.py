@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,14 +37,32 @@ def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
     return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
 
 
+def letters_of_bars(
+    placed: Layout, scales: Sequence[Scale], foot: float, letters: Lettering
+) -> Lettering:
+    """The same letters; smaller ones where all bars would reach below a foot of the page."""
+    each = (_top(placed) - foot) / max(len(scales), 1)
+    fitting = each / ((LOWEST + _name_height(scales)) * POINT)
+    return replace(letters, axis=min(letters.axis, max(fitting, letters.smallest)))
+
+
+def _name_height(scales: Sequence[Scale]) -> float:
+    """Room above each bar, in letters: a name may have several lines."""
+    return NAME + LEADING * (max((len(_name(each)) for each in scales), default=1) - 1)
+
+
+def _top(placed: Layout) -> float:
+    boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
+    return max(bottom + height for _, bottom, _, height in boxes)
+
+
 def bars_beside(
     placed: Layout, scales: Sequence[Scale], right: float, letters: Lettering
 ) -> Iterator[Bar]:
     """One colour bar below the other, from the top of the panels on."""
     letter = letters.axis * POINT
     boxes = [*(panel.box for panel in placed.panels), *(chart.box for chart in placed.charts)]
-    top = max(bottom + height for _, bottom, _, height in boxes)
-    name = NAME + LEADING * (max((len(_name(scale)) for scale in scales), default=1) - 1)
+    top, name = _top(placed), _name_height(scales)
     lowest = (LOWEST + name) * letter
     each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
     height = min(each - name * letter, HIGHEST * letter)

@@ -15,7 +15,14 @@ from attnviz.errors import mention
 from attnviz.renderers import PAGE
 from attnviz.renderers.look import LABEL_ON_A_SLIDE
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
-from attnviz.renderers.picture.bars import bar_labels, bar_marks, bar_space, bars_beside, scales_of
+from attnviz.renderers.picture.bars import (
+    bar_labels,
+    bar_marks,
+    bar_space,
+    bars_beside,
+    letters_of_bars,
+    scales_of,
+)
 from attnviz.renderers.picture.frame import Captions, Frame, framed
 from attnviz.renderers.picture.lettering import POINT, SLIDE, SMALLEST, Lettering, Size, lettering
 from attnviz.renderers.picture.panel_places import placed
@@ -75,7 +82,9 @@ def lay_out(
         _tell_of_smaller_letters(page, size, text_size)
     drawn, right = placed(page.best, page.room)
     around = tuple(page.frame.words())
-    return replace(with_bars(drawn, scales, right, page.frame.letters, around), size=size)
+    return replace(
+        with_bars(drawn, scales, right, page.room[1], page.frame.letters, around), size=size
+    )
 
 
 def _tell_of_smaller_letters(page: Filled, size: Size, text_size: float) -> None:
@@ -137,10 +146,12 @@ def with_bars(
     drawn: Layout,
     scales: Sequence[Scale],
     right: float,
+    foot: float,
     letters: Lettering,
     around: tuple[Words, ...] = (),
 ) -> Layout:
-    """The same with the colour bars of its scales beside it."""
+    """The same with the colour bars of its scales beside it, which end above a foot."""
+    letters = letters_of_bars(drawn, scales, foot, letters)
     bars = tuple(bars_beside(drawn, scales, right, letters))
     words = (*around, *drawn.words, *(each for bar in bars for each in bar_labels(bar, letters)))
     marks = (*drawn.marks, *(mark for bar in bars for mark in bar_marks(bar)))

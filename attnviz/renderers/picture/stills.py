@@ -349,7 +349,7 @@ def _drawn(section: Section, room: Box, letters: Lettering) -> Layout:
         placed, right = place_stages(grids, section.stages, beside, style, letters)
     else:
         placed, right = place(grids, beside, style)
-    return with_bars(placed, scales, right, letters)
+    return with_bars(placed, scales, right, bottom, letters)
 
 
 def _several(grids: Sequence[Grid]) -> Sequence[Grid]:

@@ -78,14 +78,18 @@ class Rows:
         rest = [link.weight for link in links if link is not best]
         return Link(best.query, best.key, best.weight, max([best.next, *rest]))
 
-    def near(self, weight: float) -> list[tuple[int, int]]:
-        """The query and the key of each weight that is hardly less, of rows that have a choice."""
-        return [
-            (each.first + int(row), int(key))
-            for each in self._facts
-            for row, key in np.argwhere(each.values >= weight - APART)
-            if each.seen[row] > 1
-        ]
+    def near(self, weight: float, most: int) -> list[tuple[int, int]]:
+        """The query and the key of each weight that is hardly less, of rows that have a choice.
+
+        Nothing if there are more than `most`: where weights are even, that would be all of them.
+        """
+        links: list[tuple[int, int]] = []
+        for each in self._facts:
+            close = (each.values >= weight - APART) & (each.seen > 1)[:, None]
+            if len(links) + int(close.sum()) > most:
+                return []
+            links += [(each.first + int(row), int(key)) for row, key in np.argwhere(close)]
+        return links
 
     @cached_property
     def favourites(self) -> Counter[int]:

@@ -165,9 +165,9 @@ class Weights:
         best = self.heads[0].rows.strongest
         if best is None or len(self.heads) > 1 or self.query is not None:
             return []
-        links = self.heads[0].rows.near(best.weight)
+        links = self.heads[0].rows.near(best.weight, FEWEST)
         one_key = len({key for _, key in links}) == 1
-        return links if one_key and 1 < len(links) <= FEWEST else []
+        return links if one_key and len(links) > 1 else []
 
     @property
     def only(self) -> set[int]:
