@@ -24,3 +24,9 @@ if command -v chromium > /dev/null; then  # which draws the page as people see i
   chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,920 --virtual-time-budget=4000 \
     --screenshot=page.png example.html 2> /dev/null
 fi
+# The slides of the lecture, by its own commands.
+sed -n 's|^attnviz \(.*\) -o \(.*\)\.png$|\2 \1|p' lecture.md | while read -r number command; do
+  for theme in light dark; do
+    eval "attnviz $command --theme $theme --dpi 72 -o lecture/$number-$theme.png -q" < /dev/null
+  done
+done

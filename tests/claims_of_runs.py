@@ -1453,8 +1453,8 @@ def untrue(run: Run) -> list[str]:
 def _untrue_headline(run: Run) -> list[str]:
     """What heads that are off do to the answer; else what the weights show."""
     title, made = run.view.headline, run.made
-    flips = any(each.off for each in made.layers) and made.prediction is not None
-    if flips and made.prediction.asked:
+    answers = made.prediction is not None and made.prediction.asked
+    if answers and any(each.off for each in made.layers):
         return [*_untrue(Said(title, made, made.layers[0]))]
     return untrue_title(title, made, run.query)
 

@@ -158,7 +158,7 @@ def _tables(
     answers = _answers(comparison)
     if comparison.by == WITHOUT:  # which changes no weight of its own layer
         weights = [grid for grids in weights_of(comparison, heads) for grid in grids]
-        # The finding is the answers; a picture has no room for maps that are the same but for "off".
+        # The finding is the answers; in a picture maps that are all alike would be in their way.
         return [*answers, Group("alternatives", tuple(weights))], answers or drawn
     return [*_on_screen(comparison, heads, full=full), *answers], [*drawn, *answers]
 

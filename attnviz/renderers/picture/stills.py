@@ -237,6 +237,9 @@ def _heading(
         yield from headline(captions.title, letters.headline, width)
         yield from headline(section.heading, letters.title, width)
         return
+    if section.finding and captions.title == section.heading:
+        yield from headline(section.finding, letters.headline, width)
+        return
     if captions.title and captions.title != section.heading:
         yield Line(*fitted(captions.title, letters.note, letters.smallest, width), faint=True)
     yield from headline(section.heading, letters.headline, width)

@@ -58,6 +58,16 @@ class Section:
         return f"{self.number} {self.title}".strip()
 
     @property
+    def finding(self) -> str:
+        """What it shows, if its title says so: `Softmax: "am" scores highest and gets 74 % of …`.
+
+        What begins with a word of the text stays as that is written.
+        """
+        named = self.title.startswith(self.name)
+        title = f"{self.title[:1].upper()}{self.title[1:]}" if named else self.title
+        return title if ": " in self.title else ""
+
+    @property
     def tables(self) -> tuple[Grid, ...]:
         """Its grids; one that is alone and has the title of the step need not repeat it."""
         if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():

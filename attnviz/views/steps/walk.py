@@ -146,7 +146,7 @@ def view(walk: Walk) -> View:
     options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
-        headline=title,
+        headline=_finding(walk) or title,
         settings=line,
         screen=page,
         picture=page,
@@ -170,6 +170,12 @@ def _what_happens(walk: Walk) -> str:
     return f"How {followed} gets its context vector, step by step"
 
 
+def _finding(walk: Walk) -> str:
+    """What the only step that is asked for shows."""
+    alone = walk.sections[0] if len(walk.sections) == 1 else None
+    return alone.heading if alone and alone.finding else ""
+
+
 def _followed(walk: Walk) -> int:
     """The token that is asked for, or the last."""
     last = len(walk.trace.tokens) - 1
@@ -179,8 +185,8 @@ def _followed(walk: Walk) -> int:
 def _of_query(shown: Walk, place: int) -> tuple[str, tuple[Section, ...]]:
     """The title and the steps of a walk that follows another token."""
     other = replace(shown, asked=replace(shown.asked, query=place))
-    sections = chosen(walk(other.trace, other.asked, still=True), other.step)
-    return _what_happens(other), tuple(sections)
+    sections = tuple(chosen(walk(other.trace, other.asked, still=True), other.step))
+    return _finding(replace(other, sections=sections)) or _what_happens(other), sections
 
 
 def _finished(section: Section, here: Scene, *, still: bool) -> Section:
