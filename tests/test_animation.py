@@ -132,7 +132,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     view = view_of(*path(moments=1), headline="causal attention", caption="four tokens")
-    drawn = render(view, ".png", theme=theme, dpi=100, size=animation.FRAME)
+    drawn = render(view, ".png", theme=theme, dpi=100, size=animation.FRAME, footnote=True)
     picture = np.asarray(Image.open(io.BytesIO(drawn)).convert("RGB"))
 
     last = frames(opened(view, theme=theme, dpi=100))[-1]

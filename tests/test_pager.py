@@ -91,7 +91,7 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     pager: Callable[[str], str],
 ) -> None:
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
-    answer = "are (1"  # and how sure the model is
+    answer = 'At "?" the model answers: are (99.9\u00a0%)'
 
     first = shown(*arguments, PAGER=pager("cat"))
     last = shown(*arguments, PAGER="cat")
@@ -107,7 +107,9 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: 
 
     assert "paged" not in text
     assert len(lines) == 23  # and the line of the prompt
-    assert lines[0].startswith("scaled attention · 17 tokens (words) · ")
+    assert lines[0] == (
+        "Each token attends equally to all tokens · scaled attention · 17 tokens (words)…"
+    )
     assert lines[1].startswith("random vectors: ")
     assert lines[-1] == "--show context has the vectors"
 

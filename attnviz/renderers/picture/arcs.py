@@ -193,7 +193,7 @@ def refuse(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> None:
     alone, together = (legible(each, 0, room, letters) // 2 for each in (drawn[:1], drawn))
     if together >= READABLE * alone:
         return
-    one = f"draw one head: {drawn[-1].command} -o head.png; or " if drawn[-1].command else ""
+    one = f"draw one head: {drawn[-1].alone} -o head.png; or " if drawn[-1].alone else ""
     raise AttnvizError(
         f"the lines of {len(drawn)} heads leave room for only {together} of {alone} words in one "
         "picture",

@@ -17,7 +17,7 @@ from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.ranked import Ranked
 from attnviz.wording.words import counted
 
-ROW, HIGHEST_ROW = 1.45, 2.3  # in sizes of its letters
+ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 4.0  # in sizes of its letters
 TITLE = 1.9  # the height of a title, in sizes of its letters
 GAP = 0.6  # between two rankings,
 ABOVE = 0.3  # and between them and what stands above
@@ -28,6 +28,8 @@ MARK_COLOR = 0  # among those of lines
 SHORTEST_BAR = 4.0  # in sizes of the letters
 REMARK = 0.85  # of the letters of a row
 NATURAL_ROWS, FEW_ROWS = 10, 5
+ROOMY_ROW = 2.3  # where rows could be higher, letters are larger,
+LARGEST, LONG_BAR = 1.4, 0.4  # so many times, if the longest bar has so much of the width
 SMALLER = 0.93  # from one size that is tried to the next
 SENTENCES_SHARE = 0.6  # of a page, that they have at most
 
@@ -86,7 +88,7 @@ def natural_height(drawn: Drawn, letters: Lettering, width: float) -> float:
     read, rankings = _kinds(drawn)
     above = sentences.natural_height(read, 0, letters, width) + ABOVE if read else 0.0
     most = max((len(each.grid.rows) for each in rankings), default=0)
-    rows = min(most, NATURAL_ROWS) * ROW * HIGHEST_ROW / 2 * letters.label * POINT
+    rows = min(most, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
     return above + (TITLE * letters.title * POINT + rows if rankings else 0.0)
 
 
@@ -122,10 +124,23 @@ def _kinds(drawn: Drawn) -> tuple[list[Sentence], list[Ranked]]:
 
 def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
     """The largest letters in which a few rows have room, and a bar has length."""
-    size = letters.label
+    size = max(_roomy(ranked, box, letters), letters.label)
+    while size > letters.label and not _has_long_bar(ranked, box, size, letters):
+        size = max(size * SMALLER, letters.label)
     while size * SMALLER > letters.smallest and not _fits(ranked, box, size, letters):
         size *= SMALLER
     return max(size, letters.smallest)
+
+
+def _roomy(ranked: Ranked, box: Box, letters: Lettering) -> float:
+    """Letters of the size at which all rows fill the box."""
+    room = box[3] - _title_height(ranked, letters)
+    size = room / (max(len(ranked.grid.rows), 1) * ROOMY_ROW * POINT)
+    return min(size, LARGEST * letters.label)
+
+
+def _has_long_bar(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:
+    return _bar_width(_with_rows(ranked, box, size, letters), box[2]) >= LONG_BAR * box[2]
 
 
 def _fits(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:

@@ -16,7 +16,7 @@ class Arcs:
 
     grid: Grid  # a row for each token that reads, a column for each that is read
     query: int | None = None  # the row whose lines alone are drawn
-    command: str = ""  # the one that draws it alone, where there is one
+    alone: str = ""  # the command that draws it alone, where there is one
 
 
 @dataclass(frozen=True, eq=False)
