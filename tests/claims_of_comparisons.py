@@ -23,6 +23,7 @@ from attnviz.views.view import View
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 NUMBER = r"-?(?:\d[\d,]*)?\.?\d+(?:e[+-]\d+)?"
+PART = f"(?:over |under )?{NUMBER}(?:\u00a0?%)?"  # a number, or per cents as sentences write them
 WHO = r'(?:[Aa] query|".*?" \(\d+\))'
 ROUNDING = {"float64": 1e-12, "float32": 1e-5, "float16": 5e-3, "bfloat16": 4e-2}
 
@@ -130,11 +131,15 @@ def true(claim: object, told: str) -> None:
 def is_number(written: str, number: float, told: str) -> None:
     """Whether a number is what is written, as far as its digits go."""
     percent = written.endswith("%")
-    digits = written.rstrip("%").replace(",", "")
+    beyond, _, rest = written.rpartition(" ")
+    digits = rest.rstrip("\u00a0%").replace(",", "")
     mantissa, _, power = digits.partition("e")
     behind = len(mantissa.partition(".")[2])
     unit = 10.0 ** (-behind + int(power or 0)) / (100 if percent else 1)
     value = float(digits) / (100 if percent else 1)
+    if beyond:
+        true(number > value if beyond == "over" else number < value, f"{written}: {told}")
+        return
     slack = 0.5 * unit * 1.001 + 2e-6 * abs(number) + 1e-9 * unit
     true(abs(value - number) <= slack or value == number, f"{written} is {number}: {told}")
 
@@ -147,7 +152,7 @@ CLAIMS: list[tuple[re.Pattern[str], Check]] = []
 
 def claim(pattern: str) -> Callable[[Check], Check]:
     def listed(check: Check) -> Check:
-        filled = pattern.replace("<n>", f"({NUMBER}%?)").replace("<who>", f"({WHO})")
+        filled = pattern.replace("<n>", f"({PART})").replace("<who>", f"({WHO})")
         CLAIMS.append((re.compile(f"^{filled}$"), check))
         return check
 
@@ -302,8 +307,7 @@ def times_as_much(written: str | None, ratio: float, told: str) -> None:
 # What scaling changes over seeds
 
 BANDED = (
-    f"({NUMBER}%?)(?: tokens| of the largest entropy)?"
-    f"(?: \\(({NUMBER}%?)–({NUMBER}%?)(?: in 8 of 10)?\\))?"
+    f"({PART})(?: tokens| of the largest entropy)?(?: \\(({PART})–({PART})(?: in 8 of 10)?\\))?"
 )
 
 
@@ -315,9 +319,12 @@ def banded(written: str, numbers: Array) -> float:
     if match[2] is None:
         return float(np.median(numbers))
     low, high = (
-        float(each.rstrip("%")) / (100 if "%" in each else 1) for each in match.group(2, 3)
+        float(each.rstrip("\u00a0%").split()[-1]) / (100 if "%" in each else 1)
+        for each in match.group(2, 3)
     )
-    behind = len(match[2].rstrip("%").partition(".")[2]) + (2 if "%" in match[2] else 0)
+    low = 0.0 if match[2].startswith("under") else low
+    high = 1.0 if match[3].startswith("over") else high
+    behind = len(match[2].rstrip("\u00a0%").partition(".")[2]) + (2 if "%" in match[2] else 0)
     slack = 0.501 * 10.0**-behind + 1e-6
     inside = ((numbers >= low - slack) & (numbers <= high + slack)).mean()
     true(inside >= 0.8, f"{inside:.2f} of {sorted(numbers)} in {written}")

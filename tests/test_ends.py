@@ -97,7 +97,7 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
 
 def test_a_scale_of_logarithms_says_that_its_low_end_stands_for_less() -> None:
     letters = lettering(SIZE, 1.0)
-    for bend, expected in (("log", "weight ≤ 0.001"), ("root", "weight 0")):
+    for bend, expected in (("log", "attention weight ≤ 0.001"), ("root", "attention weight 0")):
         layout = place(overview_by_hand(2, 2, bend=bend), (0.0, 0.0, *SIZE), letters)
         assert expected in [words.text for words in layout.words]
 

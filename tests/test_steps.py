@@ -394,11 +394,11 @@ def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(varia
     assert weights.values == pytest.approx([power / sum(powers) for power in powers], rel=1e-5)
     assert (scores.values[3] is None) == (variant == "causal") == (scores.written[3] == "−∞")
     assert (exps.total, weights.total) == (f"sum {sum(powers):.2f}", "sum 1")
-    assert section.title.startswith('softmax: "I" scores highest and gets ')
+    assert section.finding.startswith('Softmax: "I" scores highest and gets ')
 
 
 def test_equal_scores_have_no_highest_and_only_one_row_of_one_head_is_bars() -> None:
-    assert step("softmax", query=1, variant="average").title == "softmax"
+    assert step("softmax", query=1, variant="average").finding == ""
     assert step("softmax").bars is None
     assert step("softmax", query=1, variant="multi-head", heads=2).bars is None
 

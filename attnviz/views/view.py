@@ -235,7 +235,7 @@ class View:
         """One step alone, and still."""
         still = Group("steps", (replace(section, moments=()),))
         page = page_of([still], self.settings, self.screen.caveat)
-        headline = self.headline if self.titled else section.heading
+        headline = self.headline if self.titled else section.finding or section.heading
         following = None if self.following is None else partial(self._step_of, section.number)
         return replace(self, screen=page, picture=page, headline=headline, following=following)
 
@@ -243,7 +243,7 @@ class View:
         """The same step of another token."""
         _, sections = self.followed(place)
         [step] = [each for each in sections if each.number == number]
-        return step.heading, (step,)
+        return step.finding or step.heading, (step,)
 
     def grids(self) -> tuple[Grid, ...]:
         """Every table that is shown, those of steps as well."""

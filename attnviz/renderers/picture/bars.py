@@ -18,7 +18,8 @@ PLACES = (0.0, 0.5, 1.0)
 # In letters of the labels beside it:
 BAR_WIDTH, BEFORE, BEHIND = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
 LOWEST, HIGHEST, NAME = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
-LEADING = 1.25  # which may have several lines
+NAME_LETTERS = 0.8  # of the letters of its ends
+LEADING = 1.1  # which may have several lines
 
 
 def scales_of(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
@@ -33,7 +34,8 @@ def bar_space(scales: Sequence[Scale], letters: Lettering) -> float:
         return 0.0
     letter = letters.axis * POINT
     ends = max(text_width(text, letters.axis) for scale in scales for text in _numbers(scale))
-    names = max(text_width(line, letters.axis) for each in scales for line in _name(each))
+    size = _name_size(letters)
+    names = max(text_width(line, size) for each in scales for line in _name(each))
     return BEFORE * letter + max(names, (BAR_WIDTH + BEHIND) * letter + ends)
 
 
@@ -77,7 +79,7 @@ def bar_labels(bar: Bar, letters: Lettering) -> Iterator[Words]:
     letter = letters.axis * POINT
     for place, line in enumerate(reversed(_name(bar.scale))):
         y = bottom + height + (0.75 + LEADING * place) * letter
-        yield Words(line, left, y, letters.axis)
+        yield Words(line, left, y, _name_size(letters))
     x = left + width + BEHIND * letter
     for share, text in zip(PLACES, _numbers(bar.scale), strict=True):
         yield Words(text, x, bottom + height * share, letters.axis, along="center_baseline")
@@ -88,6 +90,10 @@ def bar_marks(bar: Bar) -> Iterator[Mark]:
     for share in PLACES:
         y = bottom + height * share
         yield (left + width, y), (left + 1.2 * width, y)
+
+
+def _name_size(letters: Lettering) -> float:
+    return max(NAME_LETTERS * letters.axis, min(letters.smallest, letters.axis))
 
 
 def _name(scale: Scale) -> list[str]:

@@ -19,6 +19,7 @@ BAR = 0.56  # of the room of a column
 WIDEST_BAR = 5.0  # letters
 THIN = 1.0  # points
 SHARE = 0.94  # of its room a label takes at most
+LEAST_ROW = 4.2  # letters: two numbers, a bar between them, and the gap to the next row
 LEVEL, UPRIGHT = (0, "center", "baseline"), (90, "right", "center")
 SMALL = 0.75  # of the letters of labels: smaller names stand upright
 HIDDEN = 0.6  # of a line: how high a bar is drawn for what a mask hides
@@ -26,8 +27,13 @@ EMPTY = 0.08  # of a row: where nothing in it is above 0
 
 
 def place_columns(columns: Columns, room: Box, letters: Lettering) -> Layout:
-    """All rows are of one height; a name stands below its column."""
-    return _Drawing(columns, room, letters).layout()
+    """All rows are of one height; a name stands below its column.
+
+    Letters are smaller where numbers and names would leave no room for the bars.
+    """
+    needed = (len(columns.rows) * LEAST_ROW + LINE + GAP) * letters.label * POINT
+    share = min(1.0, room[3] / needed)
+    return _Drawing(columns, room, letters.scaled(share)).layout()
 
 
 @dataclass(frozen=True)

@@ -581,7 +581,7 @@ def _around(placed: Placed, size: float, letters: Lettering, *, shapes: bool) ->
         words.append(Words(_shape(placed), beside, y, size * SHAPE, faint=True))
     if placed.sign:
         points = placed.equation.sign * LARGER_SIGNS.get(placed.sign, 1.0)
-        points = min(points, HIGHEST_SIGN * height / POINT)
+        points = max(min(points, HIGHEST_SIGN * height / POINT), letters.smallest)
         x, foot = left + width + placed.gap / 2, placed.middle - MIDDLE * points * POINT
         words.append(Words(placed.sign, x, foot, points, across="center"))
     return replace(empty_layout(), words=tuple(words))

@@ -115,6 +115,7 @@ def _section_with_glyphs(section: Section) -> Section:
     return replace(
         section,
         title=_set(section.title),
+        finding=_set(section.finding),
         about=_set(section.about),
         shapes=_named(section.shapes),
         formula=_named(section.formula),

@@ -173,7 +173,9 @@ def _beside_sums(section: Section, room: Box, letters: Lettering) -> Layout:
 
 
 def sums_at_once(section: Section, look: Look, captions: Captions) -> int:
-    """How many of its sums stand on the page of a section."""
+    """How many of its sums stand on the page of a section; bars have the numbers of all."""
+    if section.bars:
+        return len(section.sums)
     size, letters = _page([section], look, captions)
     width = size[0] - 2 * letters.margin
     frame = framed(replace(captions, title=""), size, letters)
@@ -237,7 +239,7 @@ def _heading(
         yield from headline(captions.title, letters.headline, width)
         yield from headline(section.heading, letters.title, width)
         return
-    if section.finding and captions.title == section.heading:
+    if section.finding and captions.title == section.finding:
         yield from headline(section.finding, letters.headline, width)
         return
     if captions.title and captions.title != section.heading:

@@ -52,20 +52,11 @@ class Section:
     bars: Columns | None = None  # in a picture in place of the grids
     stages: Stages = ()  # how some of its grids become others,
     beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
+    finding: str = ""  # what it shows here: its title where it stands alone
 
     @property
     def heading(self) -> str:
         return f"{self.number} {self.title}".strip()
-
-    @property
-    def finding(self) -> str:
-        """What it shows, if its title says so: `Softmax: "am" scores highest and gets 74 % of …`.
-
-        What begins with a word of the text stays as that is written.
-        """
-        named = self.title.startswith(self.name)
-        title = f"{self.title[:1].upper()}{self.title[1:]}" if named else self.title
-        return title if ": " in self.title else ""
 
     @property
     def tables(self) -> tuple[Grid, ...]:

@@ -16,7 +16,7 @@ from attnviz.views.grids.section import APART, Section, Stages, parted
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
-from attnviz.views.steps.shares import columns_of_softmax, title_of_softmax
+from attnviz.views.steps.shares import columns_of_softmax, finding_of_softmax
 from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
@@ -126,12 +126,13 @@ def softmax(here: Scene) -> Iterator[Section]:
     yield Section(
         number="8",
         name="softmax",
-        title=title_of_softmax(here, columns),
+        title="softmax",
         about=_about_mistake(here) if mistake else _about_shares(here),
         shapes=f"weights {here.size_of_weights}",
         formula="" if mistake else f"weight = exp(score) / {_over(here)}",
         tex="" if mistake else _softmax_in_tex(here),
         grids=here.weights("weights", "mistake" if mistake else "softmax"),
+        finding=finding_of_softmax(here, columns),
         bars=columns,
         sums=sums.softmax(here, here.layer),
     )

@@ -62,6 +62,7 @@ def score(here: Scene, key: int) -> Iterator[Section]:
         number="5",
         name="scores",
         title=_title(here, key),
+        finding=_title(here, key),
         about=_about(here, key, planes),
         shapes=f"{name} [{width}] · {_names(here, key)[1]} [{width}] → score",
         formula="score = |query| |key| cos(angle)",

@@ -65,15 +65,15 @@ def _shared_out(here: Scene, head: int) -> tuple[tuple[str, ...], list[float], l
     return (*names, "(sink)"), [*scores, sink], [*weights, 1 - math.fsum(weights)]
 
 
-def title_of_softmax(here: Scene, columns: Columns | None) -> str:
-    """What the highest score becomes; only that it is softmax, where no score is the highest."""
+def finding_of_softmax(here: Scene, columns: Columns | None) -> str:
+    """What the highest score becomes, if one score is the highest."""
     if columns is None:
-        return "softmax"
+        return ""
     scores, _, weights = columns.rows
     best = max(range(len(columns.names)), key=lambda place: weights.values[place] or 0.0)
     tied = scores.written.count(scores.written[best]) > 1
     if tied or len(columns.names) == 1 or best == len(here.keys):
-        return "softmax"
+        return ""
     share = percent(weights.values[best] or 0.0)
     name = in_quotes(here.keys, best)
-    return f"softmax: {name} scores highest and gets {share} of the attention"
+    return f"Softmax: {name} scores highest and gets {share} of the attention"

@@ -173,7 +173,7 @@ def _what_happens(walk: Walk) -> str:
 def _finding(walk: Walk) -> str:
     """What the only step that is asked for shows."""
     alone = walk.sections[0] if len(walk.sections) == 1 else None
-    return alone.heading if alone and alone.finding else ""
+    return alone.finding if alone else ""
 
 
 def _followed(walk: Walk) -> int:
