@@ -249,7 +249,7 @@ def test_each_step_has_a_slide_with_what_happens_in_it() -> None:
     view = library.steps(TEXT, query="learning").view()
     made = deck_of(view)
 
-    assert titles(made) == [each.heading for each in view.sections]
+    assert titles(made) == [each.finding or each.heading for each in view.sections]
     for each, caption, said in zip(view.sections, captions(made), notes(made), strict=True):
         assert caption.startswith(each.about.replace("d_k", "dₖ"))
         assert all(f"= {line.right_side}" in said for line in each.sums)
