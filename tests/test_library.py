@@ -229,7 +229,7 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
         "line 3: attnviz.trace('I', variant='casual')",
     ]
     assert shown[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
-    assert not any("attnviz/" in each for each in shown)  # nothing of the way through it
+    assert not any(f"{ROOT}/attnviz/" in each for each in shown)  # nothing of the way through it
 
 
 def test_what_is_worth_saying_of_a_file_is_said(

@@ -238,7 +238,10 @@ INJECTED = """() => {
     }
     await fetch("http://127.0.0.1:1/").then(() => hits.push("fetch"), () => null);
     const seen = getComputedStyle(document.body).display !== "none";
-    setTimeout(() => done({ hits, refused: [...new Set(refused)].sort(), seen }), 100);
+    const latest = performance.now() + 20000;  // of a busy machine; what is missing then is missing
+    const ended = () => new Set(refused).size < 9 && performance.now() < latest
+      ? setTimeout(ended, 50) : done({ hits, refused: [...new Set(refused)].sort(), seen });
+    setTimeout(ended, 100);
   }));
 }"""
 
