@@ -215,12 +215,12 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "two texts": (
         ["I", "am"],
-        "2 texts are given, and one is wanted",
+        "2 texts are given, and one is expected",
         'put quotes around a text of several words: attnviz run "I am"',
     ),
     "a text like an option": (
         ["-5 is cold"],
-        "'-5 is cold' begins as an option does",
+        "'-5 is cold' looks like an option",
         'put -- before it: attnviz run -- "…"',
     ),
     "an option misspelt": (

@@ -250,7 +250,7 @@ GRAMMARS = {
     "deep brackets": (sentences("[" * 400 + "the" + "]" * 400), r"more than 20 \[ stand within"),
     "many long sentences": (
         sentences(*(f"x{n} the " + "{noun x} {verb x}" for n in range(200))),
-        "all ways to put sentences together have more than 1,000 words",
+        "the patterns together have more than 1,000 words",
     ),
     "many kinds": (
         GRAMMAR + "[words.x]\n" + "".join(f'k{n} = ["w"]\n' for n in range(101)),

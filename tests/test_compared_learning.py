@@ -369,10 +369,10 @@ REFUSED = {
     ),
     "unknown aspect": (("--by", "layrs"), "there is no way to compare learning by 'layrs'"),
     "what no model learns by": (("--by", "mask"), "there is no way to compare learning by 'mask'"),
-    "one value": (("--by", "dim", "--values", "8"), "there is only one value to compare by: '8'"),
+    "one value": (("--by", "dim", "--values", "8"), "there is only one value to compare: '8'"),
     "no number": (
         ("--by", "layers", "--values", "1,two"),
-        "--values has 'two', and --by layers compares whole numbers",
+        "--values has 'two', but --by layers compares whole numbers",
     ),
     "uneven heads": (("--by", "heads", "--values", "1,3"), "does not split into 3 equal heads"),
     "no seeds": (("--repeats", "0"), "--repeats is 0, and must be from 1 to 1,000 with --learn"),

@@ -257,7 +257,7 @@ def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) 
     with pytest.raises(AttnvizError) as refused:
         compare_sentences(one, same)
     assert (str(refused.value), refused.value.hint) == (
-        "both read the same sentence, and no head attends differently",
+        "both traces are of the same sentence, and no head attends differently",
         "give another sentence, or another model's trace of this one",
     )
 
@@ -347,7 +347,7 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
         (["a", "--by=nonsense", "--model=minilm"], "no way to compare by 'nonsense'", "known:"),
         (
             ["a", "b", "--by=dtype", "--model=minilm"],
-            "a second sentence is given, and --by dtype",
+            "--by dtype cannot be combined with a second sentence",
             "leave one of them out",
         ),
         (

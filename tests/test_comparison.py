@@ -418,17 +418,17 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "one value": (
         ["--values", "scaled"],
-        "there is only one value to compare by: 'scaled'",
+        "there is only one value to compare: 'scaled'",
         "give two or more, such as --values scaled,unscaled",
     ),
     "no value": (
         ["--values", ","],
-        "there is no value",
+        "there is no value to compare",
         "give two or more, such as --values unscaled,scaled",
     ),
     "kind": (
         ["--by", "dim", "--values", "2,x"],
-        "--values has 'x', and --by dim compares whole numbers",
+        "--values has 'x', but --by dim compares whole numbers",
         "try --values 2,8,32,128,512",
     ),
     "twice": (["--values", "scaled,scaled"], "--values has 'scaled' twice", "give each value once"),
@@ -442,7 +442,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "there is no scale to compare 'scled'",
         f"did you mean 'scaled'? {SCALES}",
     ),
-    "reference": (["--reference", "x"], "there is no value to be the reference 'x'", SCALES),
+    "reference": (["--reference", "x"], "there is no reference value 'x'", SCALES),
     "repeats": (
         ["--repeats", "0"],
         "--repeats is 0, and must be from 1 to 100,000",
@@ -450,7 +450,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "curves of what is no number": (
         ["--curves"],
-        "there are no curves by scale: its values are no scale of numbers",
+        "there are no curves by scale: its values are not numbers on a scale",
         "try --by dim, --by heads, --by temperature",
     ),
     "a mistake as variant": (

@@ -138,7 +138,7 @@ def test_the_lines_for_a_shell_are_printed_and_installed(
 
 @pytest.mark.parametrize(
     ("shell", "problem"),
-    [("/bin/tcsh", "completion does not know the shell 'tcsh'"), ("", "there is no shell")],
+    [("/bin/tcsh", "completion is not available for the shell 'tcsh'"), ("", "no shell was found")],
 )
 def test_another_shell_is_refused(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, shell: str, problem: str

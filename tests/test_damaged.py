@@ -112,7 +112,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "a vocabulary beyond 64 bits": (
         ".toml",
         f"vocabulary = {2**63}",
-        "line 1: 'vocabulary' in '{}' is no number of ids",
+        "line 1: 'vocabulary' in '{}' is not a number of ids",
     ),
     "a bias for no matrix": (
         ".toml",
@@ -213,7 +213,11 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
         saved(np.array("x"), "vocabulary"),
         "'vocabulary' in '{}' is no",
     ),
-    "NaN ids": (".npz", saved(np.array(np.nan), "vocabulary"), "'vocabulary' in '{}' is no number"),
+    "NaN ids": (
+        ".npz",
+        saved(np.array(np.nan), "vocabulary"),
+        "'vocabulary' in '{}' is not a number",
+    ),
     "4 bits": (".safetensors", tensor("F4", 2), "'scores' in '{}' is no tensor of plain numbers"),
     "complex tensors": (
         ".safetensors",
@@ -382,7 +386,7 @@ EXPECTED = {
     "a number among lists": ("[[1, 0], 1]", "rows expected of 'embeddings' are not as long"),
     "beyond floats": ("[[1e999, 0], [0, 1]]", "the number in row 1 column 1 is larger than any"),
     "400 digits": (f"[[0, {NINES[:400]}], [0, 1]]", "the number in row 1 column 2 is larger than"),
-    "5 deep": ('[[[[["a"]]]]]', "'a' in part 1 part 1 head 1 row 1 column 1 is no number"),
+    "5 deep": ('[[[[["a"]]]]]', "'a' in part 1 part 1 head 1 row 1 column 1 is not a number"),
     "nothing": ("[]", "0 numbers are expected of 'embeddings', which is 2 × 2"),
 }
 

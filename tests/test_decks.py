@@ -374,13 +374,15 @@ def test_a_model_that_learned_has_its_heads_as_they_are_now_and_charts() -> None
     [
         (
             ("-o", "x{page}.pptx"),
-            "error: 'x{page}.pptx' is one file, with a slide for each: {page} stands for nothing "
-            "in its name\n hint: try -o slides.pptx\n",
+            "error: 'x{page}.pptx' is one file with all slides: {page} has no meaning in its "
+            "name\n"
+            " hint: try -o slides.pptx\n",
         ),
         (
             ("-o", "x-{step}.pptx"),
-            "error: 'x-{step}.pptx' is one file, with a slide for each: {step} stands for nothing "
-            "in its name\n hint: try -o slides.pptx\n",
+            "error: 'x-{step}.pptx' is one file with all slides: {step} has no meaning in its "
+            "name\n"
+            " hint: try -o slides.pptx\n",
         ),
         (
             ("-o", "x.pptx", "--size", "4x4"),

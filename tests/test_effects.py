@@ -165,7 +165,7 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
     assert len(made.effects.heads) == 11
     first = made.effects.heads[0]
     assert next(iter(on_effects(made))).startswith(f"with {first.name} switched off as well, the")
-    with pytest.raises(AttnvizError, match="switches off the heads, and L5H11 is off already"):
+    with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
         inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
     shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
     assert any(each.startswith("L5H11 is switched off: its weights are") for each in shown)

@@ -257,17 +257,17 @@ BAD = {
         "there is no variant 'plian'",
         "did you mean 'plain'?",
     ),
-    "bad value": ("[settings]\ndim = 'eight'", 3, "'dim' is not a whole number", "write it so"),
-    "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "write it so"),
-    "variant": ("[settings]\nvariant = 3", 3, "'variant' is not text in quotes", "write it so"),
-    "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "write it so"),
+    "bad value": ("[settings]\ndim = 'eight'", 3, "'dim' is not a whole number", "change its value"),
+    "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "change its value"),
+    "variant": ("[settings]\nvariant = 3", 3, "'variant' is not text in quotes", "change its value"),
+    "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "change its value"),
     "large seed": (
         "[recipe]\nseed = 99999999999999999999",
         3,
         "'seed' is not a whole number",
-        "write it so",
+        "change its value",
     ),
-    "skip": ("[recipe]\nskip = 9999999999", 3, "'skip' is not a whole number", "write it so"),
+    "skip": ("[recipe]\nskip = 9999999999", 3, "'skip' is not a whole number", "change its value"),
     "large draw": (
         "[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]",
         3,
@@ -277,14 +277,14 @@ BAD = {
     "randint": (
         "[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]",
         3,
-        "randint draws from low to high, here 5 to 1",
+        "randint draws from low to high, but here from 5 to 1",
         "give low = 0",
     ),
     "bias": (
         "[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]",
         3,
         "'bias' is not true or false",
-        "write it so",
+        "change its value",
     ),
     "twice": (
         "[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]",
@@ -301,7 +301,7 @@ BAD = {
     "product": (
         "[given]\nqueries = { product = 3 }",
         3,
-        "'queries': it is made in no known way",
+        "'queries': this way to make a matrix is not known",
         "write { product",
     ),
     "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "every number must be finite"),
@@ -321,37 +321,37 @@ BAD = {
         "[[expect]]\nstep = 'context'\narithmetic = 3",
         4,
         "'arithmetic' is not a list of sums in quotes",
-        "write it so",
+        "change its value",
     ),
     "expected shape": (
         "[[expect]]\nstep = 'scores'\nshape = 3",
         4,
         "'shape' is not a list of sizes",
-        "write it so",
+        "change its value",
     ),
     "with": (
         "[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]",
         4,
         "'with' is not a table",
-        "write it so",
+        "change its value",
     ),
     "with dim": (
         "[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]",
         4,
         "'dim' is not a whole number",
-        "write it so",
+        "change its value",
     ),
     "item": (
         "[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]",
         4,
         "'item' is not a whole number from 1",
-        "write it so",
+        "change its value",
     ),
     "parameters": (
         "[[expect]]\nstep = 'scores'\nparameters = 'x'",
         4,
         "'parameters' is not a whole number from 1",
-        "write it so",
+        "change its value",
     ),
     "recipe": (
         "[recipe]\nsede = 3",
@@ -377,7 +377,7 @@ BAD = {
         "the draw 'x' has no shape",
         "rand = [4, 3]",
     ),
-    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is not a whole number", "write it so"),
+    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is not a whole number", "change its value"),
     "missing draw": (
         "[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
         "[given]\nembeddings = 'y'",
@@ -451,7 +451,7 @@ UNMET = {
         "",
         "step = 'dropout'\nvalues = [[1, 0], [0, 4]]",
         13,
-        "something is expected of 'dropout', which this example has not",
+        "'dropout' is expected, but this example has no such step",
     ),
     "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'joined'"),
     "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'mask'"),
@@ -465,7 +465,7 @@ UNMET = {
         "keys = 1",
         "step = 'b_query'\nvalues = [1]",
         13,
-        "something is expected of 'b_query', which this example has not",
+        "'b_query' is expected, but this example has no such step",
     ),
     "shape": (
         "",
@@ -477,7 +477,7 @@ UNMET = {
         "",
         "step = 'scores'\nvalues = [[1, 0], [0]]",
         13,
-        "rows expected of 'scores' are not as long as each other",
+        "the rows expected of 'scores' differ in length",
     ),
     "word": (
         "",
@@ -537,7 +537,7 @@ def test_a_broken_file_does_not_keep_the_others_from_being_checked(
 
     assert result.status == 2
     assert "✓ scores: 4 numbers" in result.out
-    assert "'title' is no text" in result.err
+    assert "'title' is not text" in result.err
 
 
 REFUSED_IN_A_FILE = {  # settings that cannot be, and what to try: in keys, for there are no options
@@ -581,7 +581,7 @@ def test_nothing_is_called_right_of_what_was_refused(
     result = attnviz("example", "check", str(broken), str(mine), str(other), "-q")
     assert result.out.splitlines() == [
         f"✗ {broken} is refused",
-        f"✗ {other} is refused: line 1 of '{other}': 'title' is no text",
+        f"✗ {other} is refused: line 1 of '{other}': 'title' is not text",
         "1 example, 2 expectations, 6 printed numbers: ✓, and 2 examples refused",
     ]
 

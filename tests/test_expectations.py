@@ -220,13 +220,13 @@ UNMET = {
     "no block": (
         "step = 'block.hidden'\nvalues = [[1]]",
         HEAD.partition("layers")[0],
-        "something is expected of 'block.hidden', which this example has not",
+        "'block.hidden' is expected, but this example has no such step",
         "it has tokens, embeddings",
     ),
     "matrix": (
         "step = 'w_query'\nquery = 'tea'\nvalues = [1]",
         HEAD,
-        "'query' names a token, and 'w_query' has no row for each",
+        "'query' names a token, but 'w_query' does not have a row for each token",
         "leave it out",
     ),
     "token": (

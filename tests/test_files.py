@@ -85,7 +85,7 @@ def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     loop.symlink_to(loop)
 
-    problems = {locked: "is read-only", pipe: "is no plain file", loop: "is a link to itself"}
+    problems = {locked: "is read-only", pipe: "is not a regular file", loop: "is a link to itself"}
     for path, problem in problems.items():
         with pytest.raises(AttnvizError, match=problem):
             files.refuse_unwritable(path)
@@ -309,7 +309,7 @@ def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Pat
                     together.write(path, [b"x"])
 
 
-@pytest.mark.parametrize(("kind", "told"), [("folder", "a folder"), ("pipe", "no plain file")])
+@pytest.mark.parametrize(("kind", "told"), [("folder", "a folder"), ("pipe", "not a regular file")])
 def test_what_is_no_file_holds_no_matrices(
     attnviz: Attnviz, tmp_path: Path, kind: str, told: str
 ) -> None:
@@ -436,7 +436,10 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["run", "--file", "a.txt", "-o", "./a.txt"], "'a.txt' is read here, and would be lost"),
+        (
+            ["run", "--file", "a.txt", "-o", "./a.txt"],
+            "'a.txt' is read by this command, and would be overwritten",
+        ),
         (["run", "--given", "a.json", "-o", "b/../a.json"], "is read here, and would be lost"),
         (["steps", "--trace", "a.json", "-o", "link.json"], "is read here, and would be lost"),
         (["run", "a", "--embeddings", "a.txt#x", "-o", "a.txt"], "is read here, and would be lost"),

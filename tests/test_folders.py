@@ -122,13 +122,12 @@ def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, saved: Path)
     assert (ended.status, ended.out, ended.err) == (
         2,
         "",
-        "error: 'm' learns m/evil.py, which is Python, and no Python is run because a folder says "
-        "so\n"
-        " hint: if you know what is in that file, give it, too: attnviz learn m/evil.py --from m\n",
+        "error: 'm' learns m/evil.py, a Python file, and no Python is run just because a folder "
+        "names it\n"
+        " hint: if you trust that file, give it as well: attnviz learn m/evil.py --from m\n",
     )
     assert attnviz("learn", "mine.py", "--from", "m", "--steps", "5").err == (
-        "error: 'm' learns m/evil.py, and mine.py is asked for\n"
-        " hint: leave mine.py out, or --from\n"
+        "error: 'm' learns m/evil.py, but mine.py is given\n hint: leave mine.py out, or --from\n"
     )
     assert not Path("PWNED").exists()
 
@@ -186,14 +185,15 @@ def test_an_older_folder_that_names_a_file_wants_it_typed(
     changed(there / "m" / "training.json", lambda told: told.pop("source"))
 
     assert attnviz("learn", "--from", "m", "--steps", "3").err == (
-        f"error: 'm' names {name}, which it learns, and does not hold what is in that file\n"
-        f" hint: give the file, too: attnviz learn {' '.join(words)} --from m\n"
+        f"error: 'm' learns from {name}, and does not contain that file\n"
+        f" hint: give the file as well: attnviz learn {' '.join(words)} --from m\n"
     )
     assert attnviz("learn", *words, "--from", "m", "--steps", "3", "-q").status == 0
     changed_text = text.replace("cat", "rat")
     (there / name).write_text(changed_text, encoding="utf-8")
     assert attnviz("learn", *words, "--from", "m", "--steps", "3").err.startswith(
-        f"error: {name} has other words now than the model in 'm' has learned\n hint: begin anew: "
+        f"error: the words of {name} are not those that the model in 'm' learned\n"
+        " hint: start a new training: "
     )
 
 
@@ -367,7 +367,7 @@ def test_a_history_that_no_training_has_is_refused(
 
     assert attnviz("learn", "--from", "m", "--steps", "5").err == (
         "error: the training in 'm' is damaged\n"
-        " hint: learn again, or take the model as it is: attnviz run TEXT --model m\n"
+        " hint: learn again, or use the model as it is: attnviz run TEXT --model m\n"
     )
 
 
@@ -379,8 +379,8 @@ def test_readings_that_the_task_does_not_have_are_refused(attnviz: Attnviz, save
     changed(saved / "training.json", renamed)
 
     assert attnviz("learn", "--from", "m", "--steps", "5").err == (
-        "error: reverse has other readings now than the model in 'm' has learned\n"
-        " hint: begin anew: attnviz learn reverse\n"
+        "error: the readings of reverse are not those that the model in 'm' learned\n"
+        " hint: start a new training: attnviz learn reverse\n"
     )
 
 
@@ -511,7 +511,7 @@ def test_a_save_that_was_broken_off_is_said_in_two_lines(
         again = "save it again: attnviz learn TASK --save FOLDER\n"
         assert (ran.status, ran.err) == ((0, ran.err) if whole else (2, problem + again))
         if number < len(files):
-            otherwise = "learn again, or take the model as it is: attnviz run TEXT --model m\n"
+            otherwise = "learn again, or use the model as it is: attnviz run TEXT --model m\n"
             assert learned.err == problem + (otherwise if whole else again)
         refuse_place(saved)  # what is broken off can be saved over
 

@@ -306,7 +306,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "vocabulary": (
         ".toml",
         "vocabulary = 'all'\nscores = [[1]]",
-        "line 1: 'vocabulary' in '{}' is no number of ids",
+        "line 1: 'vocabulary' in '{}' is not a number of ids",
         "give a whole number",
     ),
 }

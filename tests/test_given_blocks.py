@@ -435,8 +435,13 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "layer 1: there is no matrix 'w_kee' to give",
         "did you mean 'w_key'?",
     ),
-    "no table": ({"layers": 3}, {}, "'layers' is no table of layers", "write [layers.1]"),
-    "no tables": ({"layers": {"1": 2}}, {}, "'layers' is no table of layers", "write [layers.1]"),
+    "no table": ({"layers": 3}, {}, "'layers' is not a table of layers", "write [layers.1]"),
+    "no tables": (
+        {"layers": {"1": 2}},
+        {},
+        "'layers' is not a table of layers",
+        "write [layers.1]",
+    ),
 }
 
 

@@ -117,8 +117,8 @@ def test_names_of_two_files_are_not_what_they_hold(
 
     result = attnviz("compare", "a.txt", "b.txt", "-t", "words")
     assert result.err == (
-        "note: the words a.txt and b.txt are compared, not what is in files of that name: "
-        'did you mean "$(cat a.txt)" "$(cat b.txt)"?\n'
+        "note: the words a.txt and b.txt are compared, not the contents of the files of that "
+        'name: did you mean "$(cat a.txt)" "$(cat b.txt)"?\n'
     )
     assert 'did you mean "$(cat a.txt)" word?' in attnviz("compare", "a.txt", "word").err
 
@@ -162,8 +162,8 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("--mask", "did you mean --causal, --window?"),
         ("--colormap", "did you mean --colors?"),
         ("--num_heads=3", "did you mean --heads?"),
-        ("--format=png", "the end of the name says which: --out heatmap.png"),
-        ("--html", "a page is a file, too: attnviz run --out view.html"),
+        ("--format=png", "the suffix of the file says which: --out heatmap.png"),
+        ("--html", "a page is a kind of file: attnviz run --out view.html"),
         ("--layerz", "did you mean --layers?"),
         (
             "--layer",

@@ -93,7 +93,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
     lost = ranking.lost(ranking.heads[0])
 
     assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
-    assert reads == "L0H0 reads the letter opposite (99\u00a0%)."
+    assert reads == "L0H0 reads the opposite letter (99 %)."
     assert right.startswith("With all heads ")
     assert ranking.view().headline == title.removesuffix(".")
     assert title not in ranking.view().closing
@@ -219,9 +219,9 @@ def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
 
     assert result.status == 2
     assert result.err == (
-        "error: the model 'toy' answers nothing, so that no head can cost it an answer\n"
-        " hint: attnviz run TEXT, with the same --model and --without L0H0, shows what becomes of "
-        "its context vectors\n"
+        "error: the model 'toy' gives no answers, so switching off a head cannot cost it one\n "
+        "hint: see how its context vectors change: attnviz run TEXT, with the same --model and "
+        "--without L0H0\n"
     )
 
 

@@ -111,8 +111,8 @@ def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnv
     assert "--rank weight" in view.command.line
     refused = attnviz("inspect", SENTENCE, "--rank", "weight")
     assert refused.err == (
-        "error: --rank weight sorts heads by one link, and no link is asked for\n"
-        " hint: name its two tokens: --from it --to animal\n"
+        "error: --rank weight sorts heads by one link, and no link is given\n"
+        " hint: name the two tokens of the link: --from it --to animal\n"
     )
 
 
@@ -158,7 +158,7 @@ def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:
     done = attnviz("inspect", SENTENCE, "--layer", "5", "--head", "11", "--as", "arcs")
 
     assert done.status == 2
-    assert "--as arcs draws lines, and no picture is asked for" in done.err
+    assert "--as arcs draws lines in a picture, and no picture is written" in done.err
 
 
 def test_no_seed_is_said_of_a_model_that_was_trained(minilm: Inspection) -> None:

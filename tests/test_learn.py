@@ -70,7 +70,7 @@ def test_in_a_pipe_there_is_a_line_every_so_often_and_then_what_was_learned(
     assert steps == sorted(set(steps))
     assert f"step {steps[-1]} " in last
     assert result.out.startswith(
-        f"After {steps[-1]} steps every letter is right; L0H0 reads the letter opposite with ."
+        f"After {steps[-1]} steps every letter is right; L0H0 reads the opposite letter with ."
     )
 
 
@@ -234,7 +234,7 @@ REFUSED = {
     "unknown word": (["reverse", "--watch", "a z"], "the model has never seen 'z'", "it knows: a"),
     "long sentence": (
         ["reverse", "--watch", "a b c d e f g h a"],
-        "the sentence to watch has 9 tokens, and the model learns positions for 8",
+        "the sentence to watch has 9 tokens, but the model only learns positions for 8",
         "give a shorter one",
     ),
     "no sentence": (
@@ -339,7 +339,7 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None
     assert "has learned for 30 steps already\n hint: try --steps 60" in refused()
     assert "and --heads would be another beginning" in refused("--heads", "2")
     assert "and --watch would be another beginning" in refused("--watch", "a b")
-    assert "'done' learns reverse, and sort is asked for" in refused("sort")
+    assert "'done' learns reverse, but sort is given" in refused("sort")
     assert "every letter is right already, and 0.9 was wanted" in refused(
         "--until", "0.9", "--steps", "90"
     )

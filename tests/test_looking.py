@@ -269,7 +269,7 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
     with pytest.raises(AttnvizError, match="cannot read 'done'") as refused:
         link_of(inspection)
 
-    assert refused.value.hint == "ask the other way round: --from 'done' --to 'now'"
+    assert refused.value.hint == "try the other direction: --from 'done' --to 'now'"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
         ({"as_": "arc"}, "no --as 'arc'"),
         ({"as_": "arcs", "source": "it", "to": "a"}, "--from ranks heads by one weight"),
         ({"as_": "arcs", "predict": True}, "--predict is a table of answers"),
-        ({"as_": "arcs", "weigh": "gradient"}, "--weigh gradient makes numbers below 0"),
+        ({"as_": "arcs", "weigh": "gradient"}, "--weigh gradient makes some numbers negative"),
         ({"as_": "arcs", "by": "effect"}, "and --as is about weights"),
         ({"as_": "sentence"}, "no --query says which"),
         ({"as_": "heatmap", "query": "it"}, "--query draws a sentence"),

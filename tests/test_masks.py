@@ -145,7 +145,7 @@ def test_a_row_that_sees_nothing_is_zero_and_said_to_be(attnviz: Attnviz, tmp_pa
     assert result.status == 0
     assert "2 x2 0.00 0.00" in told
     assert "row 2 reads nothing, for every key is hidden · every other row sums to 1" in told
-    assert "✓ rows sum to 1, and those that read nothing to 0" in told
+    assert "✓ rows sum to 1, and rows that attend to nothing sum to 0" in told
     assert "each row sums to 1" not in told
 
 

@@ -439,7 +439,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved: Path) -> None:
     told = json.loads((saved / CONFIG).read_text())
-    told |= {"heads": {"L0H0": "reads the letter opposite"}}
+    told |= {"heads": {"L0H0": "reads the opposite letter"}}
     for score, sentences in ((7.0, 128), (0.9, -3)):
         told["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
         (saved / CONFIG).write_text(json.dumps(told))
@@ -552,7 +552,8 @@ def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
     shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "temperature", "--curves")
 
     assert shown.err == (
-        "error: curves are drawn over many seeds, and the numbers of a model depend on none\n"
+        "error: curves are drawn over many seeds, but the numbers of a model do not depend on a "
+        "seed\n"
         " hint: leave --curves or --model out\n"
     )
 
@@ -564,7 +565,7 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
     assert refused.status == 2
     problem, hint = refused.err.splitlines()
     assert problem == (
-        f"error: --by {by} asks for other models, and the model 'reverse' is as it is"
+        f"error: --by {by} would change the model 'reverse' itself, which is already built"
     )
     assert hint.endswith(
         "compare it by scale, mask, temperature, dtype, device, without, or with a second sentence"
@@ -582,7 +583,7 @@ def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -
 
 def test_a_layer_belongs_to_a_model(attnviz: Attnviz) -> None:
     assert attnviz("compare", "I am", "--layer", "1").err == (
-        "error: --layer is 1, and a single attention is compared\n"
+        "error: --layer is 1, but only a single attention layer is compared\n"
         " hint: leave --layer out, or compare the attention of a --model\n"
     )
 

@@ -64,13 +64,13 @@ ODD = {  # what is written in place of what, what is said, what to try
     "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
     "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
     "none": ("task =", "tusk =", "'mine.py': there is no 'task' in it", "from attnviz import Task"),
-    "another": ("task =", "task = 1;", "'mine.py': its 'task' is no Task", ""),
+    "another": ("task =", "task = 1;", "'mine.py': its 'task' is not a Task", ""),
     "longest": ("longest=5", "longest=4", "sentences of 5 tokens, and longest is 4", "longest=5"),
-    "ids": ("randint(3", "randint(4", "ids go from 0 to 2, and draw gives 3", "from 0"),
+    "ids": ("randint(3", "randint(4", "ids must be from 0 to 2, but draw returns 3", "from 0"),
     "answers": ("ids.roll(1, 1)", "ids.roll(1, 1) + 1", "answers go from -1 to 2", "from 0"),
     "kind": ("ids.roll(1, 1)", "ids.float()", "answers are [4, 5] float32", "torch.int64"),
-    "shape": ("ids.roll(1, 1)", "ids[:, 1:]", "answers are [4, 4] int64, and ids [4, 5]", ""),
-    "nothing": ("ids.roll(1, 1)", "0 * ids - 1", "draw asks for nothing", "not -1"),
+    "shape": ("ids.roll(1, 1)", "ids[:, 1:]", "answers are [4, 4] int64, but ids are [4, 5]", ""),
+    "nothing": ("ids.roll(1, 1)", "0 * ids - 1", "draw makes sentences without answers", "not -1"),
     "count": ("(count, 5), g", "(5, 5), g", "asked for 4 sentences, and gives ids of [5, 5]", ""),
     "reading": ('"before": t', '"after": t', "the readings ['after'], and the task ['before']", ""),
     "read": ("arange(-1, 4)", "arange(1, 6)", "the reading 'before' go from -1 to 4", ""),
@@ -98,7 +98,7 @@ def test_what_is_wrong_in_a_python_file_is_said_with_its_line(case: str) -> None
     [
         ("no.py", "there is no file 'no.py' to learn from"),
         ("no.toml", "there is no file 'no.toml' to learn from"),
-        ("./beside.txt", "'beside.txt' is no task: its name ends neither in .py nor in .toml"),
+        ("./beside.txt", "'beside.txt' is not a task: its name ends neither in .py nor in .toml"),
         ("agrement", "there is no task 'agrement'"),
     ],
 )
@@ -186,7 +186,7 @@ def test_what_seldom_can_be_read_is_not_measured() -> None:
     ("text", "problem", "hint"),
     [
         ("", "'lines.txt': there is nothing to learn from", "two different lines"),
-        ("one\n\none\n", "'lines.txt': there is one line, and no other, to learn", "two different"),
+        ("one\n\none\n", "'lines.txt': there is only one line to learn", "two different"),
         (
             f"a\n\n{'b ' * (POSITIONS + 1)}",
             f"line 3 of 'lines.txt' has {POSITIONS + 1} tokens, and there are positions for",
@@ -205,7 +205,7 @@ def test_lines_that_cannot_be_learned_from_are_refused(text: str, problem: str, 
 REFUSED = {
     "words": (["--watch", "a zebra"], "the model has never seen 'zebra'", "it knows: the cat"),
     "cut": (["-t", "wrds"], "there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
-    "both": (["reverse"], "--file gives lines to learn from, and reverse is a task", "leave one"),
+    "both": (["reverse"], "--file and a task are both given: reverse", "leave one"),
 }
 
 
@@ -236,7 +236,7 @@ def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
     result = attnviz("learn", "reverse", "-t", "words")
 
     assert result.err == (
-        "error: --tokenizer says how lines of your own are cut up, and a task has its own words\n"
+        "error: --tokenizer splits lines of your own; a task has words of its own\n"
         " hint: leave it out, or give lines with --file\n"
     )
 

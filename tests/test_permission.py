@@ -129,7 +129,7 @@ def test_a_model_is_named_again_only_where_it_is_loaded(folder: Path, attnviz: A
     for command in ("run", "inspect", "steps"):
         told = attnviz(command, "--trace", file, "--model", "mine").err
         assert told == (
-            "error: --trace reads a trace that is made, and --model is about making one\n"
+            "error: --trace reads a finished trace, and --model is about making one\n"
             " hint: leave --model out, or --trace\n"
         )
 

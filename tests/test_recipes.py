@@ -305,25 +305,25 @@ draws = [
 """
 REFUSED = {
     "ids": ("embeddings = { rows = ['table', [0, 4]] }", "there is no row 4 in a table of 4"),
-    "words": ("embeddings = { rows = ['table', ['I']] }", "a number is none"),
+    "words": ("embeddings = { rows = ['table', ['I']] }", "this is not a number"),
     "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is no id"),
-    "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 number are no table and ids"),
-    "one of two": ("embeddings = { rows = ['table'] }", "'rows' is made of 2, here of 1"),
+    "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 number are not a table and ids"),
+    "one of two": ("embeddings = { rows = ['table'] }", "'rows' takes 2 parts, and 1 are given"),
     "product": ("embeddings = { product = ['table', 'table'] }", "4 × 3 and 4 × 3 numbers have no"),
     "sum": ("embeddings = { sum = ['table', 'ids'] }", "4 × 3 and 2 numbers do not fit each other"),
-    "beside": ("embeddings = { beside = ['table', [[1]]] }", "cannot stand side by side"),
+    "beside": ("embeddings = { beside = ['table', [[1]]] }", "cannot be placed side by side"),
     "part": ("embeddings = { columns = ['table', 4, 3] }", "there is no part 4 of 3"),
     "parts": ("embeddings = { columns = ['table', 1, 2] }", "do not split into 2 equal parts"),
-    "way": ("embeddings = { rwos = ['table', 'ids'] }", "it is made in no known way"),
+    "way": ("embeddings = { rwos = ['table', 'ids'] }", "this way to make a matrix is not known"),
     "two ways": (
         "embeddings = { rows = ['table', 'ids'], sum = ['table'] }",
-        "it is made in no known way",
+        "this way to make a matrix is not known",
     ),
     "ragged": ("embeddings = { sum = ['table', [[1], [2, 3]]] }", "not as long as each other"),
-    "infinite": ("embeddings = { sum = ['table', inf] }", "a number is none"),
+    "infinite": ("embeddings = { sum = ['table', inf] }", "this is not a number"),
     "nested": (
         f"embeddings = {'{ sum = [' * 9}'table'{'] }' * 9}",
-        "8 ways to make a matrix stand within each other",
+        "matrices are nested 8 deep, which is too deep",
     ),
 }
 
@@ -370,7 +370,10 @@ ODD = {
     "mode": ("kaiming_normal = [4, 2], mode = 'fan'", "'mode' is not one of fan_in, fan_out"),
     "std": ("normal = [4], std = nan", "'std' is not a number from 0"),
     "mean": ("normal = [4], mean = 1e999", "'mean' is not a number"),
-    "bounds": ("uniform = [4], a = 1, b = 0.5", "uniform draws from a to b, here 1 to 0.5"),
+    "bounds": (
+        "uniform = [4], a = 1, b = 0.5",
+        "uniform draws from a to b, but here from 1 to 0.5",
+    ),
     "p": ("dropout = [4], p = 1", "'p' is not a number from 0 and below 1"),
     "intel": ("dropout = [4], intel = 'yes'", "'intel' is not true or false"),
     "randint": (

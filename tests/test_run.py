@@ -222,8 +222,8 @@ def test_the_checks_are_printed(attnviz: Attnviz) -> None:
         ("✓", "rows sum to 1, before dropout"),
         ("✓", "hidden weights are 0, before dropout"),
         ("✓", "torch's own attention agrees, before dropout"),
-        ("✓", "dropout leaves 0, or what makes up for it"),
-        ("✓", "context vectors are made of the weights after dropout"),
+        ("✓", "dropout sets weights to 0 or scales them up"),
+        ("✓", "context vectors are computed from the weights after dropout"),
     ]
 
 

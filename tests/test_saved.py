@@ -220,7 +220,7 @@ def test_how_a_trace_was_made_is_not_asked_again_even_if_the_answer_is_a_default
 
     for command in ("run", "steps"):
         assert attnviz(command, "--trace", path, "--seed", "42").err == (
-            "error: --trace reads a trace that is made, and --seed is about making one\n"
+            "error: --trace reads a finished trace, and --seed is about making one\n"
             " hint: leave --seed out, or --trace\n"
         )
 
@@ -284,7 +284,7 @@ def test_a_trace_and_how_to_make_one_are_not_both_given(attnviz: Attnviz, tmp_pa
 
     assert both.err == "error: a text and --trace are both given\n hint: give one of them\n"
     assert changed.err == (
-        "error: --trace reads a trace that is made, and --head-dim is about making one\n"
+        "error: --trace reads a finished trace, and --head-dim is about making one\n"
         " hint: leave --head-dim out, or --trace\n"
     )
     assert (both.status, changed.status) == (2, 2)

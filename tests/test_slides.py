@@ -332,8 +332,8 @@ def test_pages_are_of_pictures(attnviz: Attnviz) -> None:
 
     assert done.status == 2
     assert done.err == (
-        "error: {page} stands for the pages of a picture, and 'h-{page}.json' is none\n"
-        " hint: try -o h-{page}.png\n"
+        "error: {page} stands for the pages of a picture, and 'h-{page}.json' is not a picture\n "
+        "hint: try -o h-{page}.png\n"
     )
 
 

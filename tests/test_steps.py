@@ -418,7 +418,7 @@ BAD = {
     "rotary": (["--step", "rotary"], "there is no step 'rotary' here", "it needs --positions"),
     "place": (
         ["-o", "a-{stp}.png"],
-        "'{stp}' in 'a-{stp}.png' stands for nothing",
+        "'{stp}' in 'a-{stp}.png' has no meaning",
         "{step} stands",
     ),
     "no memory": (["--memory", " "], "--memory: the text is blank", "give a sentence"),

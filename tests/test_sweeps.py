@@ -183,8 +183,8 @@ def test_repeats_that_would_take_hours_are_refused(attnviz: Attnviz) -> None:
 
     assert refused.status == 2
     assert refused.err == (
-        "error: --repeats 100000 takes as long as drawing 976,384,000,000 numbers, and at most "
-        "100,000,000,000 are drawn\n"
+        "error: --repeats 100000 takes as long as drawing 976,384,000,000 numbers; the limit is "
+        "100,000,000,000\n"
         " hint: try --repeats 10241, fewer --values, or a shorter text\n"
     )
     work = sum(dim * (300 + 2 * dim) + 20 * 300**2 for dim in (2, 8, 32, 128, 512))

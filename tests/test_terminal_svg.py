@@ -80,7 +80,9 @@ def test_without_an_svg_there_is_nothing_to_draw_it_in(attnviz: Attnviz) -> None
     done = attnviz("run", "I am", "--as", "terminal", "-o", "x.png")
 
     assert done.status == 2
-    assert done.err == ("error: --as terminal is drawn as .svg alone\n hint: try -o terminal.svg\n")
+    assert done.err == (
+        "error: --as terminal can only be written as .svg\n hint: try -o terminal.svg\n"
+    )
 
 
 def test_an_unknown_way_names_those_that_there_are() -> None:

@@ -336,7 +336,7 @@ def test_the_checks_name_the_weights_that_they_are_of() -> None:
         "✓ rows sum to 1, before others by hand take their place",
         "✓ hidden weights are 0, before others by hand take their place",
         "✓ torch's own attention agrees, before others by hand take their place",
-        "✓ context vectors are made of the weights by hand",
+        "✓ context vectors are computed from the weights by hand",
     ]
     several = [check.claim for check in verify(trace("I am", layers=1, memory="you are"))]
     assert several[0] == "L0: rows sum to 1"
@@ -361,8 +361,8 @@ def test_weights_after_dropout_that_are_none_are_found() -> None:
     checks = verify(replace(made, layers=(replace(layer, attended=attended),)))
 
     assert [check.claim for check in checks if check.failed] == [
-        "dropout leaves 0, or what makes up for it",
-        "context vectors are made of the weights after dropout",
+        "dropout sets weights to 0 or scales them up",
+        "context vectors are computed from the weights after dropout",
     ]
 
 

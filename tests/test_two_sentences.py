@@ -84,7 +84,7 @@ def test_a_word_at_different_places_is_asked_for_by_its_number() -> None:
 
     with pytest.raises(AttnvizError, match="'it' stands at different places") as error:
         made.view(query="it")
-    assert error.value.hint == "say which place by its number: --query 1 or 3"
+    assert error.value.hint == "give its position: --query 1 or 3"
 
 
 def test_a_word_that_one_sentence_has_twice_is_asked_for_by_its_number() -> None:
@@ -114,23 +114,23 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "no second": (
         [FIRST, "--by", "text"],
-        "there is no second sentence to compare the first with",
+        "there is no second sentence to compare with the first",
         'give both: attnviz compare "I am learning this" "you are teaching that"',
     ),
     "by something else": (
         [FIRST, SECOND, "--by", "scale"],
-        "a second sentence is given, and --by scale",
-        "leave one of them out: two sentences are compared in one way of attending",
+        "--by scale cannot be combined with a second sentence",
+        "leave one of them out: two sentences are compared with the same kind of attention",
     ),
     "values": (
         [FIRST, SECOND, "--values", "a,b"],
-        "a second sentence is given, and --values: the sentences are what is compared",
+        "--values cannot be combined with a second sentence: the sentences are compared",
         "leave --values out",
     ),
     "nothing": ([FIRST, ""], "the text is empty", ""),
     "curves": (
         [FIRST, SECOND, "--curves"],
-        "there are no curves by text: its values are no scale of numbers",
+        "there are no curves by text: its values are not numbers on a scale",
         "try --by dim, --by heads, --by temperature",
     ),
 }

@@ -310,6 +310,6 @@ def test_where_no_answer_changes_that_is_the_title() -> None:
 
 def test_without_a_model_no_answers_can_be_compared(attnviz: Attnviz) -> None:
     assert attnviz("compare", TEXT, "--by", "without").err == (
-        "error: --by without compares what a model answers, and there is no model\n"
+        "error: --by without compares the answers of a model, and no model is given\n"
         " hint: try --model agreement --by without --values none,L1H0,L1H0+L1H1\n"
     )

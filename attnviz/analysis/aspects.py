@@ -58,17 +58,17 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
     refuse_unknown_aspect(chosen)
     if texts and chosen != TEXT:
         raise AttnvizError(
-            f"a second sentence is given, and --by {chosen}",
-            "leave one of them out: two sentences are compared in one way of attending",
+            f"--by {chosen} cannot be combined with a second sentence",
+            "leave one of them out: two sentences are compared with the same kind of attention",
         )
     if texts and values is not None:
         raise AttnvizError(
-            "a second sentence is given, and --values: the sentences are what is compared",
+            "--values cannot be combined with a second sentence: the sentences are compared",
             "leave --values out",
         )
     if chosen == TEXT and not texts:
         raise AttnvizError(
-            "there is no second sentence to compare the first with",
+            "there is no second sentence to compare with the first",
             'give both: attnviz compare "I am learning this" "you are teaching that"',
         )
     return chosen
@@ -77,7 +77,7 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
 def refuse_unknown_aspect(by: str) -> None:
     if by in LEARNED and by not in ASPECTS:
         raise AttnvizError(
-            f"--by {by} compares models that learn, and there is none",
+            f"--by {by} compares models in training, and no task is given",
             "give a task: --learn reverse",
         )
     if by not in ASPECTS:
@@ -90,9 +90,13 @@ def refuse_of_a_model(by: str, card: Card) -> None:
         return
     task = card.facts.get("task")
     learned = by in LEARNED and isinstance(task, str)
-    also = f"attnviz compare --learn {task} --by {by} trains one for each; " if learned else ""
+    also = (
+        f"attnviz compare --learn {task} --by {by} trains a model for each value; "
+        if learned
+        else ""
+    )
     raise AttnvizError(
-        f"--by {by} asks for other models, and the model '{card.name}' is as it is",
+        f"--by {by} would change the model '{card.name}' itself, which is already built",
         f"{also}compare it by {', '.join(OF_A_MODEL)}, or with a second sentence",
         about="by",
     )
@@ -102,7 +106,7 @@ def refuse_no_model(by: str) -> None:
     """Refuse heads to switch off where nothing is answered."""
     if by == WITHOUT:
         raise AttnvizError(
-            "--by without compares what a model answers, and there is no model",
+            "--by without compares the answers of a model, and no model is given",
             "try --model agreement --by without --values none,L1H0,L1H0+L1H1",
             about="by",
         )
@@ -124,8 +128,8 @@ def values_of(
         if meaning in meant[:place]:
             raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
     if len(names) < 2:
-        only = f"there is only one value to compare by: '{names[0]}'" if names else ""
-        raise AttnvizError(only or "there is no value", _more_values(aspect, names))
+        only = f"there is only one value to compare: '{names[0]}'" if names else ""
+        raise AttnvizError(only or "there is no value to compare", _more_values(aspect, names))
     return names
 
 
@@ -143,7 +147,7 @@ def chosen_reference(names: Sequence[str], reference: object) -> int:
     if reference is None:
         return 0
     if str(reference) not in names:
-        raise unknown("value to be the reference", str(reference), names)
+        raise unknown("reference value", str(reference), names)
     return list(names).index(str(reference))
 
 
@@ -164,7 +168,7 @@ def _setting(
             return replace(settings, **{name: parse(value)})
         except ValueError:
             raise AttnvizError(
-                f"--values has '{value}', and --by {name} compares {kind}",
+                f"--values has '{value}', but --by {name} compares {kind}",
                 f"try --values {','.join(values())}",
             ) from None
 

@@ -76,10 +76,10 @@ def _eager(card: TrainedCard) -> Check:
     """What was compared when the model was loaded: one that is too far apart is not listened to."""
     on, vectors = f"on {counted(card.compared, 'token')}", f"{card.vectors or 0.0:.1e}"
     if card.eager is None:
-        claim = "the model's own eager attention makes the same vectors"
-        return Check(claim, True, f"largest difference {vectors}, {on}; it hands back no weights")
+        claim = "the model's own eager attention gives the same vectors"
+        return Check(claim, True, f"largest difference {vectors}, {on}; it returns no weights")
     claim = "the model's own eager attention agrees"
-    return Check(claim, True, f"largest difference {card.eager:.1e}, of vectors {vectors}, {on}")
+    return Check(claim, True, f"largest difference {card.eager} (of vectors {vectors}), {on}")
 
 
 def _told(card: TrainedCard) -> Check:
@@ -87,7 +87,7 @@ def _told(card: TrainedCard) -> Check:
     return Check(
         "the weights are the model's own",
         True,
-        "it hands them back itself, from eager attention; its queries and keys are not known",
+        "it returns them itself, from eager attention; its queries and keys are not known",
     )
 
 
@@ -121,12 +121,12 @@ def _verify_mixing(trace: Trace, layer: Layer, reach: float) -> Iterator[Check]:
     largest = max(1.0, float(attended.mixing.abs().max()))
     if attended.mixed_by == "dropout" and "kept" not in layer.given:
         dropped, tolerance = _dropped(trace, layer), TOLERANCE[attended.weights.dtype]
-        yield _close("dropout leaves 0, or what makes up for it", dropped, tolerance * largest)
+        yield _close("dropout sets weights to 0 or scales them up", dropped, tolerance * largest)
     if attended.mixed_by in ("dropout", "hand"):
         made = arithmetic.mix(attended.mixing, layer.values_of_heads)
         mixed = arithmetic.switched_off(made, layer.off) - attended.contexts
         shown = {"dropout": "weights after dropout", "hand": "weights by hand"}[attended.mixed_by]
-        yield _close(f"context vectors are made of the {shown}", mixed, reach * largest)
+        yield _close(f"context vectors are computed from the {shown}", mixed, reach * largest)
 
 
 def _dropped(trace: Trace, layer: Layer) -> Tensor:
@@ -143,7 +143,7 @@ def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
         return
     bent = soft_cap * (2 * (2 * layer.attended.scaled_scores / soft_cap).sigmoid() - 1)
     tolerance = TOLERANCE[capped.dtype] * soft_cap
-    yield _close("no score goes beyond the cap", capped - bent, tolerance)
+    yield _close("no score exceeds the cap", capped - bent, tolerance)
 
 
 def _verify_sums(layer: Layer) -> Iterator[Check]:
@@ -156,16 +156,20 @@ def _verify_sums(layer: Layer) -> Iterator[Check]:
         both = queries[:, :, None, place] + keys[:, None, :, place]
         found += by[:, None, None] * both.tanh()
     tolerance = TOLERANCE[found.dtype] * max(1.0, float(w_score.abs().sum()))
-    yield _close("scores are weighed sums of tanh", found - layer.attended.scores, tolerance)
+    yield _close("scores are weighted sums of tanh", found - layer.attended.scores, tolerance)
 
 
 def _rows(layer: Layer, of: str, tolerance: float) -> Check:
     """Every row is shared out whole; one from which all is hidden, not at all."""
     reads = layer.visible.any(-1)
     if layer.attended.sink is not None:
-        claim = "rows sum to 1, with what a sink takes"
+        claim = "rows sum to 1, including the share of the sink"
         return _close(claim, layer.attended.weights.double().sum(-1) - _left(layer), tolerance)
-    claim = "rows sum to 1" if reads.all() else "rows sum to 1, and those that read nothing to 0"
+    claim = (
+        "rows sum to 1"
+        if reads.all()
+        else ("rows sum to 1, and rows that attend to nothing sum to 0")
+    )
     difference = layer.attended.weights.double().sum(-1) - reads.double()
     return _close(f"{claim}{of}", difference, tolerance)
 

@@ -191,7 +191,7 @@ def compare(
     'largest change from causal to none: I → I: 1.0 → .28'
     """
     if isinstance(text, Trace):
-        refuse_weights_alone(text, "ways of attending are compared by vectors and scores", "by")
+        refuse_weights_alone(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = chosen_aspect(by, values, texts=other is not None)
     source = source_of(text, settings, OWN, **changes)
     _refuse_trained(source, other)
@@ -218,7 +218,7 @@ def _layer_of(source: Source, asked: int | None) -> int:
     layers = source.decided.layers or 1
     if asked and source.model is None:
         raise AttnvizError(
-            f"--layer is {asked}, and a single attention is compared",
+            f"--layer is {asked}, but only a single attention layer is compared",
             "leave --layer out, or compare the attention of a --model",
             about="layer",
         )
@@ -231,8 +231,9 @@ def _refuse_trained(source: Source, other: str | None) -> None:
     """Two sentences that a transformer reads are compared head by head, of any length."""
     if other is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
-            f"the heads of '{source.settings.model}' are compared, each on both sentences",
-            f"attnviz compare TEXT OTHER --model {source.settings.model} does so; in Python "
+            f"the trained model '{source.settings.model}' is compared head by head, with both "
+            "sentences",
+            f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
             "compare_sentences(text, other)",
         )
 
@@ -242,17 +243,18 @@ def _refuse_blocks(source: Source) -> None:
         return
     if source.settings.blocks:
         raise AttnvizError(
-            "blocks cannot be compared: ways of attending are, in a single attention",
-            "leave layers and memory out; attnviz run and attnviz steps show a block",
+            "compare works on a single attention layer, not on transformer blocks",
+            "leave layers and memory out, or see a block with attnviz run or attnviz steps",
         )
     given = source.matrices
     of_block = [name for name in given.tensors if name in (*OF_A_BLOCK, "memory")]
     if of_block or given.above:
         told = listed(of_block) if of_block else "matrices of layers above the first"
         raise AttnvizError(
-            "blocks cannot be compared: ways of attending are, in a single attention, and "
+            "compare works on a single attention layer, not on transformer blocks, and "
             f"'{given.source}' gives {told}",
-            "leave them out of the file; attnviz run and attnviz steps show a block: --layers 1",
+            "leave them out of the file, or see a block with attnviz run or attnviz steps: "
+            "--layers 1",
             about=of_block[0] if of_block else "layers",
             file=given.source,
         )
@@ -262,7 +264,7 @@ def _refuse_what_is_given(source: Source, by: str) -> None:
     """What is given is the same in every way of attending, whatever that way is called."""
     if by == "tokenizer" and source.text is None:
         raise AttnvizError(
-            "there is no text for tokenizers to cut: the tokens are given",
+            "there is no text to tokenize: the tokens are given",
             "give a text, or compare by something else",
         )
     if source.model is None:
@@ -396,7 +398,8 @@ def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tup
         return names
     if asked:
         raise AttnvizError(
-            "'model-scale' divides scores by the wrong number, and here nothing divides them",
+            "'model-scale' divides scores by the wrong number, but here scores are not divided "
+            "at all",
             "leave it out of --values, or give --scale",
         )
     return tuple(name for name in names if name != "model-scale")

@@ -85,8 +85,8 @@ def _refuse_endless(work: int, repeats: int) -> None:
     if work * repeats > MOST_NUMBERS:
         fitting = MOST_NUMBERS // work
         raise AttnvizError(
-            f"--repeats {repeats} takes as long as drawing {work * repeats:,} numbers, and at "
-            f"most {MOST_NUMBERS:,} are drawn",
+            f"--repeats {repeats} takes as long as drawing {work * repeats:,} numbers; the limit "
+            f"is {MOST_NUMBERS:,}",
             f"try --repeats {fitting}, fewer --values, or a shorter text"
             if fitting
             else "try fewer --values, or a shorter text",

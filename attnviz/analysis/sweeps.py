@@ -78,14 +78,14 @@ def refuse_without_curves(comparison: Comparison) -> None:
     if not ASPECTS[comparison.by].numeric:
         numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
         raise AttnvizError(
-            f"there are no curves by {comparison.by}: its values are no scale of numbers",
+            f"there are no curves by {comparison.by}: its values are not numbers on a scale",
             f"try {', '.join(numeric)}",
         )
     trace = comparison.base.trace
     learned = trace is not None and trace.model is not None
     whose, option = ("the numbers of a model", "--model") if learned else (GIVEN, "--given")
     raise AttnvizError(
-        f"curves are drawn over many seeds, and {whose} depend on none",
+        f"curves are drawn over many seeds, but {whose} do not depend on a seed",
         f"leave --curves or {option} out",
     )
 

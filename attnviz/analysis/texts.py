@@ -32,7 +32,8 @@ def other_source(source: Source, other: str) -> Source:
     """What the other sentence is traced from; refused where it cannot be held against the first."""
     if source.text is None:
         raise AttnvizError(
-            "tokens are given in place of the first sentence, and a second one is none of them",
+            "tokens are given in place of the first sentence, so a second sentence cannot be "
+            "compared with it",
             "give both sentences as text, or leave the second out",
         )
     if other == source.text:
@@ -42,7 +43,7 @@ def other_source(source: Source, other: str) -> Source:
     for name in OF_ONE_SENTENCE:
         if getattr(source.matrices, name) is not None:
             raise AttnvizError(
-                f"{source.matrices.called} gives '{name}' of one sentence, and there are two",
+                f"{source.matrices.called} gives '{name}' for one sentence, but there are two",
                 f"leave '{name}' or the second sentence out",
                 file=source.matrices.source,
             )
@@ -74,8 +75,8 @@ def place_in_both(sentences: Sequence[Tokens], wanted: str) -> int:
     if len(found) > 1:
         numbers = [str(place + 1) for place in sorted(found)]
         raise AttnvizError(
-            f"'{wanted}' stands at different places in the two sentences",
-            f"say which place by its number: --query {' or '.join(numbers)}",
+            f"'{wanted}' is at different positions in the two sentences",
+            f"give its position: --query {' or '.join(numbers)}",
         )
     return found.pop()
 

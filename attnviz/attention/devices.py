@@ -18,7 +18,7 @@ def choose(name: str, dtype: str) -> torch.device:
     wanted = name if ":" in name or name in ("cpu", "mps") else f"{name}:0"
     if wanted.removesuffix(":0") not in {found.removesuffix(":0") for found in available()}:
         raise AttnvizError(
-            f"this machine has no device '{name}'", f"it has: {', '.join(available())}"
+            f"this machine has no device '{name}'", f"choose one of: {', '.join(available())}"
         )
     if not supports(wanted, dtype):
         raise AttnvizError(

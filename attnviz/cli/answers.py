@@ -28,7 +28,7 @@ def variants() -> None:
     _table((each.name, each.about) for each in MISTAKES.values())
     _table_of_commands(
         ('attnviz run "I am learning this" --variant causal', "one of them"),
-        ('attnviz compare "I am learning this" --by variant', "some beside each other"),
+        ('attnviz compare "I am learning this" --by variant', "several side by side"),
         ('attnviz compare "I am learning this" --by mask', "the mistakes"),
     )
 
@@ -70,8 +70,8 @@ def tasks() -> None:
     first = next(iter(TASKS))
     _table_of_commands(
         (f"attnviz learn {first}", "watch how it is learned"),
-        (f"attnviz learn {first} --heads 2", "in another way"),
-        ("attnviz learn --file lines.txt", "go on with lines of your own"),
+        (f"attnviz learn {first} --heads 2", "with another setting"),
+        ("attnviz learn --file lines.txt", "train on lines of your own"),
         ("attnviz learn mine.toml", "a task of your own: a grammar, or mine.py"),
     )
 

@@ -234,7 +234,7 @@ def attnviz_(
         bool,
         typer.Option(
             "--show-completion",
-            help="Print these lines instead, for the shell's own file.",
+            help="Print these lines instead, to add to the shell's own file.",
             callback=_show_completion,
             is_eager=True,
         ),
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in DISK_IS_FULL:
             raise
         _discard_output()
-        return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
+        return _refuse(f"the output cannot be written: {error.strerror}", "change its valuemewhere else")
     except SystemExit as stopped:
         if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
             return _discard_output()

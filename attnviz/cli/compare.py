@@ -115,7 +115,7 @@ class ComparisonOptions:
             PANEL,
             "--values",
             metavar="A,B,…",
-            help="The values to compare, with commas.  [default: sensible ones]",
+            help="The values to compare, separated by commas.  [default: sensible ones]",
             short="The values to compare: --by dim --values 8,64",
             example="8,64",
             among_by=_values,
@@ -182,7 +182,7 @@ class ComparisonOptions:
         by = self.aspect
         if self.head is not None:
             raise AttnvizError(
-                "--head is about the heads of a trained model, and there is none",
+                "--head is about the heads of a trained model, and no trained model is given",
                 "leave --head out, or give --model minilm and a second sentence",
                 about="head",
             )
@@ -326,7 +326,7 @@ def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:
     """Ways of attending are compared in a single attention, and nothing is learned."""
     for name in options:
         raise AttnvizError(
-            f"{option(name)} is about models that learn, and there is none",
+            f"{option(name)} is about training, and no task is given",
             f"give a task, such as --learn reverse, or leave {option(name)} out",
         )
 

@@ -79,8 +79,7 @@ def refuse_others(typed: Typed) -> None:
         if name in typed.names:
             called = name.upper() if name in ("text", "other") else option(name)
             raise AttnvizError(
-                f"--learn compares models that learn from sentences of their own, and {called} is "
-                "given",
+                f"--learn trains on sentences of its own, so {called} cannot be given",
                 f"leave {called} out, or --learn",
             )
 
@@ -117,6 +116,6 @@ def note_of_time(seconds: float) -> None:
     """Say so before anybody waits for minutes."""
     if seconds >= LONG:
         tell(
-            f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer --repeats "
-            "or --steps take less, and Ctrl-C shows what there is by then"
+            f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer "
+            "--repeats or --steps take less time, and Ctrl-C shows the results so far"
         )

@@ -93,30 +93,32 @@ def refuse_odd(chosen: ComparisonOptions, typed: Typed) -> None:
     for name in MEANS_NOTHING:
         if name in typed.names:
             raise AttnvizError(
-                f"{option(name)} is about ways of attending, and a trained model attends in its "
-                "own",
+                f"{option(name)} changes how attention is computed, which is fixed in a trained "
+                "model",
                 f"leave {option(name)} out",
                 about=name,
             )
     by = chosen.by or (None if chosen.other is None and chosen.values is None else TEXT)
     if by is None or (by == TEXT and chosen.other is None):
         raise AttnvizError(
-            "there is no second sentence to hold against the first", f"give both: {EXAMPLE}"
+            "there is no second sentence to compare with the first", f"give both: {EXAMPLE}"
         )
     refuse_unknown_aspect(by)
     if by not in (*BY, TEXT):
         raise AttnvizError(
-            f"--by {by} asks for another way of attending, and a trained model attends in its own",
+            f"--by {by} changes how attention is computed, which is fixed in a trained model",
             f"give a second sentence, or {' or '.join(f'--by {each}' for each in BY)}",
             about="by",
         )
     if by in BY and chosen.other is not None:
         raise AttnvizError(
-            f"a second sentence is given, and --by {by}", "leave one of them out", about="by"
+            f"--by {by} cannot be combined with a second sentence",
+            "leave one of them out",
+            about="by",
         )
     if by == TEXT and chosen.values is not None:
         raise AttnvizError(
-            "a second sentence is given, and --values: the sentences are what is compared",
+            "--values cannot be combined with a second sentence: the sentences are compared",
             "leave --values out",
         )
     if by in BY:
@@ -131,7 +133,7 @@ def _values(chosen: ComparisonOptions) -> list[str]:
     if len({*found}) != 2 or len(found) != 2:
         few = f"only {found[0]}" if len(found) == 1 else ", ".join(found) or "none"
         raise AttnvizError(
-            f"a trained model is compared in two ways, and --by {by} has {few}",
+            f"a trained model is compared in two ways, but --by {by} has {few}",
             f"give two, such as --values {','.join(USUAL.get(by, ['cpu', 'cuda']))}",
         )
     return found

@@ -82,7 +82,7 @@ def install(shell: str | None = None) -> Path:
     except OSError as error:
         raise AttnvizError(
             f"'{error.filename}' cannot be written: {files.reason(error)}",
-            "attnviz --show-completion prints the lines, to be put elsewhere",
+            "print the lines with attnviz --show-completion, and save them yourself",
         ) from None
     return path
 
@@ -99,7 +99,11 @@ def shell_here() -> str:
     """The shell that attnviz was called from; else the one that the machine starts for a person."""
     found = _parent() or Path(os.environ.get("SHELL", "")).name
     if found not in SHELLS:
-        about = f"completion does not know the shell '{found}'" if found else "there is no shell"
+        about = (
+            f"completion is not available for the shell '{found}'"
+            if found
+            else "no shell was found"
+        )
         raise AttnvizError(about, f"call it from one of: {', '.join(SHELLS)}")
     return found
 

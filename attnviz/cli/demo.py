@@ -24,7 +24,7 @@ TOUR = (  # what is to be seen, and the command that shows it; each fits 80 colu
         'attnviz steps "I am learning" --dim 2 --query learning --step scores',
     ),
     (
-        "A trained model: at ? it is to choose a verb, and attends to the subject.",
+        "A trained model must choose a verb at ?; it attends to the subject.",
         'attnviz inspect "the old keys near the small cabinet" --model agreement \\\n'
         "    --layer 1 --head 0",
     ),

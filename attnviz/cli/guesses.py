@@ -24,17 +24,17 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("palette", "colormap", "colourmap", "color-map"): "did you mean --colors?",
     ("save", "write", "to", "export", "outfile", "output-file", "dest"): "did you mean --out?",
     ("format", "png", "svg", "pdf", "csv", "npz", "markdown", "type"): (
-        "the end of the name says which: --out heatmap.png"
+        "the suffix of the file says which: --out heatmap.png"
     ),
     ("pptx", "powerpoint", "slides", "deck", "presentation"): (
-        "slides are a file, too: attnviz run --out deck.pptx"
+        "slides are a kind of file: attnviz run --out deck.pptx"
     ),
     ("gif", "animate", "animation", "video", "mp4"): (
-        "an animation is a file, too: attnviz steps --out steps.gif"
+        "an animation is a kind of file: attnviz steps --out steps.gif"
     ),
-    ("html", "web", "browser", "page"): ("a page is a file, too: attnviz run --out view.html"),
+    ("html", "web", "browser", "page"): ("a page is a kind of file: attnviz run --out view.html"),
     ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
-        "nothing waits for keys or clicks: --query follows one token, and attnviz steps shows "
+        "the terminal is not interactive: --query follows one token, and attnviz steps shows "
         "every number"
     ),
     ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
@@ -42,7 +42,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
         "did you mean --model? it takes a name on a hub, such as google-bert/bert-base-uncased"
     ),
     ("text", "sentence", "input", "prompt", "string"): (
-        "give the text in quotes, without an option; --file reads one"
+        "give the text in quotes, without an option; --file reads it from a file"
     ),
     ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
     ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
@@ -129,7 +129,7 @@ def no_option(name: str, whole: str, command: Any, ctx: Any) -> AttnvizError:
     """An option that is not there, with what is: by its spelling, by its meaning, elsewhere."""
     if " " in whole.partition("=")[0]:
         return AttnvizError(
-            f"'{whole}' begins as an option does", f'put -- before it: {ctx.command_path} -- "…"'
+            f"'{whole}' looks like an option", f'put -- before it: {ctx.command_path} -- "…"'
         )
     known = [*_options(command, ctx)]
     return AttnvizError(

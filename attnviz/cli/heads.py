@@ -30,8 +30,8 @@ class HeadsOptions:
             "Model",
             "--task",
             metavar="TASK",
-            help=f"The task whose sentences the model is tried on: {', '.join(TASKS)}.  [default: "
-            "the one that it learned]",
+            help=f"The task whose sentences the model is tested on: {', '.join(TASKS)}.  "
+            "[default: the one that it learned]",
             among=[*TASKS],
             example="reverse",
         ),

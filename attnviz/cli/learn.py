@@ -93,7 +93,7 @@ class LearnOptions:
             LEARNING,
             "--save",
             metavar="FOLDER",
-            help="Save the model, for --model in run and steps, and all that --from needs.",
+            help="Save the model (for --model in run and steps) and everything that --from needs.",
             short="Save the model: --save my-model; then attnviz run TEXT --model my-model",
             example="my-model",
         ),
@@ -196,7 +196,7 @@ def asked_for(chosen: LearnOptions) -> dict[str, str]:
     if chosen.file is None:
         if chosen.tokenizer is not None:
             raise AttnvizError(
-                "--tokenizer says how lines of your own are cut up, and a task has its own words",
+                "--tokenizer splits lines of your own; a task has words of its own",
                 "leave it out, or give lines with --file",
                 about="tokenizer",
             )
@@ -204,7 +204,7 @@ def asked_for(chosen: LearnOptions) -> dict[str, str]:
         return {"task": chosen.task}
     if chosen.task is not None:
         raise AttnvizError(
-            f"--file gives lines to learn from, and {chosen.task} is a task",
+            f"--file and a task are both given: {chosen.task}",
             "leave one of them out",
         )
     return {"file": str(chosen.file), "tokenizer": chosen.tokenizer or next(iter(CUT))}
@@ -218,7 +218,8 @@ def go_on(chosen: LearnOptions, choices: Choices, options: dict[str, Any]) -> Tr
     others = [name for name in ("watch", "tokenizer") if getattr(chosen, name) is not None]
     for name in (*options, *others):
         raise AttnvizError(
-            f"--from goes on as it was begun, and {option(name)} would be another beginning",
+            f"--from continues a training with its own settings, and {option(name)} would change "
+            "them",
             f"leave {option(name)} out, or --from",
         )
     refuse_missing(folder)
@@ -245,8 +246,7 @@ def _asked_again(chosen: LearnOptions, since: Mapping[str, str]) -> Mapping[str,
     own = kind == "file" or is_path(typed) is is_path(name)
     if not own or Path(typed).name != Path(name).name:
         raise AttnvizError(
-            f"'{chosen.from_}' learns {since.get('task', since.get('file'))}, and {typed} is asked "
-            "for",
+            f"'{chosen.from_}' learns {since.get('task', since.get('file'))}, but {typed} is given",
             f"leave {typed} out, or --from",
         )
     return {**since, kind: typed}
@@ -259,9 +259,9 @@ def _refuse_another(task: Task, asked: Mapping[str, str], since: Progress, folde
     if words and {each.name for each in task.readings} == {*since.moments[0].scores}:
         return
     raise AttnvizError(
-        f"{name} has other {'readings' if words else 'words'} now than the model in '{folder}' has "
-        "learned",
-        f"begin anew: attnviz learn {'' if 'task' in asked else '--file '}{name}",
+        f"the {'readings' if words else 'words'} of {name} are not those that the model in "
+        f"'{folder}' learned",
+        f"start a new training: attnviz learn {'' if 'task' in asked else '--file '}{name}",
     )
 
 
@@ -275,12 +275,12 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
 
     steps, until = training.choices.steps or 0, training.choices.until or 0
     if last.step >= steps:
-        problem = f"the model in '{folder}' has learned for {counted(last.step, 'step')} already"
+        problem = f"the model in '{folder}' has already learned for {counted(last.step, 'step')}"
         raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
     raise AttnvizError(
-        f"in the model in '{folder}' {how_right(last.accuracy, training.task.asked)} already, "
-        f"and {until:g} was wanted",
-        f"try --steps {2 * max(last.step, 1)}, which go on however right it is",
+        f"in the model in '{folder}', {how_right(last.accuracy, training.task.asked)} already; "
+        f"the goal is {until}",
+        f"try --steps {2 * max(last.step, 1)}, which continues whatever the accuracy is",
     )
 
 
@@ -307,4 +307,4 @@ def _save(folder: Path, progress: Progress, *, quiet: bool) -> None:
 
     write(folder, progress)
     if not quiet:
-        tell(f"wrote {folder}: attnviz run TEXT --model {quoted(str(folder))} reads it")
+        tell(f"wrote {folder}; use it with: attnviz run TEXT --model {quoted(str(folder))}")

@@ -131,7 +131,7 @@ class _Picture:
         moments = self._training.moments
         every = max(1, -(-len(moments) // AGAIN))
         for count in range(1, len(moments), every):
-            self._draw(moments[:count], "shown slower than it was")
+            self._draw(moments[:count], "slowed down for display")
             time.sleep(1 / FRAMES)
             if stopped():
                 return

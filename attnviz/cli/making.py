@@ -81,11 +81,11 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help=f"Use the numbers of a model: {', '.join(models())}, a folder that attnviz "
-            "learn --save wrote, or a .toml file written by hand; or of a trained transformer: "
+            help=f"Use the weights of a model: {', '.join(models())}, a folder that attnviz learn "
+            "--save wrote, or a .toml file written by hand; or of a trained transformer: "
             f"{MINILM}, a folder that transformers wrote, or a name on a hub.",
-            short=f"The numbers of a model: {', '.join(models())}, {MINILM}; a folder, or a .toml "
-            "file.",
+            short=f"Use the weights of a model: {', '.join(models())}, {MINILM}; a folder, or a "
+            ".toml file.",
             example="agreement",
             among=_known_models,
         ),
@@ -113,7 +113,7 @@ class TrainedOptions:
             "Model",
             "--target",
             metavar="TEXT",
-            help="What the decoder writes.  [default: what it would write]",
+            help="The text that the decoder writes.  [default: what it would write itself]",
             example='"Das Tier war müde"',
         ),
     ] = None
@@ -123,7 +123,7 @@ class TrainedOptions:
             "Model",
             "--generate",
             metavar="N",
-            help="Let a decoder continue the text by N tokens, the most likely one each time.",
+            help="Let a decoder add N tokens to the text, the most likely one each time.",
             example="5",
         ),
     ] = None
@@ -260,7 +260,7 @@ class AttentionOptions:
             "Attention",
             "--soft-cap",
             metavar="X",
-            help="Bend scores so that none exceeds X: X · tanh(score / X), as Gemma 2 does.",
+            help="Cap scores smoothly at X: X · tanh(score / X), as Gemma 2 does.",
             example="50",
         ),
     ] = None
@@ -270,7 +270,8 @@ class AttentionOptions:
             "Attention",
             "--dropout",
             metavar="P",
-            help="Set this share of the weights to 0 and scale up the rest, as in training.",
+            help="Dropout: set this share of the weights to 0 and scale up the rest, as in "
+            "training.",
             example="0.1",
         ),
     ] = None
@@ -280,7 +281,7 @@ class AttentionOptions:
             "Numbers",
             "--positions",
             metavar="KIND",
-            help=f"Tell tokens their positions: {', '.join(POSITIONS)} (rotary-halves: pairs as in "
+            help=f"How positions are encoded: {', '.join(POSITIONS)} (rotary-halves: pairs as in "
             "Hugging Face's models).",
             among=POSITIONS,
         ),
@@ -303,10 +304,10 @@ class AttentionOptions:
             "Numbers",
             "--embeddings",
             metavar="FILE|MODEL",
-            help="Vectors of your own: .npy or .safetensors with a row for each token id, or text "
-            "with a word and its numbers on each line (GloVe, word2vec). Or those that a trained "
-            "model begins with: minilm, a folder, a name on a hub; with --dim their principal "
-            "components.",
+            help="Vectors of your own: .npy or .safetensors with a row for each token id, or "
+            "text with a word and its numbers on each line (GloVe, word2vec). Or the input "
+            "vectors of a trained model: minilm, a folder, a name on a hub; with --dim "
+            "their principal components.",
             example="minilm",
             among={"minilm": "the trained vectors of MiniLM, 384 wide"},
         ),
@@ -318,8 +319,8 @@ class AttentionOptions:
             "--seed",
             "-s",
             metavar="N",
-            help="Draw the numbers from another seed.",
-            short=f"Draw the numbers from another seed than {Settings.seed}: --seed 7",
+            help="Use another random seed.",
+            short=f"Use another random seed than {Settings.seed}: --seed 7",
         ),
     ] = Settings.seed
     device: Annotated[
@@ -356,7 +357,7 @@ class MatrixOptions:
             metavar="FILE",
             help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}; of a transformer "
             f"block {_OF_A_BLOCK}; of further layers layers.1.w_query …. What is missing is "
-            "computed or drawn.",
+            "computed, or drawn at random.",
             example="numbers.toml",
         ),
     ] = None

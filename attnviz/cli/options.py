@@ -197,7 +197,7 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
         raise AttnvizError("a text and --trace are both given", "give one of them")
     for name in others:
         raise AttnvizError(
-            f"--trace reads a trace that is made, and {option(name)} is about making one",
+            f"--trace reads a finished trace, and {option(name)} is about making one",
             f"leave {option(name)} out, or --trace",
         )
 

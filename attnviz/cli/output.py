@@ -51,7 +51,7 @@ def refuse_undeliverable(
 def _refuse_pages_of_text(path: Path) -> None:
     if PAGE in path.name and FORMATS[path.suffix.lower()].kind != "picture":
         raise AttnvizError(
-            f"{PAGE} stands for the pages of a picture, and '{path}' is none",
+            f"{PAGE} stands for the pages of a picture, and '{path}' is not a picture",
             f"try -o {path.with_suffix('.png')}",
         )
 
@@ -61,7 +61,7 @@ def _refuse_several_decks(path: Path) -> None:
     odd = [each for each in (STEP, PAGE) if each in path.name]
     if odd and FORMATS[path.suffix.lower()].kind == "slides":
         raise AttnvizError(
-            f"'{path}' is one file, with a slide for each: {odd[0]} stands for nothing in its name",
+            f"'{path}' is one file with all slides: {odd[0]} has no meaning in its name",
             f"try -o slides{path.suffix}",
         )
 

@@ -76,7 +76,8 @@ def refuse_more(command: Any, ctx: Any, rest: Sequence[str]) -> None:
         )
     told = " ".join(words)
     raise AttnvizError(
-        f"{len(words)} texts are given, and {'one is' if len(places) == 1 else 'two are'} wanted",
+        f"{len(words):,} texts are given, and {'one is' if len(places) == 1 else 'two are'} "
+        "expected",
         f'put quotes around a text of several words: {ctx.command_path} "{told}"',
     )
 

@@ -105,7 +105,7 @@ def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
     refuse_odd_way(shown.as_, shown.names(), wanted.query, predict=shown.predict)
     suffixes_asked = {path.suffix.lower() for path in wanted.out}
     if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
-        raise AttnvizError("--as terminal is drawn as .svg alone", "try -o terminal.svg")
+        raise AttnvizError("--as terminal can only be written as .svg", "try -o terminal.svg")
     refuse_lines_without_picture(shown.as_, wanted)
 
 
@@ -113,7 +113,9 @@ def refuse_lines_without_picture(way: str | None, wanted: OutputOptions) -> None
     """Refuse lines between words where nothing is written that can show them."""
     kinds = {FORMATS[path.suffix.lower()].kind for path in wanted.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
-        raise AttnvizError("--as arcs draws lines, and no picture is asked for", "try -o arcs.png")
+        raise AttnvizError(
+            "--as arcs draws lines in a picture, and no picture is written", "try -o arcs.png"
+        )
 
 
 def traced(

@@ -120,7 +120,7 @@ class OutputOptions:
             metavar="FILE",
             help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
             "compare). May be given several times.",
-            short="Write a file of the kind that its suffix says: -o view.html",
+            short="Write a file; its suffix says of which kind: -o view.html",
             example="heatmap.png",
             show_default=False,
         ),

@@ -96,7 +96,7 @@ def ask_about_files(first: str | None, second: str | None, *, quiet: bool) -> No
         ask_about_a_file(first, quiet=quiet)
     elif files:
         _note(
-            f"the words {listed(files)} are compared, not what is in files of that name: "
+            f"the words {listed(files)} are compared, not the contents of the files of that name: "
             f"{_meant(first, second)}",
             quiet,
         )
@@ -126,8 +126,8 @@ def ask_about_words(first: str | None, second: str | None, *, quiet: bool) -> No
     words = [each for each in (first, second) if each and len(each.split()) == 1]
     if len(words) == 2 and not any(map(_is_file, words)):
         _note(
-            f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as they '
-            "are, two sentences of one word are compared",
+            f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as '
+            "written, two sentences of one word are compared",
             quiet,
         )
 

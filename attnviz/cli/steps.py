@@ -172,7 +172,7 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
         odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each not in (STEP, PAGE)]
         if odd:
             raise AttnvizError(
-                f"'{odd[0]}' in '{path}' stands for nothing", f"{STEP} stands for each step"
+                f"'{odd[0]}' in '{path}' has no meaning", f"{STEP} stands for each step"
             )
     Look(seconds=walking.seconds_per_step)  # which refuses what nobody can follow
     choosing.refuse_unknown_step(walking.step)

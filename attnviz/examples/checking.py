@@ -48,7 +48,7 @@ def findings(example: Example) -> Iterator[Finding]:
     if not example.expectations:
         raise AttnvizError(
             f"'{example.path}' expects nothing, so there is nothing to check",
-            "say what must come out under [[expect]]",
+            "add what must come out under [[expect]]",
         )
     made: tuple[tuple[int, Mapping[str, Any]], Trace] | None = None
     for expectation in example.expectations:
@@ -100,7 +100,7 @@ def _values(example: Example, expectation: Expectation, trace: Trace) -> Finding
             expectation,
             f"{shape_text(shape)} numbers are expected of '{expectation.step}', which is "
             f"{shape_text(found.shape)}",
-            "give as many rows, and numbers in them, as it has",
+            "give numbers of that shape",
         )
     wrong = differences(expectation.values, found, expectation.tolerance)
     count = found.numel()
@@ -210,7 +210,7 @@ def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
         raise _error(
             example,
             expectation,
-            f"something is expected of '{expectation.step}', which this example has not",
+            f"'{expectation.step}' is expected, but this example has no such step",
             _has(trace, layer),
         )
     sides = [*part.axes]
@@ -227,8 +227,8 @@ def _side(example: Example, expectation: Expectation, trace: Trace) -> tuple[str
         return "token", trace.tokens
     if "key" in sides:
         return "key", trace.keys_of(_attention(example, expectation, trace, -1))
-    problem = f"'query' names a token, and '{expectation.step}' has no row for each"
-    raise _error(example, expectation, problem, "leave it out, and expect all of it")
+    problem = f"'query' names a token, but '{expectation.step}' does not have a row for each token"
+    raise _error(example, expectation, problem, "leave 'query' out, and expect the whole step")
 
 
 def _row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
@@ -277,18 +277,18 @@ def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
             raise _error(
                 example,
                 expectation,
-                f"rows expected of '{expectation.step}' are not as long as each other",
-                "give every row as many numbers",
+                f"the rows expected of '{expectation.step}' differ in length",
+                "give all rows the same length",
             )
         shape.append(len(level[0]))
         level = [each for row in level for each in row]
     for place, leaf in _leaves(expectation.values, ()):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
-            problem = f"'{leaf}' in {_told_place(place)} is no number"
+            problem = f"'{leaf}' in {_told_place(place)} is not a number"
             raise _error(example, expectation, problem, "write 0.25")
         size = Decimal(leaf).copy_abs()
         if size.is_finite() and size > LARGEST:
-            problem = f"the number in {_told_place(place)} is larger than any that is computed"
+            problem = f"the number in {_told_place(place)} is too large"
             raise _error(example, expectation, problem, f"the largest is {LARGEST:.2g}")
     return tuple(shape)
 

@@ -103,8 +103,8 @@ class Example(Showable):
         free = memory.free()
         if free is not None and needed > free:
             problem = (
-                f"what '{self.path}' draws takes {memory.size(needed)}, and {memory.size(free)} "
-                "are free"
+                f"the random numbers of '{self.path}' take {memory.size(needed)}, and "
+                f"{memory.size(free)} are free"
             )
             raise self._error(problem, "draw fewer numbers", "draws")
 

@@ -37,4 +37,4 @@ class ExampleFile(LinedFile):
         for key, value in table.items():
             if key in known and not known[key].fits(value):
                 line = self.line(key, after, number)
-                raise self.error(f"'{key}' is not {known[key].wanted}", "write it so", line)
+                raise self.error(f"'{key}' is not {known[key].wanted}", "change its value", line)

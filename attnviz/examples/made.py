@@ -48,7 +48,7 @@ def shape_of(value: Any, drawn: Mapping[str, Shape], depth: int = 0) -> Shape:
         return _shape_of_numbers(value)
     if depth == DEEPEST:
         raise AttnvizError(
-            f"{DEEPEST} ways to make a matrix stand within each other", "give a simpler one"
+            f"matrices are nested {DEEPEST} deep, which is too deep", "give a simpler one"
         )
     way, parts = _way(value)
     return way.shape([shape_of(part, drawn, depth + 1) for part in parts], parts)
@@ -87,7 +87,7 @@ def _way(value: Mapping[str, Any]) -> tuple[Way, list[Any]]:
     name, parts = next(iter(value.items()), ("", None))
     if len(value) != 1 or name not in WAYS or not isinstance(parts, list) or not parts:
         written = WAYS.get(name, WAYS["product"]).written
-        raise AttnvizError("it is made in no known way", f"write {written}")
+        raise AttnvizError("this way to make a matrix is not known", f"write {written}")
     return WAYS[name], parts
 
 
@@ -97,11 +97,9 @@ def _shape_of_numbers(value: Any, depth: int = 0) -> Shape:
         shapes = {_shape_of_numbers(each, depth + 1) for each in value}
         if len(shapes) == 1:
             return (len(value), *shapes.pop())
-        raise AttnvizError(
-            "rows of numbers are not as long as each other", "give every row as many numbers"
-        )
+        raise AttnvizError("the rows of numbers differ in length", "give all rows the same length")
     if not kinds.FINITE.fits(value):
-        raise AttnvizError("a number is none", "write the name of a draw, or rows of numbers")
+        raise AttnvizError("this is not a number", "write the name of a draw, or rows of numbers")
     return ()
 
 
@@ -109,7 +107,10 @@ def _of_product(shapes: list[Shape], parts: Sequence[Any]) -> Shape:
     first, second = _as_many(2, shapes, "product")
     if min(len(first), len(second)) < 2 or first[-1] != second[-2]:
         raise _misfit(
-            "have no product", first, second, "give one as many rows as the other columns"
+            "cannot be multiplied",
+            first,
+            second,
+            "give the second as many rows as the first has columns",
         )
     return (*_together(first[:-2], second[:-2], first, second), first[-2], second[-1])
 
@@ -134,10 +135,12 @@ def _together(one: Shape, other: Shape, first: Shape, second: Shape) -> Shape:
 def _of_rows(shapes: list[Shape], parts: Sequence[Any]) -> Shape:
     table, ids = _as_many(2, shapes, "rows")
     if len(table) != 2 or not ids:
-        raise _misfit("are no table and ids", table, ids, "give a table of two sides, and ids")
+        raise _misfit(
+            "are not a table and ids", table, ids, "give a table with rows and columns, and ids"
+        )
     for each in _leaves(parts[1]):
         if not isinstance(each, int):
-            raise AttnvizError(f"'{each}' is no id", "give whole numbers: ids count from 0")
+            raise AttnvizError(f"'{each}' is not an id", "give whole numbers: ids count from 0")
         _refuse_missing_row(each, table[0])
     return (*ids, table[1])
 
@@ -151,7 +154,7 @@ def _of_columns(shapes: list[Shape], parts: Sequence[Any]) -> Shape:
     if not whole or whole[-1] % count:
         raise AttnvizError(
             f"{shape_text(whole or (1,))} numbers do not split into {count} equal parts of columns",
-            "give a number of parts that the number of columns can be divided by",
+            "choose a number that divides the number of columns",
         )
     return (*whole[:-1], whole[-1] // count)
 
@@ -163,7 +166,7 @@ def _of_beside(shapes: list[Shape], parts: Sequence[Any]) -> Shape:
         fits = len(shape) == 1 if sides == 1 else len(shape) in (2, 3)
         if not fits or shape[-2:-1] != shapes[0][-2:-1]:
             raise _misfit(
-                "cannot stand side by side", shapes[0], shape, "give matrices with as many rows"
+                "cannot be placed side by side", shapes[0], shape, "give matrices with as many rows"
             )
     columns = sum(shape[-1] * prod(shape[:-2]) for shape in shapes)
     return (*shapes[0][-2:-1], columns)
@@ -201,7 +204,7 @@ def _sum(parts: list[Tensor]) -> Tensor:
 
 def _as_many(count: int, shapes: list[Shape], name: str) -> list[Shape]:
     if len(shapes) != count:
-        problem = f"'{name}' is made of {count}, here of {len(shapes)}"
+        problem = f"'{name}' takes {count} parts, and {len(shapes)} are given"
         raise AttnvizError(problem, f"write {WAYS[name].written}")
     return shapes
 

@@ -66,7 +66,7 @@ def read(path: Path) -> Example:
 def _table(contents: Mapping[str, Any], name: str, file: ExampleFile) -> Mapping[str, Any]:
     value = contents.get(name, {})
     if not isinstance(value, dict):
-        raise file.error(f"'{name}' is no table", f"write [{name}]", file.line(name))
+        raise file.error(f"'{name}' is not a table", f"write [{name}]", file.line(name))
     return value
 
 
@@ -75,7 +75,7 @@ def _text(contents: Mapping[str, Any], name: str, file: ExampleFile) -> str:
     if name == "query" and isinstance(value, int):
         return str(value)
     if not isinstance(value, str):
-        raise file.error(f"'{name}' is no text", "write it in quotes", file.line(name))
+        raise file.error(f"'{name}' is not text", "write it in quotes", file.line(name))
     return value.strip()
 
 
@@ -148,7 +148,7 @@ def _giving(
 def _expectations(tables: Any, recipe: Recipe, file: ExampleFile) -> Iterable[Expectation]:
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         line = file.line("expect")
-        raise file.error("what is expected is no list of tables", f"write {HEAD} for each", line)
+        raise file.error("'expect' is not a list of tables", f"write {HEAD} for each", line)
     for number, table in enumerate(tables):
         yield _expectation(table, number, recipe, file)
 
@@ -205,7 +205,7 @@ def _refuse_odd_step(table: Mapping[str, Any], number: int, file: ExampleFile) -
         hint = f"give one of {', '.join(WHAT)}"
         raise file.error(f"nothing is expected of '{step}'", hint, line)
     if "tolerance" in table and "values" not in table:
-        problem = "'tolerance' says how closely values must be met, and there are none"
+        problem = "'tolerance' says how closely values must be met, and no values are given"
         hint = "give values, or leave it out"
         raise file.error(problem, hint, file.line("tolerance", HEAD, number))
 

@@ -60,8 +60,10 @@ def _draw(table: Any, file: ExampleFile) -> Draw:
     _refuse_other_kinds(table, {**kinds.DRAW, **KINDS[kind].options}, line, file)
     _refuse_odd_bounds(kind, options, line, file)
     if table.get("transposed") and len(shape) < 2:
-        hint = "give it two sides, such as [2, 3]"
-        raise file.error(f"the draw '{name}' has one side, and is to be transposed", hint, line)
+        hint = "give it two dimensions, such as [2, 3]"
+        raise file.error(
+            f"the draw '{name}' has one dimension, so it cannot be transposed", hint, line
+        )
     return Draw(
         name=name,
         kind=kind,
@@ -85,7 +87,7 @@ def _kind(table: Mapping[str, Any], name: str, file: ExampleFile) -> str:
             error = unknown("kind of draw", odd, KINDS)
             raise file.error(str(error), error.hint, line)
         hint = f"give one of {', '.join(KINDS)} with its shape"
-        raise file.error(f"the draw '{name}' is of no kind", hint, line)
+        raise file.error(f"the draw '{name}' has no kind", hint, line)
     allowed = ("name", found[0], *KINDS[found[0]].options, *kinds.DRAW)
     for key in table:
         if key not in allowed:
@@ -102,7 +104,9 @@ def _shape(
     if not kinds.SHAPE.fits(shape):
         raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
     if sides not in (None, len(shape)) or len(shape) < least:
-        problem = f"the draw '{name}' has {counted(len(shape), 'side')}, and {kind} fills a matrix"
+        problem = (
+            f"the draw '{name}' has {counted(len(shape), 'dimension')}, but {kind} fills a matrix"
+        )
         raise file.error(problem, f"{kind} = [4, 3]", line)
     if prod(shape) > kinds.MOST_NUMBERS:
         hint = f"at most {kinds.MOST_NUMBERS:,} can be drawn"
@@ -115,7 +119,7 @@ def _refuse_other_kinds(
 ) -> None:
     for key, kind in known.items():
         if key in table and not kind.fits(table[key]):
-            raise file.error(f"'{key}' is not {kind.wanted}", "write it so", line)
+            raise file.error(f"'{key}' is not {kind.wanted}", "change its value", line)
 
 
 def _refuse_odd_bounds(
@@ -128,7 +132,7 @@ def _refuse_odd_bounds(
     low, high = (options.get(name, number) for name, number in usual.items())
     if low >= high:
         hint = ", ".join(f"{name} = {number}" for name, number in usual.items())
-        problem = f"{kind} draws from {' to '.join(usual)}, here {low} to {high}"
+        problem = f"{kind} draws from {' to '.join(usual)}, but here from {low} to {high}"
         raise file.error(problem, f"give {hint}", line)
 
 

@@ -91,10 +91,11 @@ def _nothing_kept(asked: Mapping[str, str], folder: Path) -> AttnvizError:
     again = f"{'' if 'task' in asked else '--file '}{quoted(name)} --from {quoted(str(folder))}"
     if "file" in asked or name.endswith(GRAMMAR):
         return AttnvizError(
-            f"'{folder}' names {name}, which it learns, and does not hold what is in that file",
-            f"give the file, too: attnviz learn {again}",
+            f"'{folder}' learns from {name}, and does not contain that file",
+            f"give the file as well: attnviz learn {again}",
         )
     return AttnvizError(
-        f"'{folder}' learns {name}, which is Python, and no Python is run because a folder says so",
-        f"if you know what is in that file, give it, too: attnviz learn {again}",
+        f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
+        "names it",
+        f"if you trust that file, give it as well: attnviz learn {again}",
     )

@@ -152,13 +152,13 @@ def _list(part: Part, key: str, value: Any) -> tuple[Word, ...]:
     if longer is not None:
         raise part.error(
             key,
-            f"'{value[longer]}' is {counted(len(found[longer]), 'token')}, and '{value[0]}' "
+            f"'{value[longer]}' is {counted(len(found[longer]), 'token')}, but '{value[0]}' is "
             f"{len(found[0])}",
-            "the words of a list are as long as each other: make two lists of them",
+            "make two lists of them: the words of one list need the same number of tokens",
         )
     twice, times = Counter(found).most_common(1)[0]
     if times > 1:
-        raise part.error(key, f"'{' '.join(twice)}' is there twice", "leave one of them out")
+        raise part.error(key, f"'{' '.join(twice)}' occurs twice", "leave one of them out")
     return found
 
 
@@ -189,7 +189,7 @@ def _sentences(whole: Part, classes: Classes) -> tuple[Ways, Ways]:
                 measured[way] = measured.get(way, 0.0) + share
     for found, stream in ((learned, "learned from"), (measured, "held out")):
         if not found:
-            raise whole.error("sentences", f"no sentences are {stream}", "leave an 'only' out")
+            raise whole.error("sentences", f"no sentences are {stream}", "remove an 'only'")
     return learned, measured
 
 
@@ -198,7 +198,7 @@ def _phrases(part: Part, classes: Classes) -> Mapping[str, str]:
         part.refuse_unless(isinstance(value, str), name, 'text, such as "the {noun}"')
         if name in classes:
             raise part.error(
-                name, f"'{name}' is a list of words, too", "give the phrase another name"
+                name, f"'{name}' is also a list of words", "give the phrase another name"
             )
     kinds, places = kinds_of(classes), 0
     for name, text in part.table.items():
@@ -222,7 +222,7 @@ def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[
         if found > MOST_WAYS:
             raise part.file.error(
                 f"there are more than {MOST_WAYS:,} ways to put this sentence together",
-                "leave some of what stands in [ ] out, or make several patterns of it",
+                "remove some of the [ ], or split it into several patterns",
                 _line_of_text(part, text),
             )
         if found * pattern.size > MOST_PLACES:
@@ -233,7 +233,7 @@ def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[
 
 def _too_many_places(part: Part, line: int | None) -> AttnvizError:
     return part.file.error(
-        f"all ways to put sentences together have more than {MOST_PLACES:,} words",
+        f"the patterns together have more than {MOST_PLACES:,} words",
         "make fewer sentences, or shorter ones",
         line,
     )
@@ -281,7 +281,7 @@ def _reads(readings: Part, name: str, names: Sequence[str]) -> Reads:
     if reads != PREVIOUS:
         readings.refuse_unknown("place to read", str(reads), [PREVIOUS, *names], name)
         if not of:
-            problem = f"'{name}' says which place is read, and not by which"
+            problem = f"'{name}' names the place that is read, but not the place that reads it"
             raise readings.error(name, problem, f'write: of = "{names[0]}"')
     return Reads(of=str(of), reads=str(reads))
 
@@ -289,7 +289,9 @@ def _reads(readings: Part, name: str, names: Sequence[str]) -> Reads:
 def _said(readings: Part) -> Iterator[Reading]:
     for name, table in readings.table.items():
         does = table.get("does", f"reads the {name}")
-        readings.refuse_unless(isinstance(does, str), name, 'said in quotes: does = "reads …"')
+        readings.refuse_unless(
+            isinstance(does, str), name, 'a sentence in quotes: does = "reads …"'
+        )
         yield Reading(name, does)
 
 
@@ -310,8 +312,8 @@ def _refuse_wide_lists(grammar: Grammar, whole: Part) -> None:
     if len(grammar.lists) * most * longest > MOST_CELLS:
         raise whole.error(
             "words",
-            f"{len(grammar.lists):,} lists, one of them of {most:,} words, are a table of more "
-            f"than {MOST_CELLS:,} numbers",
+            f"{len(grammar.lists)} lists, one of them of {most} words, need a table of more than "
+            f"{MOST_CELLS:,} numbers",
             "make the longest list shorter; every word of a sentence is a list, too",
         )
 
@@ -324,7 +326,7 @@ def _refuse_odd_forms(grammar: Grammar, whole: Part) -> None:
         if len(words) != len(grammar.answering[0]) or len(words[0]) != 1:
             raise whole.error(
                 "answers",
-                f"the form of '{grammar.asks}' is asked for, and its lists do not belong together",
+                f"the form of '{grammar.asks}' is the answer, but its lists do not match",
                 "give each kind as many words, in the same order, of one token each",
             )
 
@@ -356,7 +358,7 @@ def _refuse_odd_sentence(task: Task, whole: Part) -> None:
     if len(tokens) > task.longest:
         raise whole.error(
             "watch",
-            f"this is {counted(len(tokens), 'token')}, and the longest sentence {task.longest}",
+            f"this is {counted(len(tokens), 'token')}, but the longest sentence has {task.longest}",
             "watch a shorter one",
         )
 

@@ -95,7 +95,7 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
     return Task(
         name=path.stem,
         about=f"the lines of {path.name}, {piece} by {piece}",
-        teaches=f"at every place the next {piece} is asked for",
+        teaches=f"the next {piece} is predicted at every place",
         asked=piece,
         vocabulary=Vocabulary(
             tokenizer=tokenizer, words=words, answers=(*words, _end(words)), predicts="next"
@@ -122,9 +122,9 @@ def _cut(whole: str, path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
             found[text] = tokenize(text, tokenizer).labels
             if len(found[text]) > POSITIONS:
                 raise AttnvizError(
-                    f"line {number} of '{path}' has {counted(len(found[text]), 'token')}, and "
-                    f"there are positions for {POSITIONS}",
-                    "make shorter lines of it",
+                    f"line {number} of '{path}' has {counted(len(found[text]), 'token')}, but "
+                    f"there are only {POSITIONS} positions",
+                    "split it into shorter lines",
                     file=str(path),
                 )
     return found
@@ -133,10 +133,10 @@ def _cut(whole: str, path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
 def _parted(lines: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
     """The lines that are learned from, and one of every few that is held out."""
     if len(lines) < 2:
-        there = "there is nothing" if not lines else "there is one line, and no other,"
+        there = "there is nothing" if not lines else "there is only one line"
         raise AttnvizError(
             f"'{path}': {there} to learn from",
-            "give two different lines or more; one is held out, to see what was learned",
+            "give at least two different lines; one is held out, to see what was learned",
             file=str(path),
         )
     each = min(ONE_OF, len(lines))

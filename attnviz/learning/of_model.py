@@ -14,23 +14,23 @@ def task_of_model(card: Card, named: str | None = None) -> Task:
     called = f"the model '{card.name}'"
     if not card.vocabulary.answers:
         raise AttnvizError(
-            f"{called} answers nothing, so that no head can cost it an answer",
-            "attnviz run TEXT, with the same --model and --without L0H0, shows what becomes of its "
-            "context vectors",
+            f"{called} gives no answers, so switching off a head cannot cost it one",
+            "see how its context vectors change: attnviz run TEXT, with the same --model and "
+            "--without L0H0",
             about="model",
         )
     name = named or str(card.facts.get("task", ""))
     if named is None and name not in TASKS:
         raise AttnvizError(
-            f"{called} does not say which sentences it can be tried on",
-            f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; of lines of "
-            "text attnviz run TEXT --without L0H0 shows what a head does",
+            f"{called} does not say which sentences it can be tested on",
+            f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; for lines of "
+            "text, attnviz run TEXT --without L0H0 shows what a head does",
             about="model",
         )
     task = task_of(name)
     if task.vocabulary != card.vocabulary:
         raise AttnvizError(
-            f"the task '{task.name}' has other words than {called} has learned",
+            f"the task '{task.name}' has other words than those that {called} learned",
             "name the task that it learned",
             about="task",
         )

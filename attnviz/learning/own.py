@@ -20,7 +20,7 @@ from attnviz.learning.task import NOTHING, Draw, Examples, Task
 from attnviz.traces import texts
 
 TRIED = 4  # sentences that are drawn to see whether they fit
-SHOWN = "docs/learning.md has one that is whole"
+SHOWN = "docs/learning.md has a complete one"
 
 
 def own_task(path: Path) -> Task:
@@ -29,12 +29,12 @@ def own_task(path: Path) -> Task:
         return grammar_files.read(path)
     if path.suffix != PYTHON:
         raise AttnvizError(
-            f"'{path}' is no task: its name ends neither in {PYTHON} nor in {GRAMMAR}",
-            f"a task of one's own is a Python file or a grammar; {SHOWN}",
+            f"'{path}' is not a task: its name ends neither in {PYTHON} nor in {GRAMMAR}",
+            f"give a Python file or a grammar; {SHOWN}",
         )
     task = getattr(_run(path), "task", None)
     if not isinstance(task, Task):
-        there = "there is no 'task' in it" if task is None else "its 'task' is no Task"
+        there = "there is no 'task' in it" if task is None else "its 'task' is not a Task"
         raise AttnvizError(
             f"'{path}': {there}", f"from attnviz import Task; task = Task(name=…, …); {SHOWN}"
         )
@@ -76,7 +76,7 @@ def _located(path: Path) -> Iterator[None]:
     except AttnvizError:
         raise
     except SyntaxError as error:
-        raise _wrong(path, error.lineno, f"this is no Python: {error.msg}") from None
+        raise _wrong(path, error.lineno, f"this is not valid Python: {error.msg}") from None
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((each.lineno for each in reversed(frames) if each.filename == str(path)), None)
@@ -87,7 +87,7 @@ def _located(path: Path) -> Iterator[None]:
 
 def _wrong(path: Path, line: int | None, told: str) -> AttnvizError:
     where = f"'{path}'" if line is None else f"line {line} of '{path}'"
-    return AttnvizError(f"{where}: {told}", f"mend it: python {path} says more", file=str(path))
+    return AttnvizError(f"{where}: {told}", f"run python {path} to see more", file=str(path))
 
 
 def _told(draw: Draw, path: Path) -> Draw:
@@ -103,21 +103,23 @@ def _told(draw: Draw, path: Path) -> Draw:
 def _refuse_misfits(task: Task, found: Examples, path: Path) -> None:
     """Refuse sentences that do not fit the words, the answers, or each other."""
     if not isinstance(found, Examples):
-        raise _odd(path, f"draw gives {type(found).__name__}, and not Examples", "return Examples")
+        raise _odd(path, f"draw returns {type(found).__name__}, not Examples", "return Examples")
     ids, answers = found.ids, found.answers
     if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != TRIED:
-        problem = f"draw was asked for {TRIED} sentences, and gives ids of {_described(ids)}"
-        raise _odd(path, problem, "ids are whole numbers, with a row for each sentence")
+        problem = f"draw was asked for {TRIED} sentences, but returns ids of {_described(ids)}"
+        raise _odd(path, problem, "make ids whole numbers, with a row for each sentence")
     if ids.shape[1] > task.longest:
-        problem = f"draw makes sentences of {ids.shape[1]} tokens, and longest is {task.longest}"
+        problem = f"draw makes sentences of {ids.shape[1]} tokens, but longest is {task.longest}"
         raise _odd(path, problem, f"give longest={ids.shape[1]}")
     _refuse_beyond(path, "ids", ids, ids, 0, len(task.vocabulary.words))
     _refuse_beyond(path, "answers", answers, ids, NOTHING, len(task.vocabulary.answers))
     if not (answers != NOTHING).any():
-        raise _odd(path, "draw asks for nothing", "give answers that are not -1")
+        raise _odd(path, "draw makes sentences without answers", "give some answers other than -1")
     wanted = [reading.name for reading in task.readings]
     if sorted(found.readings) != sorted(wanted):
-        problem = f"draw gives the readings {sorted(found.readings)}, and the task {sorted(wanted)}"
+        problem = (
+            f"draw returns the readings {sorted(found.readings)}, but the task has {sorted(wanted)}"
+        )
         raise _odd(path, problem, "give each of them a tensor, and a Reading")
     for name, read in found.readings.items():
         _refuse_beyond(path, f"the reading '{name}'", read, ids, NOTHING, ids.shape[1])
@@ -129,12 +131,12 @@ def _refuse_beyond(
     """Refuse what are not whole numbers from the lowest up to the end, one for each token."""
     fits = isinstance(numbers, Tensor) and numbers.dtype == torch.int64
     if not fits or numbers.shape != like.shape:
-        problem = f"{name} are {_described(numbers)}, and ids {_described(like)}"
+        problem = f"{name} are {_described(numbers)}, but ids are {_described(like)}"
         raise _odd(path, problem, "give a whole number (torch.int64) for each token")
     outside = numbers[(numbers < lowest) | (numbers >= end)]
     if len(outside):
-        problem = f"{name} go from {lowest} to {end - 1}, and draw gives {outside[0].item()}"
-        raise _odd(path, problem, "number words and answers from 0; -1 is none")
+        problem = f"{name} must be from {lowest} to {end - 1}, but draw returns {outside[0].item()}"
+        raise _odd(path, problem, "number words and answers from 0; -1 means none")
 
 
 def _described(numbers: object) -> str:
@@ -150,7 +152,7 @@ def _refuse_odd_sentence(task: Task, path: Path) -> None:
     except AttnvizError as error:
         raise _odd(path, f"the sentence to watch: {error}", error.hint) from None
     if len(tokens) > task.longest:
-        problem = f"the sentence to watch has {len(tokens)} tokens, and longest is {task.longest}"
+        problem = f"the sentence to watch has {len(tokens)} tokens, but longest is {task.longest}"
         raise _odd(path, problem, "watch a shorter one")
 
 

@@ -73,12 +73,12 @@ def pattern_of(text: str, phrases: Mapping[str, str]) -> Pattern:
     parts = list(islice(_parts(text, phrases, ()), MOST_PARTS + 1))
     if len(parts) > MOST_PARTS:
         raise AttnvizError(
-            f"this is a sentence of more than {MOST_PARTS:,} words, once its phrases are put in",
+            f"this sentence has more than {MOST_PARTS} words once its phrases are filled in",
             "make shorter sentences",
         )
     items, closed = _items(iter(parts), 0)
     if closed:
-        raise AttnvizError("a ] closes no [", "write [ before what may be missing")
+        raise AttnvizError("there is a ] without a [", "write [ before what may be missing")
     return Pattern(items, len(parts))
 
 
@@ -93,12 +93,10 @@ def _parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...]) -> It
             yield part
             continue
         if name in within:
-            raise AttnvizError(
-                "a phrase is made of itself", "write it with words, or with other phrases"
-            )
+            raise AttnvizError("a phrase contains itself", "use words, or other phrases")
         if len(within) == DEEPEST:
             raise AttnvizError(
-                f"more than {DEEPEST} phrases stand within each other", "write some with words"
+                f"phrases are nested more than {DEEPEST} deep", "write some of them out in words"
             )
         yield from _parts(phrases[name], phrases, (*within, name))
 
@@ -112,11 +110,11 @@ def _items(parts: Iterator[str], depth: int) -> tuple[tuple[Item, ...], bool]:
         if part == "[":
             if depth == DEEPEST:
                 raise AttnvizError(
-                    f"more than {DEEPEST} [ stand within each other", "leave some of them out"
+                    f"[ ] are nested more than {DEEPEST} deep", "leave some of them out"
                 )
             inner, closed = _items(parts, depth + 1)
             if not closed:
-                raise AttnvizError("a [ is never closed", "write ] behind what may be missing")
+                raise AttnvizError("there is a [ without a ]", "write ] behind what may be missing")
             found.append(inner)
         elif part[0] in "{}":
             found.append(_slot(part))
@@ -129,7 +127,7 @@ def _slot(part: str) -> Slot:
     match = SLOT.fullmatch(part[1:-1].strip())
     if part in ("{", "}") or match is None:
         raise AttnvizError(
-            f"'{part}' is no place for a word", "write {noun}, {noun x} or {noun x as subject}"
+            f"'{part}' is not a place for a word", "write {noun}, {noun x} or {noun x as subject}"
         )
     words, kind, name = match.groups(default="")
     return Slot(words, kind, name or words)
@@ -143,7 +141,7 @@ def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
             raise unknown("list of words", slot.words, kinds)
         if slot.kind and not kinds[slot.words]:
             raise AttnvizError(
-                f"'{slot.words}' is one list, and '{slot.kind}' stands for a kind",
+                f"'{slot.words}' is a single list, but '{slot.kind}' stands for a kind",
                 f"write {{{slot.words}}}, or give its kinds a list each",
             )
         if slot.kind and not is_letter(slot.kind) and slot.kind not in kinds[slot.words]:
@@ -159,12 +157,12 @@ def _refuse_odd_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
             raise AttnvizError(
                 f"a letter stands for a kind of '{slots[0].words}' ({', '.join(one)}) and of "
                 f"'{slot.words}' ({', '.join(other)})",
-                "give both the same kinds",
+                "give both lists the same kinds",
             )
     letters = {slot.kind for slot in slots}
     if slots and len(letters) > len(kinds[slots[0].words]):
         raise AttnvizError(
-            f"{len(letters)} letters stand for different kinds, and there are "
+            f"{len(letters)} letters stand for different kinds, but there are only "
             f"{len(kinds[slots[0].words])}",
             "write the same letter where it may be the same kind",
         )

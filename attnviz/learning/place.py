@@ -23,7 +23,7 @@ def refuse_place(folder: Path) -> None:
         return
     if not all(UNFINISHED.fullmatch(each.name) for each in folder.iterdir()):
         raise AttnvizError(
-            f"'{folder}' holds something else than a model that attnviz wrote",
+            f"'{folder}' contains something other than a model that attnviz wrote",
             "give the name of a new folder",
         )
 
@@ -43,6 +43,6 @@ def refuse_missing(folder: Path) -> None:
         )
     if not files.is_file(folder / HISTORY):
         raise AttnvizError(
-            f"there is no training in '{folder}' that could go on: it has no {HISTORY}",
+            f"there is no training in '{folder}' to continue: it has no {HISTORY}",
             "attnviz learn TASK --save FOLDER writes one",
         )

@@ -119,7 +119,7 @@ def read(place: Path) -> Progress:
     """How far the training had come that `attnviz learn … --save FOLDER` wrote."""
     refuse_missing(place)
     model, save = folder.read_model_and_save(place)
-    otherwise = f"learn again, or take the model as it is: attnviz run TEXT --model {place}"
+    otherwise = f"learn again, or use the model as it is: attnviz run TEXT --model {place}"
     try:
         told = texts.json_object(texts.read(place / HISTORY, "trace"), place / HISTORY)
         tensors, words = _tensors(place / STATE)

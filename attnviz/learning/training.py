@@ -243,9 +243,9 @@ def watched_in(task: Task, settings: Settings, text: str | None) -> Tokens:
     tokens = task.vocabulary.cut(task.watch if text is None else text)
     if settings.positions == "learned" and len(tokens) > task.longest:
         raise AttnvizError(
-            f"the sentence to watch has {counted(len(tokens), 'token')}, and the model learns "
-            f"positions for {task.longest}",
-            "give a shorter one, or positions that need not be learned: --positions rotary",
+            f"the sentence to watch has {counted(len(tokens), 'token')}, but the model only "
+            f"learns positions for {task.longest}",
+            "give a shorter one, or positions that are not learned: --positions rotary",
             about="watch",
         )
     return tokens

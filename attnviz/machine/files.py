@@ -146,7 +146,7 @@ def refuse_missing(path: Path, purpose: str) -> None:
         return
     with suppress(OSError):  # a name that is too long for anything
         if path.exists():
-            kind = "a folder" if path.is_dir() else "no plain file"
+            kind = "a folder" if path.is_dir() else "not a regular file"
             raise AttnvizError(
                 f"'{path}' is {kind}: there is nothing to {purpose}", "give the name of a file"
             )
@@ -171,7 +171,7 @@ def _refuse_existing(path: Path) -> None:
     if not there:
         return
     if not path.is_file():
-        raise AttnvizError(f"'{path}' is no plain file", "choose another name")
+        raise AttnvizError(f"'{path}' is not a regular file", "choose another name")
     if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
         raise AttnvizError(f"'{path}' is read-only", "choose another name, or make it writable")
 
@@ -184,7 +184,7 @@ def refuse_unwritable(path: Path) -> None:
         folder = next(parent for parent in place.parents if parent.exists())
     except FileNotFoundError:
         raise AttnvizError(
-            f"'{path}' cannot be written: the folder that this runs in is gone",
+            f"'{path}' cannot be written: the current folder no longer exists",
             "cd to another folder",
         ) from None
     except (RuntimeError, OSError):  # what Python says of links that lead back to themselves

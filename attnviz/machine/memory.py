@@ -82,8 +82,8 @@ def refuse_to_start() -> None:
     needed = LIBRARIES + OF_A_THREAD * (_threads() - 1)
     if left is not None and left < needed:
         raise AttnvizError(
-            f"torch, NumPy and matplotlib take about {size(needed)} of addresses before anything "
-            f"is computed, and ulimit -v leaves {size(left)}",
+            f"torch, NumPy and matplotlib need about {size(needed)} of address space before "
+            f"anything is computed, and ulimit -v leaves {size(left)}",
             f"raise it: ulimit -v {-(-needed // UNITS['MB']) * 2000}",
         )
 

@@ -60,7 +60,8 @@ def refuse_lost(paths: Iterable[Path], named: Iterable[str | Path]) -> None:
                 place, theirs = path.resolve(), file_and_name(str(other))[0].resolve()
                 if place == theirs:
                     raise AttnvizError(
-                        f"'{path}' is read here, and would be lost", "write to another file"
+                        f"'{path}' is read by this command, and would be overwritten",
+                        "write to another file",
                     )
                 if place.parent == theirs and place.name.lower() in OF_MODELS:
                     raise AttnvizError(

@@ -202,9 +202,9 @@ def link_of(inspection: Inspection) -> Link:
         found = inspection.maps[0]
         reader, read = found.rows.labels[asked.row], found.columns.labels[column]
         raise AttnvizError(
-            f"'{reader}' ({found.rows.numbers[asked.row]}) cannot read '{read}' "
+            f"'{reader}' ({found.rows.numbers[asked.row]}) cannot attend to '{read}' "
             f"({found.columns.numbers[column]}): a mask hides it in every head",
-            f"ask the other way round: --from '{looking.to}' --to '{looking.source}'",
+            f"try the other direction: --from '{looking.to}' --to '{looking.source}'",
             about="from",
         )
     return link

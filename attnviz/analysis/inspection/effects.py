@@ -90,8 +90,8 @@ def _on(maps: Sequence[Map], model: Rereading) -> list[Place]:
     found = [place for place in places if place not in model.off]
     if not found:
         raise AttnvizError(
-            f"{TOLD}, and {listed([name_of(*place) for place in places])} "
-            f"{'is' if len(places) == 1 else 'are'} off already",
+            f"{TOLD}, but {listed([name_of(*place) for place in places])} "
+            f"{'is' if len(places) == 1 else 'are'} already off",
             "leave --without out",
             about="by",
         )
@@ -166,8 +166,8 @@ def _logarithms(made: Ending, rows: Sequence[int]) -> Float[Tensor, "place answe
 def _refuse_long(seconds: float, places: Sequence[Place]) -> None:
     if seconds > LONGEST:
         raise AttnvizError(
-            f"to switch off each of {len(places):,} heads in turn would take about "
+            f"switching off each of {len(places)} heads in turn would take about "
             f"{seconds / MINUTE:.0f} minutes",
-            f"rank those of one layer: --layer {places[-1][0]}",
+            f"rank the heads of one layer: --layer {places[-1][0]}",
             about="by",
         )

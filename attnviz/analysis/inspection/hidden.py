@@ -40,7 +40,7 @@ def _left(side: Side, looking: Looking) -> Side:
     out = left_out(side.tokens, looking)
     if len(out) == len(side.tokens):
         raise AttnvizError(
-            "nothing is left of the text when these tokens are hidden",
+            "no tokens are left when these are hidden",
             f"give a longer text, or leave {listed(list(hidden_by(side.tokens, looking)))} out",
         )
     return kept(side, set(range(len(side.tokens))) - out)

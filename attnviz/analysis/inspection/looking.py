@@ -16,7 +16,7 @@ Rank = Literal["lift", "weight"]
 Draw = Literal["heatmap", "arcs", "sentence"]
 WEIGH: dict[Weigh, str] = {
     "weight": "as it is",
-    "norm": "times the length of what it passes on",
+    "norm": "times the length of the vector it passes on",
     "gradient": "times the gradient of a prediction",
 }
 MERGE: dict[Merge, str] = {
@@ -24,7 +24,7 @@ MERGE: dict[Merge, str] = {
     "max": "the largest weight of any head",
     "rollout": "through all layers, with their residual connections",
 }
-BY: dict[By, str] = {"pattern": "what heads do", "effect": "what is lost without each"}
+BY: dict[By, str] = {"pattern": "what heads do", "effect": "what changes when each is switched off"}
 RANK: dict[Rank, str] = {
     "lift": "weight minus the mean weight that other tokens give the same key",
     "weight": "weight alone",
@@ -67,7 +67,7 @@ class Looking:
             number = getattr(self, name)
             if number is not None and number < 0:
                 raise AttnvizError(
-                    f"{option(name)} is {number}, and they count from 0",
+                    f"{option(name)} is {number}, but counting starts at 0",
                     f"try {option(name)} 0",
                     about=name,
                 )
@@ -86,28 +86,29 @@ class Looking:
     def _refuse_half(self) -> None:
         """Some choices mean nothing without another."""
         needs = {
-            "to": ("source", "--to says what is read, and --from who reads it"),
-            "source": ("to", "--from says who reads, and --to what is read"),
+            "to": ("source", "--to names the token that is attended to, and needs --from"),
+            "source": ("to", "--from names the token that attends, and needs --to"),
         }
         for name, (other, why) in needs.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise AttnvizError(why, "give both: --from it --to animal", about=name)
         if self.rank != Looking.rank and self.source is None:
             raise AttnvizError(
-                f"--rank {self.rank} sorts heads by one link, and no link is asked for",
-                "name its two tokens: --from it --to animal",
+                f"--rank {self.rank} sorts heads by one link, and no link is given",
+                "name the two tokens of the link: --from it --to animal",
                 about="rank",
             )
         if self.renormalise and not self.hides:
             raise AttnvizError(
-                "--renormalise is about what is left when tokens are hidden, and none are",
+                "--renormalise rescales what is left when tokens are hidden, and none are hidden",
                 "give --hide-special or --hide-first",
                 about="renormalise",
             )
         self._refuse_odd_rollout()
         if self.query is not None and self.source is not None:
             raise AttnvizError(
-                "--query shows all that one token reads, and --from ranks heads by one weight",
+                "--query shows everything that one token attends to, but --from ranks heads by "
+                "one link",
                 "leave one of them out",
                 about="query",
             )
@@ -115,7 +116,7 @@ class Looking:
         self._refuse_odd_drawing()
         if self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
-                f"--toward says of which answer the gradient is taken, and --weigh is {self.weigh}",
+                f"--toward chooses the answer for --weigh gradient, but --weigh is {self.weigh}",
                 "give --weigh gradient",
                 about="toward",
             )
@@ -127,8 +128,7 @@ class Looking:
             if getattr(self, name) != getattr(Looking, name):
                 typed = "--from" if name == "source" else option(name)
                 raise AttnvizError(
-                    f"--by effect ranks heads by what is lost without each, and {typed} is about "
-                    "weights",
+                    f"--by effect ranks heads by switching them off, but {typed} is about weights",
                     f"leave {typed} out, or --by effect",
                     about=name,
                 )
@@ -138,28 +138,28 @@ class Looking:
         way = f"--as {self.as_}"
         if self.as_ is not None and self.source is not None:
             raise AttnvizError(
-                f"--from ranks heads by one weight, and {way} draws all weights of a head",
+                f"--from ranks heads by one link, but {way} draws all weights of a head",
                 "leave out --as, or give --layer and --head in place of --from and --to",
                 about="as_",
             )
         if self.as_ == "sentence" and self.query is None:
             raise AttnvizError(
-                f"{way} draws what one token reads, and no --query says which",
+                f"{way} draws what one token attends to, and no --query is given",
                 "try --query 1, or --as arcs",
                 about="as_",
             )
         if self.as_ == "heatmap" and self.query is not None:
             raise AttnvizError(
-                f"--query draws a sentence, and {way} draws a table of all tokens",
+                f"--query draws one sentence, but {way} draws a table of all tokens",
                 "leave out --as, or give --as arcs",
                 about="as_",
             )
         if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
             other = "--predict is a table of answers"
             if self.weigh == "gradient":
-                other = "--weigh gradient makes numbers below 0"
+                other = "--weigh gradient makes some numbers negative"
             raise AttnvizError(
-                f"{way} draws weights, and {other}",
+                f"{way} draws weights, but {other}",
                 f"leave out {other.partition(' is ')[0].partition(' makes ')[0]}, or {way}",
                 about="as_",
             )
@@ -171,14 +171,14 @@ class Looking:
         for name in ("layer", "head"):
             if getattr(self, name) is not None:
                 raise AttnvizError(
-                    f"--merge rollout goes through all layers and heads, and {option(name)} "
-                    "picks some",
+                    f"--merge rollout uses all layers and heads, but {option(name)} picks only "
+                    "some",
                     f"leave {option(name)} out, or give --merge mean",
                     about="merge",
                 )
         if self.weigh != "weight":
             raise AttnvizError(
-                "--merge rollout multiplies rows that sum to 1, and those of --weigh "
+                "--merge rollout multiplies rows that sum to 1, but those of --weigh "
                 f"{self.weigh} do not",
                 "leave --weigh out, or give --merge mean",
                 about="merge",

@@ -37,7 +37,8 @@ def rolled_out(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[M
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
         raise AttnvizError(
-            "--merge rollout follows a sentence through layers, and here another is read",
+            "--merge rollout follows one sentence through all layers, but here a second one is "
+            "read",
             "try --merge mean",
             about="merge",
         )
@@ -108,7 +109,7 @@ class RolledOut(Cells):
         tokens = self.shape[0]
         memory.refuse_more(
             tokens**2 * BYTES * MATRICES,
-            f"the way of {tokens:,} tokens through all layers",
+            f"rollout of {tokens} tokens through all layers",
             "give a shorter text, or --merge mean",
         )
         first, *others = (each.window(EVERYTHING, EVERYTHING) for each in self.layers)

@@ -64,7 +64,7 @@ def paired(tokens: Tokens, others: Tokens) -> Pairs:
     both = list(_places(tokens, others))
     if not both:
         raise AttnvizError(
-            "the two sentences have no token in common, and nothing can be compared",
+            "the two sentences have no token in common, so nothing can be compared",
             "give sentences that differ in a word or two",
         )
     first, second = zip(*both, strict=True)

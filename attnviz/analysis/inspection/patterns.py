@@ -59,8 +59,8 @@ READINGS: tuple[Reading, ...] = (
         "previous token",
         "previous",
         "the previous token",
-        "the share of what a token reads that goes to the token before it",
-        "no token has one before it and a choice",
+        "the share of a token's attention that goes to the token before it",
+        "no token has both a token before it and a choice",
         reads=lambda query, key, places: places.steps(query, key) == -1,
         within=True,
     ),
@@ -69,7 +69,7 @@ READINGS: tuple[Reading, ...] = (
         "next",
         "the next token",
         "the share that goes to the token after it",
-        "no token sees the one after it",
+        "no token can see the one after it",
         reads=lambda query, key, places: places.steps(query, key) == 1,
         within=True,
     ),
@@ -78,7 +78,7 @@ READINGS: tuple[Reading, ...] = (
         "first",
         "the first token",
         "the share that goes to the first token, of all others",
-        "no token has the first to read, and a choice",
+        "no token can attend to the first and has a choice",
         one_key=True,
         reads=lambda query, key, places: places.first(key) & places.apart(query, key),
     ),
@@ -95,8 +95,8 @@ READINGS: tuple[Reading, ...] = (
         "separators",
         "separators",
         "separators",
-        "the share that goes to punctuation, new lines and what the tokenizer added, but for the "
-        "first token and the token itself",
+        "the share that goes to punctuation, new lines and tokens that the tokenizer added, "
+        "except the first token and the token itself",
         "there are no separators after the first token",
         reads=lambda query, key, places: (
             places.separates[key] & ~places.first(key) & places.apart(query, key)
@@ -107,15 +107,15 @@ READINGS: tuple[Reading, ...] = (
         "same",
         "the same token elsewhere",
         "the share that goes to the same token elsewhere",
-        "no token is there twice",
+        "no token occurs twice",
         reads=lambda query, key, places: places.same(query, key) & places.apart(query, key),
     ),
     Reading(
         "induction",
         "induction",
         "what followed the same token before",
-        "where two tokens or more are repeated: the share that goes to the token after the same "
-        "token earlier on",
+        "where two tokens or more are repeated: the share that goes to the token that followed "
+        "the same token earlier",
         "no two tokens are repeated",
         reads=lambda query, key, places: places.continues(query, key),
         within=True,
@@ -125,16 +125,16 @@ BROADLY = Kind(
     "broad",
     "broad",
     "broadly",
-    "the entropy of what a token reads, as a share of the largest possible: 1 if it reads all "
-    "tokens alike",
+    "the entropy of a token's attention, as a share of the largest possible: 1 if it attends to "
+    "all tokens equally",
     "no token has a choice",
 )
 COLUMN = Kind(
     "one token (column)",
     "column",
     "one token",
-    "the share that goes to one token, neither the first nor a separator, which most tokens give "
-    "their largest weight",
+    "the share that goes to one token, neither the first nor a separator, to which most tokens "
+    "give their largest weight",
     "in no head do most tokens attend to one token, other than the first and separators",
     one_key=True,
 )

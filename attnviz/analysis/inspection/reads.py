@@ -84,8 +84,7 @@ def _refuse_pieces(whole: Side, wanted: str, looking: Looking, name: str) -> Non
     pieces = " ".join(whole.labels[token] for token in group)
     raise AttnvizError(
         f"'{wanted}' is {len(group)} tokens here: {pieces}",
-        f"give --words, which puts them together, or one of them by its number: "
-        f"{option(name)} {group[0] + 1}",
+        f"use --words to combine them, or give the number of one: {option(name)} {group[0] + 1}",
         about=name,
     )
 

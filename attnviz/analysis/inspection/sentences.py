@@ -138,7 +138,7 @@ def compare_sentences(
     found = held(one, other, names_of(one, other), looking)
     if one.handed is None and of_one_sentence(one, other) and not found.changes:
         raise AttnvizError(
-            "both read the same sentence, and no head attends differently",
+            "both traces are of the same sentence, and no head attends differently",
             "give another sentence, or another model's trace of this one",
         )
     return found
@@ -218,7 +218,7 @@ def _place(rows: Pairs, wanted: str) -> int:
         place, places = find_query(rows.others, wanted), rows.second
     if place not in places:
         raise AttnvizError(
-            f"'{wanted}' has no counterpart in the other sentence to be compared with",
+            f"'{wanted}' has no counterpart in the other sentence",
             "name another token, or leave --query out",
         )
     return places.index(place)

@@ -116,14 +116,14 @@ def _part_of_w_out(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "widt
         return parts[head]
     if card is None and w_out is None:
         return None
-    multiplies = "--weigh norm multiplies values with the matrix that joins heads"
+    multiplies = "--weigh norm multiplies values by the matrix that joins heads"
     if card is not None and is_stored(layer, card):
         raise AttnvizError(
-            f"{multiplies}, and the file of a trace holds no matrices of a model",
-            f"ask it of the model: give its text, and --model {card.name}",
+            f"{multiplies}, but the file of a trace holds no matrices of a model",
+            f"use the model itself: give its text, and --model {card.name}",
             about="weigh",
         )
     name = "this model" if card is None else f"the model '{card.name}' ({card.kind})"
     raise AttnvizError(
-        f"{multiplies}, and of {name} it could not be found", "leave --weigh out", about="weigh"
+        f"{multiplies}, but it could not be found in {name}", "leave --weigh out", about="weigh"
     )

@@ -68,7 +68,7 @@ def _opened(brackets: Rows) -> Int[Tensor, "row symbol"]:
 
 task = Task(
     name="brackets",
-    about="brackets of four kinds, one in another",
+    about="nested brackets of four kinds",
     teaches="a closing bracket reads the one that it closes",
     asked="closing bracket",
     vocabulary=Vocabulary(

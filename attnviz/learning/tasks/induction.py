@@ -42,12 +42,13 @@ def examples(letters: Rows) -> Examples:
 task = Task(
     name="induction",
     about="a row of letters, twice",
-    teaches="one head reads the letter before; above it others read what followed the same letter",
+    teaches="one head reads the previous letter; above it others read what followed the same "
+    "letter",
     asked="letter",
     vocabulary=Vocabulary(tokenizer="chars", words=LETTERS, answers=LETTERS, predicts="next"),
     draw=draw,
     readings=(
-        Reading("previous token", "reads the letter before it"),
+        Reading("previous token", "reads the previous letter"),
         Reading("what followed", "reads what followed the same letter before"),
     ),
     watch="maplemaple",

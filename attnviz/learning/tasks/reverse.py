@@ -28,11 +28,11 @@ def _letters(random: torch.Generator, count: int) -> Rows:
 task = Task(
     name="reverse",
     about="eight letters, backwards",
-    teaches="every place reads the one opposite: the heatmap is an anti-diagonal",
+    teaches="every place reads the opposite one: the heatmap is an anti-diagonal",
     asked="letter",
     vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="here"),
     draw=draw,
-    readings=(Reading("opposite", "reads the letter opposite"),),
+    readings=(Reading("opposite", "reads the opposite letter"),),
     watch="a b c d e f g h",
     settings=Settings(
         variant="scaled", dim=32, layers=1, norm="pre", positions="learned", attention_only=True

@@ -48,7 +48,7 @@ def examples(numbers: Rows) -> Examples:
 task = Task(
     name="sort",
     about="numbers from 1 to 20, in order",
-    teaches="every number reads the next larger one, wherever it stands",
+    teaches="every number reads the next larger one, wherever it is",
     asked="number",
     vocabulary=Vocabulary(
         tokenizer="words",

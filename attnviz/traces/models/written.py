@@ -53,7 +53,7 @@ class Part:
     def refuse_unless(self, fits: bool, key: str, wanted: str) -> None:
         """Refuse a value of another kind than is wanted."""
         if not fits:
-            raise self.error(key, f"'{key}' is not {wanted}", "write it so")
+            raise self.error(key, f"'{key}' is not {wanted}", "change its value")
 
     def text(self, key: str) -> str:
         value = self.table.get(key, "")
