@@ -45,7 +45,7 @@ def overview_by_hand(
         "read": _tokens("key (is read)", named[:keys]),
         "tall": np.ones(queries),
         "wide": np.ones(keys),
-        "note": "each map: rows read, columns are read",
+        "note": "each map: rows attend to columns",
         "flags": tuple(
             Flag(number * 7 % len(maps), kind, kind.split()[0], ".98")
             for number, kind in enumerate(KINDS[:flags])

@@ -188,9 +188,9 @@ def test_outputs_are_read_again(tmp_path: Path) -> None:
 def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "a b", "--predict", "--layer", "0", "--head", "0")
     assert result.err == (
-        "error: --predict shows what a model answers, and 'minilm' (bert) makes vectors, and "
-        "answers nothing\n"
-        " hint: leave --predict out, or take a model that continues texts, or fills in a [MASK]\n"
+        "error: --predict shows what a model answers, and 'minilm' (bert) makes vectors, but "
+        "gives no answers\n"
+        " hint: leave --predict out, or use a model that continues texts, or fills in a [MASK]\n"
     )
 
 

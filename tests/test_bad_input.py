@@ -22,7 +22,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "the text is not UTF-8 (its character 2 is half of one)",
         "give UTF-8 text, or a UTF-8 file with --file",
     ),
-    "text and file": (["a", "--file", "b"], "a text and --file are both given", "give one of them"),
+    "text and file": (
+        ["a", "--file", "b"],
+        "a text and --file are both given",
+        "give one of them",
+    ),
     "missing file": (
         ["--file", "no.txt"],
         "there is no file 'no.txt'",
@@ -95,8 +99,8 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "head width of plain": (
         ["a", "-v", "plain", "--head-dim", "3"],
-        "'plain' attends with the embeddings themselves, so its heads share out their width of 8; "
-        "1 × 3 is not 8",
+        "'plain' attends with the embeddings themselves, so its heads divide their width of 8; 1 "
+        "× 3 is not 8",
         "try --head-dim 8, or --variant scaled",
     ),
     "width": (["a", "-d", "0"], "--dim is 0, and must be from 1 to 65,536", "try --dim 1"),
@@ -169,8 +173,8 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "query twice": (
         ["a cat, a dog", "--query", "a"],
-        "'a' is in the sentence 2 times",
-        "say which by its number: --query 1 or 4",
+        "'a' occurs 2 times in the sentence",
+        "give the number of one of them: --query 1 or 4",
     ),
     "query beyond": (
         ["the cat", "--query", "3"],
@@ -185,7 +189,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "shape": (
         ["a", "--embeddings", "flat.npy"],
         "'flat.npy' holds no matrix of embeddings (shapes found: [5])",
-        "one row for each token id is wanted: [ids, width]",
+        "give one row for each token id: [ids, width]",
     ),
     "pickle": (
         ["a", "--embeddings", "pickle.npy"],

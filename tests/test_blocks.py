@@ -113,7 +113,7 @@ def test_attention_only_is_said_and_counted(attnviz: Attnviz) -> None:
     [
         (
             (),
-            "--attention-only belongs to a transformer block, and there is none",
+            "--attention-only is about transformer blocks, but there is none",
             "give --layers 1",
         ),
         (

@@ -307,7 +307,7 @@ def test_the_mean_is_shown_and_said_where_heads_are_not_as_many() -> None:
     weights = [each for each in shown if isinstance(each, Grid) and each.scale.label == "weight"]
 
     assert [grid.title for grid in weights] == ["heads 1", "heads 2", "heads 4"]
-    assert all("mean of the heads, which are not as many in all" in grid.note for grid in weights)
+    assert all("mean of the heads, whose number differs" in grid.note for grid in weights)
 
 
 def test_what_changes_nothing_is_said_to_change_nothing() -> None:
@@ -321,7 +321,7 @@ def test_a_query_of_other_tokens_is_refused(attnviz: Attnviz) -> None:
     result = attnviz("compare", "unbelievable", "--by", "tokenizer", "--query", "3")
 
     assert result.err == (
-        "error: each tokenizer has tokens of its own, and --query names one of them\n"
+        "error: each tokenizer makes its own tokens, but --query names one of them\n"
         " hint: leave --query out, or --by tokenizer\n"
     )
 

@@ -39,7 +39,7 @@ def test_one_key_is_one() -> None:
     with pytest.raises(AttnvizError) as caught:
         matrices({"queries": ROWS, "keys": ROWS[:1], "values": ROWS}, "m")
 
-    assert "by 'keys' there is 1 key" in caught.value.hint
+    assert "according to 'keys' there is 1 key" in caught.value.hint
 
 
 def test_values_that_differ_in_the_seventh_digit_have_rows_of_their_own() -> None:
@@ -49,17 +49,17 @@ def test_values_that_differ_in_the_seventh_digit_have_rows_of_their_own() -> Non
 @pytest.mark.parametrize(
     ("contents", "unused"),
     [
-        ({"queries": ROWS, "w_query": EYE}, "queries are given, and need not be made"),
-        ({"keys": ROWS, "b_key": [1.0, 2.0]}, "keys are given, and need not be made"),
-        ({"values": ROWS, "w_value": EYE}, "values are given, and need not be made"),
-        ({"scores": EYE, "w_key": EYE}, "scores are given, and need not be made"),
-        ({"weights": EYE, "kept": EYE}, "weights are given, and no dropout changes them"),
+        ({"queries": ROWS, "w_query": EYE}, "queries are given and need not be computed"),
+        ({"keys": ROWS, "b_key": [1.0, 2.0]}, "keys are given and need not be computed"),
+        ({"values": ROWS, "w_value": EYE}, "values are given and need not be computed"),
+        ({"scores": EYE, "w_key": EYE}, "scores are given and need not be computed"),
+        ({"weights": EYE, "kept": EYE}, "weights are given, which dropout does not change"),
     ],
 )
 def test_what_nothing_uses_is_refused(contents: dict[str, Any], unused: str) -> None:
     name = [*contents][1]
 
-    with pytest.raises(AttnvizError, match=f"{unused}, and 'm' gives '{name}'"):
+    with pytest.raises(AttnvizError, match=f"{unused}, but 'm' gives '{name}'"):
         trace(None, given=matrices({"embeddings": ROWS, **contents}, "m"))
 
 

@@ -39,9 +39,9 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     ),
     "9 deep": (".toml", f"scores = {nested(9)}", "line 1: 'scores' in '{}' is nested more than 8"),
     "65 deep": (".json", f'{{"scores": {nested(65)}}}', "line 1: 'scores' in '{}' is nested more"),
-    "900 deep": (".toml", f"scores = {nested(900)}", "'{}' is nested too deep"),
-    "200,000 deep": (".json", f'{{"scores": {nested(200_000)}}}', "'{}' is nested too deep"),
-    "200,000 deep in TOML": (".toml", f"scores = {nested(200_000)}", "'{}' is nested too deep"),
+    "900 deep": (".toml", f"scores = {nested(900)}", "'{}' is nested too deeply"),
+    "200,000 deep": (".json", f'{{"scores": {nested(200_000)}}}', "'{}' is nested too deeply"),
+    "200,000 deep in TOML": (".toml", f"scores = {nested(200_000)}", "'{}' is nested too deeply"),
     "5,000 digits": (".toml", f"\nscores = [[{NINES}]]", "line 2 of '{}' has a name or a num"),
     "5,000 digits in JSON": (".json", f'{{"scores": [[{NINES}]]}}', "line 1 of '{}' has a number"),
     "400 digits": (
@@ -69,23 +69,23 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "ragged parts": (
         ".toml",
         "scores = [[[1, 2]], [[1, 2], [3, 4]]]",
-        "line 1: row 2 of 'scores' in '{}' has 2 rows, and row 1 has 1",
+        "line 1: row 2 of 'scores' in '{}' has 2 rows, but row 1 has 1",
     ),
     "ragged rows of parts": (
         ".toml",
         "scores = [[[1, 2]], [[1]]]",
-        "line 1: row 1 of part 2 of 'scores' in '{}' has 1 number, and row 1 has 2",
+        "line 1: row 1 of part 2 of 'scores' in '{}' has 1 number, but row 1 has 2",
     ),
     "no numbers": (".toml", "scores = [[], []]", "line 1: 'scores' in '{}' is no matrix of"),
     "a date": (".toml", "scores = [[1979-05-27]]", "line 1: 'scores' in '{}' is no matrix of"),
-    "a text": (".toml", 'scores = [["1"]]', "line 1: 'scores' in '{}' is no matrix of numbers"),
-    "one number": (".toml", "scores = 1", "line 1: 'scores' in '{}' is no matrix of numbers"),
-    "a table": (".toml", "scores = {a = 1}", "line 1: 'scores' in '{}' is no matrix of numbers"),
+    "a text": (".toml", 'scores = [["1"]]', "line 1: 'scores' in '{}' is not a matrix of numbers"),
+    "one number": (".toml", "scores = 1", "line 1: 'scores' in '{}' is not a matrix of numbers"),
+    "a table": (".toml", "scores = {a = 1}", "line 1: 'scores' in '{}' is not a matrix of numbers"),
     "nothing": (".json", '{"scores": [[null]]}', "line 1: 'scores' in '{}' is no matrix of"),
     "yes and no": (
         ".toml",
         "scores = [[true, false]]",
-        "line 1: 'scores' in '{}' says true or false where numbers are wanted",
+        "line 1: 'scores' in '{}' has true or false where numbers are needed",
     ),
     "numbers with yes and no": (
         ".toml",
@@ -95,12 +95,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "an additive mask by another name": (
         ".toml",
         "visible = [[0, -1e9]]\nscores = [[1, 2]]",
-        "line 1: 'visible' in '{}' has -1e+09 at row 1, column 2, and says yes or no",
+        "line 1: 'visible' in '{}' has -1e+09 at row 1, column 2, but it must say yes or no",
     ),
     "dropout's own scale": (
         ".toml",
         "kept = [[2.0, 0.0]]\nscores = [[1, 2]]",
-        "line 1: 'kept' in '{}' has 2 at row 1, column 1, and says yes or no",
+        "line 1: 'kept' in '{}' has 2 at row 1, column 1, but it must say yes or no",
     ),
     "twice in JSON": (
         ".json",
@@ -117,7 +117,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "a bias for no matrix": (
         ".toml",
         "scores = [[1]]\nb_out = [1, 2]",
-        "nothing is multiplied by w_out, and '{}' gives 'b_out'",
+        "nothing is multiplied by w_out, but '{}' gives 'b_out'",
     ),
 }
 
@@ -194,10 +194,10 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
     "half a header": (".npz", zipped(header("((((") + bytes(8)), "'{}' is no NumPy file"),
     "complex numbers": (".npz", saved(np.ones((2, 2), complex)), "'{}' holds complex128 where"),
     "dates": (".npz", saved(np.array([["2020-01-01"]], "M8[D]")), "'{}' holds datetime64[D] where"),
-    "bytes": (".npz", saved(np.array([[b"a"]])), "'{}' holds |S1 where numbers are wanted"),
+    "bytes": (".npz", saved(np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
     "records": (".npz", saved(np.ones((2, 2), [("a", int)])), "'{}' holds [('a', '<i8')] where"),
-    "words": (".npz", saved(np.array([["a"]])), "'scores' in '{}' is no matrix of numbers"),
-    "no numbers": (".npz", saved(np.ones((0, 2))), "'scores' in '{}' is no matrix of numbers"),
+    "words": (".npz", saved(np.array([["a"]])), "'scores' in '{}' is not a matrix of numbers"),
+    "no numbers": (".npz", saved(np.ones((0, 2))), "'scores' in '{}' is not a matrix of numbers"),
     "a long double": (
         ".npz",
         saved(np.array([[np.longdouble("1e4000")]])),
@@ -218,16 +218,20 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
         saved(np.array(np.nan), "vocabulary"),
         "'vocabulary' in '{}' is not a number",
     ),
-    "4 bits": (".safetensors", tensor("F4", 2), "'scores' in '{}' is no tensor of plain numbers"),
+    "4 bits": (
+        ".safetensors",
+        tensor("F4", 2),
+        "'scores' in '{}' is not a tensor of plain numbers",
+    ),
     "complex tensors": (
         ".safetensors",
         tensor("C64", 32),
         "'scores' in '{}' is no tensor of plain",
     ),
-    "unheard of": (".safetensors", tensor("Q7", 8), "'{}' is no safetensors file"),
-    "too few bytes": (".safetensors", tensor("F32", 16)[:-1], "'{}' is no safetensors file"),
+    "unheard of": (".safetensors", tensor("Q7", 8), "'{}' is not a safetensors file"),
+    "too few bytes": (".safetensors", tensor("F32", 16)[:-1], "'{}' is not a safetensors file"),
     "yes and no": (".safetensors", tensor("BOOL", 4), "'scores' in '{}' says true or false"),
-    "empty": (".safetensors", b"", "'{}' is no safetensors file"),
+    "empty": (".safetensors", b"", "'{}' is not a safetensors file"),
 }
 
 
@@ -330,17 +334,17 @@ TOGETHER: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a matrix for other vectors": (
         {"w_query": np.ones((3, 2))},
         {"embeddings": "VECTORS"},
-        "the embeddings are 2 wide, and 'a.toml' is for a width of 3",
+        "the embeddings are 2 wide, but 'a.toml' is for a width of 3",
     ),
     "a last matrix for other heads": (
         {"embeddings": np.ones((2, 4)), "w_out": np.ones((3, 2))},
         {"variant": "plain"},
-        "'w_out' in 'a.toml' has 3 rows, and 'plain' mixes embeddings that are 4 wide",
+        "'w_out' in 'a.toml' has 3 rows, but 'plain' mixes embeddings that are 4 wide",
     ),
     "a bias for another matrix": (
         {"embeddings": np.ones((2, 4)), "b_out": [1, 2, 3]},
         {"heads": 2},
-        "'b_out' in 'a.toml' is 3 wide, and what it is added to 4",
+        "'b_out' in 'a.toml' is 3 wide, but what it is added to is 4 wide",
     ),
     "heads that share out too little": (
         {"scores": np.ones((2, 3, 3)), "axes": ["head", "token", "key"]},

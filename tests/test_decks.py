@@ -386,7 +386,7 @@ def test_a_model_that_learned_has_its_heads_as_they_are_now_and_charts() -> None
         ),
         (
             ("-o", "x.pptx", "--size", "4x4"),
-            "error: slides of 4 by 4 inches have no room for a picture between their words\n"
+            "error: slides of 4 by 4 inches have no room for a picture\n"
             " hint: try --size 16:9 or 4:3\n",
         ),
     ],

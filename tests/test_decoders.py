@@ -160,19 +160,26 @@ def test_of_what_a_model_is_asked_and_cannot_do_is_said_what_it_can(
     both = "the model 'gpt2' (gpt2) has no encoder beside a decoder"
     cases = {
         (gpt2, "--attention", "cross"): f"--attention is cross, and {both}",
-        (gpt2, "--target", "x"): "--target is what a decoder reads beside an encoder, and the "
-        "model 'gpt2' is not both",
-        (t5, "--target", "x"): "--target is what a decoder reads beside an encoder, and "
+        (gpt2, "--target", "x"): "--target is what the decoder of an encoder–decoder reads, but "
+        "the model 'gpt2' is not one",
+        (t5, "--target", "x"): "--target is what the decoder of an encoder–decoder reads, but "
         "--attention is self",
-        (t5, "--generate", "3"): "--generate says how much a decoder writes, and --attention is "
+        (t5, "--generate", "3"): "--generate says how much a decoder writes, but --attention is "
         "self: the encoder's",
-        (t5, "--generate", "3", "--target", "x", "--attention", "cross"): "--generate says how "
-        "much a decoder writes, and --target says what",
-        (bert, "--generate", "3"): "the model 'bert' continues no text: it was saved as "
+        (
+            t5,
+            "--generate",
+            "3",
+            "--target",
+            "x",
+            "--attention",
+            "cross",
+        ): "--generate says how much a decoder writes, but --target already says what",
+        (bert, "--generate", "3"): "the model 'bert' cannot continue a text: it was saved as "
         "BertForMaskedLM, which predicts no next token",
         (gpt2, "--generate", "0"): "--generate is 0, and must be at least 1",
-        (gpt2, "--generate", "99"): "the text has 4 tokens, and 99 to be added, and the model "
-        "'gpt2' has positions for 96",
+        (gpt2, "--generate", "99"): "the text has 4 tokens, and 99 to be added, but the model "
+        "'gpt2' only has positions for 96",
     }
     for (folder, *options), problem in cases.items():
         told = attnviz("inspect", "The animal", "--model", folder, *options)

@@ -31,8 +31,8 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
     result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
 
     assert result.err == (
-        "error: 1,000 tokens make 2,000,000 weights; all steps of them take 51.4 MB, and cpu has "
-        "8 MB free\n"
+        "error: 1,000 tokens make 2,000,000 weights; all steps together take 51.4 MB, and cpu "
+        "has 8 MB free\n"
         " hint: give at most about 392 tokens, fewer heads, or --dtype bfloat16\n"
     )
 

@@ -302,7 +302,7 @@ def test_what_hides_is_explained_in_words(size: str) -> None:
         texts = [word.text for word in laid_out(name, size).words]
         assert texts.count("hidden by the mask") == 1
     for name in ("arcs of two heads", "arcs of a list"):
-        assert "what the mask hides has no line" in [w.text for w in laid_out(name, size).words]
+        assert "masked links have no line" in [w.text for w in laid_out(name, size).words]
     for name in ("a query of four", "arcs of four", "Q Kᵀ"):
         assert not any("mask" in word.text and "·" not in word.text
                        for word in laid_out(name, size).words)  # fmt: skip

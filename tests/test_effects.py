@@ -174,16 +174,15 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "the key", "--model", "agreement", "--by", "effect")
     assert result.err == (
-        "error: --by effect switches off the heads of a trained transformer, and this is none\n"
-        " hint: attnviz heads --model agreement ranks those of that one\n"
+        "error: --by effect switches off the heads of a trained transformer, but this is not "
+        "one\n"
+        " hint: use attnviz heads --model agreement to rank the heads of this model\n"
     )
 
 
 def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "the dog", "--model", "toy", "--by", "effect")
-    assert result.err.endswith(
-        "give --model minilm, a folder, or a name on a hub, of a transformer\n"
-    )
+    assert result.err.endswith("give a transformer: --model minilm, a folder, or a name on a hub\n")
 
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:

@@ -257,9 +257,19 @@ BAD = {
         "there is no variant 'plian'",
         "did you mean 'plain'?",
     ),
-    "bad value": ("[settings]\ndim = 'eight'", 3, "'dim' is not a whole number", "change its value"),
+    "bad value": (
+        "[settings]\ndim = 'eight'",
+        3,
+        "'dim' is not a whole number",
+        "change its value",
+    ),
     "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "change its value"),
-    "variant": ("[settings]\nvariant = 3", 3, "'variant' is not text in quotes", "change its value"),
+    "variant": (
+        "[settings]\nvariant = 3",
+        3,
+        "'variant' is not text in quotes",
+        "change its value",
+    ),
     "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "change its value"),
     "large seed": (
         "[recipe]\nseed = 99999999999999999999",

@@ -282,8 +282,9 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
     changed(saved / "vocabulary.json", lambda told: told.update(tokenizer="o200k_base"))
 
     assert attnviz("run", LETTERS, "--model", "m").err == (
-        "error: the model's tokenizer is 'o200k_base', of which tiktoken has no copy on this "
-        "machine\n hint: download it: attnviz run TEXT --tokenizer o200k_base\n"
+        "error: the model's tokenizer is 'o200k_base', and tiktoken has no copy of it on this "
+        "machine\n"
+        " hint: download it: attnviz run TEXT --tokenizer o200k_base\n"
     )
     with pytest.raises(AttnvizError, match="the model's tokenizer is 'o200k_base', of which"):
         Vocabulary(tokenizer="o200k_base", words=("a",)).cut("a")
@@ -430,8 +431,9 @@ def test_facts_of_another_type_are_refused(
     changed(saved / "config.json", lambda told: told["facts"].update(facts))
 
     assert attnviz("run", LETTERS, "--model", "m").err == (
-        "error: 'm/config.json' is not as attnviz wrote it: something is missing in it, or of "
-        "another kind\n hint: save it again: attnviz learn TASK --save FOLDER\n"
+        "error: 'm/config.json' is not as attnviz wrote it: something in it is missing or of "
+        "another kind\n"
+        " hint: save it again: attnviz learn TASK --save FOLDER\n"
     )
 
 
@@ -505,8 +507,9 @@ def test_a_save_that_was_broken_off_is_said_in_two_lines(
             for words in (("run", LETTERS, "--model", "m"), ("learn", "--from", "m"))
         )
         problem = (
-            "error: the last save into 'm' was broken off, or a file there was changed: its files "
-            "do not belong together\n hint: "
+            "error: the last save into 'm' was interrupted, or a file there was changed: its "
+            "files do not belong together\n"
+            " hint: "
         )
         again = "save it again: attnviz learn TASK --save FOLDER\n"
         assert (ran.status, ran.err) == ((0, ran.err) if whole else (2, problem + again))

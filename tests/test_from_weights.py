@@ -197,8 +197,8 @@ def refused(*arguments: Any, **named: Any) -> tuple[str, str]:
 
 EAGER = 'load the model with attn_implementation="eager"'
 ODD: dict[str, tuple[Any, Any, str, str]] = {
-    "an empty tuple": ((), WORDS, "there are no weights: the model handed none back", EAGER),
-    "nothing": (None, WORDS, "there are no weights: the model handed none back", EAGER),
+    "an empty tuple": ((), WORDS, "there are no weights: the model returned none", EAGER),
+    "nothing": (None, WORDS, "there are no weights: the model returned none", EAGER),
     "no layer": ((None, None), WORDS, "there are no weights: every layer is None", EAGER),
     "outputs without": ({"logits": 1}, WORDS, "there are no weights", EAGER),
     "a text": ("I am", WORDS, "the weights are no numbers", "give a tensor"),
@@ -246,8 +246,8 @@ def test_what_cannot_be_is_refused_in_two_lines(case: str) -> None:
 
 def test_other_mistakes_are_refused_in_two_lines() -> None:
     batch = WEIGHTS[:, None]
-    assert "item is 3, and the batch has 1" in refused(batch, WORDS, item=3)[0]
-    assert "item is 3, and the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
+    assert "item is 3, but the batch has 1" in refused(batch, WORDS, item=3)[0]
+    assert "item is 3, but the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
     assert "tokenizer is of type str" in refused(WEIGHTS, [1, 2, 3, 4], tokenizer="gpt2")[0]
     assert "given as keys" in refused(WEIGHTS, WORDS, keys=["a"])[0]
     assert "leave item out" in refused(batch, WORDS, item=3)[1]
@@ -363,7 +363,7 @@ def test_a_file_of_it_is_shown_by_the_commands(
     for command in (["steps"], ["compare", "--by", "mask"]):
         found = attnviz(command[0], "--trace", path, *command[1:])
         assert found.status == 2
-        assert "weights alone are given" in found.err
+        assert "only weights are given" in found.err
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ WANTING: dict[str, Callable[[Trace], object]] = {
 
 @pytest.mark.parametrize("what", WANTING)
 def test_what_needs_more_than_weights_is_refused(made: Trace, what: str) -> None:
-    with pytest.raises(AttnvizError, match="weights alone are given"):
+    with pytest.raises(AttnvizError, match="only weights are given"):
         WANTING[what](made)
 
 
@@ -523,7 +523,7 @@ def test_a_model_without_eager_attention_is_told_how_to_have_weights(load: Load)
 
     for each in (outputs, outputs.attentions):
         problem, hint = refused(each, ["a"])
-        assert problem == "there are no weights: the model handed none back"
+        assert problem == "there are no weights: the model returned none"
         assert 'attn_implementation="eager"' in hint
 
 
@@ -638,7 +638,7 @@ def test_steps_that_read_more_than_there_is_are_refused() -> None:
 
     problem, hint = refused(parts, WORDS[:3])
 
-    assert problem == "step 0 reads 5 keys, and 2 tokens are there by then"
+    assert problem == "step 0 reads 5 keys, but there are 2 tokens by then"
     assert hint.startswith("give keys")
 
 

@@ -216,16 +216,21 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "ragged": (
         ".json",
         '{{\n"w_key": [[1, 2],\n [3]]}}',
-        "line 2: row 2 of 'w_key' in '{}' has 1 number, and row 1 has 2",
+        "line 2: row 2 of 'w_key' in '{}' has 1 number, but row 1 has 2",
         "every row",
     ),
     "words": (
         ".toml",
         "keys = [['a']]",
-        "line 1: 'keys' in '{}' is no matrix of numbers",
+        "line 1: 'keys' in '{}' is not a matrix of numbers",
         "give rows of numbers",
     ),
-    "empty": (".toml", "keys = []", "line 1: 'keys' in '{}' is no matrix of numbers", "give rows"),
+    "empty": (
+        ".toml",
+        "keys = []",
+        "line 1: 'keys' in '{}' is not a matrix of numbers",
+        "give rows",
+    ),
     "unknown": (
         ".toml",
         "embedings = [[1]]",
@@ -235,27 +240,27 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "shape": (
         ".toml",
         "embeddings = [[1, 2]]\nw_query = [[1, 2], [3, 4]]\nw_key = [[1], [2]]",
-        "queries are 2 wide in '{}' and keys 1, as where every 2 heads share keys and values, and "
-        "there is 1 head",
+        "queries are 2 wide in '{}' and keys 1, so every 2 heads would share keys and values, "
+        "but there is 1 head",
         "try 2 heads, or another multiple of 2; or make 'w_key' and 'w_query' for the same width",
     ),
     "keys": (
         ".toml",
         "queries = [[1, 2]]\nkeys = [[1]]",
-        "line 2: 'keys' in '{}' is 1 × 1, and 1 × 2 is wanted",
-        "by 'queries' there are 2 numbers",
+        "line 2: 'keys' in '{}' is 1 × 1, but should be 1 × 2",
+        "according to 'queries' there are 2 numbers",
     ),
     "values": (
         ".toml",
         "scores = [[1, 2]]\nvalues = [[1]]",
-        "line 1: 'scores' in '{}' is 1 × 2, and 1 × 1 is wanted",
-        "by 'values' there is 1 key",
+        "line 1: 'scores' in '{}' is 1 × 2, but should be 1 × 1",
+        "according to 'values' there is 1 key",
     ),
     "dim": (
         ".toml",
         "embeddings = [[1, 2]]\nw_value = [[1]]",
-        "line 2: 'w_value' in '{}' is 1 × 1, and 2 × any is wanted",
-        "by 'embeddings' there are 2",
+        "line 2: 'w_value' in '{}' is 1 × 1, but should be 2 × any",
+        "according to 'embeddings' there are 2",
     ),
     "yes and no": (
         ".toml",
@@ -272,13 +277,13 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "tokens": (
         ".toml",
         "tokens = ['a']\nscores = [[1], [2]]",
-        "line 2: 'scores' in '{}' is 2 × 1, and 1 × any is wanted",
-        "by 'tokens' there is 1 token",
+        "line 2: 'scores' in '{}' is 2 × 1, but should be 1 × any",
+        "according to 'tokens' there is 1 token",
     ),
     "no tokens": (
         ".toml",
         "tokens = [1, 2]",
-        "line 1: 'tokens' in '{}' is no list of words",
+        "line 1: 'tokens' in '{}' is not a list of words",
         "give words",
     ),
     "toml": (".toml", "scores = [[1, 2\n", "'{}' is not valid TOML", "a line is a name"),
@@ -289,8 +294,8 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "a line is a name",
     ),
     "json": (".json", "{{", "line 1 of '{}' is not valid JSON", "mend that line"),
-    "list": (".json", "[1]", "'{}' holds no names", "give an object"),
-    "suffix": (".csv", "1,2", "'{}' is no file of matrices", "give one that ends in .toml"),
+    "list": (".json", "[1]", "'{}' contains no names", "give an object"),
+    "suffix": (".csv", "1,2", "'{}' is not a file of matrices", "give one that ends in .toml"),
     "example": (
         ".toml",
         "[given]\nscores = [[1]]",
@@ -337,12 +342,12 @@ CLASHES = {
     ),
     "plain": (
         ["--given", "MATRIX", "-v", "plain"],
-        "'plain' projects nothing, and",
+        "'plain' has no projections, and",
         "try --variant",
     ),
     "average": (
         ["--given", "THREE", "-v", "average"],
-        "'average' compares nothing, and",
+        "'average' does not compare queries with keys, and",
         "try --variant causal",
     ),
     "heads": (["--given", "THREE", "--heads", "2"], "--heads is 2, and", "leave --heads out"),

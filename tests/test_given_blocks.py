@@ -349,7 +349,7 @@ def test_a_lesson_whose_layers_do_not_fit_says_so(attnviz: Attnviz, tmp_path: Pa
 
     assert checked.status != 0
     assert "'layers.1.w_1'" in checked.out + checked.err
-    assert "by 'w_1' there are 6 numbers in a hidden vector" in checked.out + checked.err
+    assert "according to 'w_1' there are 6 numbers in a hidden vector" in checked.out + checked.err
 
 
 EIGHT = np.zeros((8, 8)).tolist()
@@ -383,7 +383,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "no queries": (
         {"memory": EIGHT},
         {"layers": 1, "variant": "plain"},
-        "'plain' projects nothing",
+        "'plain' has no projections",
         "try --variant scaled",
     ),
     "feed-forward": (
@@ -407,13 +407,13 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "another width above": (
         {"w_query": EIGHT, "layers.1.w_query": [[1.0] * 8]},
         {"layers": 2},
-        "'layers.1.w_query' in 'my' is 1 × 8, and 8 × 8 is wanted",
-        "by 'w_query' there are 8 numbers in an embedding",
+        "'layers.1.w_query' in 'my' is 1 × 8, but should be 8 × 8",
+        "according to 'w_query' there are 8 numbers in an embedding",
     ),
     "odd above": (
         {"layers.1.w_query": [["a"]]},
         {"layers": 2},
-        "layer 1: 'w_query' in 'my' is no matrix of numbers",
+        "layer 1: 'w_query' in 'my' is not a matrix of numbers",
         "give rows of numbers",
     ),
     "twice": (

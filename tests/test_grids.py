@@ -181,7 +181,7 @@ def test_a_query_is_named_by_its_word_or_its_number() -> None:
     assert find_query(tokens, "5") == 4
     with pytest.raises(AttnvizError) as twice:
         find_query(tokens, "the")
-    assert twice.value.hint == "say which by its number: --query 1 or 4"
+    assert twice.value.hint == "give the number of one of them: --query 1 or 4"
 
 
 def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
@@ -196,7 +196,7 @@ def test_number_and_word_together_are_never_ambiguous() -> None:
 
     with pytest.raises(AttnvizError) as twice:
         find_query(tokens, "1")
-    assert twice.value.hint == "say which by its number: --query '2 1' or '3 1'"
+    assert twice.value.hint == "give the number of one of them: --query '2 1' or '3 1'"
     assert find_query(tokens, "3 1") == 2
 
 

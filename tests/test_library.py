@@ -85,7 +85,7 @@ def test_a_traceback_ends_with_what_to_try() -> None:
         attnviz.from_weights((), ["a"])
 
     lines = "".join(traceback.format_exception(error.value)).splitlines()
-    assert lines[-2].endswith("AttnvizError: there are no weights: the model handed none back")
+    assert lines[-2].endswith("AttnvizError: there are no weights: the model returned none")
     assert lines[-1] == error.value.hint
 
 
@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "letters in points": (
         lambda: attnviz.trace("I am").heatmap(text_size=8),
-        "text_size is 8, and must be from 0.45 to 4: so many times as large as usual are letters",
+        "text_size is 8, and must be from 0.45 to 4: how many times their usual size letters have",
         "try text_size=1.5",
     ),
     "a sentence for a number": (
@@ -160,13 +160,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a setting of a Trace": (
         lambda: attnviz.inspect(attnviz.trace("I am"), model="minilm"),
-        "model says how a text is traced, and a Trace is given, which is there already",
+        "model says how to trace a text, but a finished Trace is given",
         "leave model out, or give the text",
     ),
     "a transformer's heads by right answers": (
         lambda: attnviz.rank("minilm"),
-        "'minilm' is a trained transformer, and attnviz heads counts right answers of models that "
-        "learned a task",
+        "'minilm' is a trained transformer, but attnviz heads only ranks models that learned a "
+        "task",
         'try: attnviz inspect "the animal was tired" --model minilm --by effect',
     ),
 }

@@ -158,7 +158,7 @@ SPOILED = {
     elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
-    remote: "the model 'mine' comes with Python code of its own, and none is run unasked",
+    remote: "the model 'mine' comes with Python code of its own, which is not run by default",
     saying(model_type="wonder"): "the model 'mine' is of a kind that transformers does not know "
     "(wonder)",
     saying(model_type=""): "the config.json in '{}' does not say which kind of model it is",
@@ -170,8 +170,8 @@ SPOILED = {
     saying(hidden_size=10**9): "the config.json in '{}' tells of other sizes than the weights",
     saying(hidden_size="big"): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
     saying(quantization_config={"quant_method": "gptq", "bits": 4}): "the model 'mine' needs optim",
-    written("[]"): "'{}/config.json' is no JSON that describes a model",
-    written("{"): "'{}/config.json' is no JSON that describes a model",
+    written("[]"): "'{}/config.json' is not JSON that describes a model",
+    written("{"): "'{}/config.json' is not JSON that describes a model",
 }
 
 
@@ -297,8 +297,8 @@ def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
         told = attnviz("inspect", SHORT, "--model", name)
         assert told.status == 2
         assert told.err == (
-            f"error: the model '{name}' is not in the cache of this machine, or not as a whole, "
-            "and HF_HUB_OFFLINE is set, so nothing is downloaded\n"
+            f"error: the model '{name}' is not in the cache of this machine, or is incomplete "
+            "there, and HF_HUB_OFFLINE is set, so nothing is downloaded\n"
             f" hint: unset HF_HUB_OFFLINE; or download it elsewhere: hf download {name}\n"
         )
 
@@ -361,7 +361,7 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
     told = attnviz("inspect", SHORT, "--model", str(tmp_path / "vit"))
 
     assert told.err.splitlines()[0] == (
-        "error: the model 'vit' (vit) reads no text: it takes pixel_values"
+        "error: the model 'vit' (vit) does not read text: it takes pixel_values"
     )
 
 
@@ -450,8 +450,8 @@ def test_a_text_that_is_longer_than_the_positions_is_refused_or_cut(
 
     told = attnviz("inspect", text, "--model", folder)
     assert told.err == (
-        "error: the text has 122 tokens, and the model 'bert' has positions for 96\n"
-        " hint: give a shorter text, or --truncate, which leaves out its end\n"
+        "error: the text has 122 tokens, but the model 'bert' only has positions for 96\n"
+        " hint: give a shorter text, or cut off its end with --truncate\n"
     )
     with pytest.warns(Note, match="left out 26 tokens at the end"):
         made = trace(text, model=folder, truncate=True)
@@ -493,7 +493,7 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
         return attend(self, module, query, *rest)
 
     monkeypatch.setattr(Listener, "attend", filled)
-    with pytest.raises(AttnvizError, match="cpu has not enough memory for 19 tokens") as told:
+    with pytest.raises(AttnvizError, match="cpu does not have enough memory for 19 tokens") as told:
         trace(TEXT, model=str(small_transformer("gpt2")))
 
     assert told.value.hint.startswith("the first 4 of them fit; or try --dtype bfloat16")

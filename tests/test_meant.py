@@ -14,7 +14,7 @@ from attnviz.traces.meant import meant
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 
-LINEAR = " The matrix of a torch.nn.Linear is turned over first: weight.T"
+LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 
 @pytest.mark.parametrize(

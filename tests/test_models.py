@@ -157,7 +157,7 @@ def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
 FIXED = {
     ("--dim", "16"): ("--dim is 16, and the model 'reverse' has 32", "leave --dim out, or --model"),
     ("--heads", "2"): (
-        "--heads is 2, and the model 'reverse' has 1",
+        "--heads is 2, but the model 'reverse' has 1",
         "leave --heads out, or --model",
     ),
     ("--layers", "3"): (
@@ -249,7 +249,7 @@ def test_a_text_is_no_longer_than_its_positions(attnviz: Attnviz) -> None:
     refused = attnviz("run", f"{LETTERS} a", "--model", "reverse")
 
     assert refused.err == (
-        "error: the text has 9 tokens (words), and the model 'reverse' has positions for 8\n"
+        "error: the text has 9 tokens (words), but the model 'reverse' only has positions for 8\n"
         " hint: give a shorter text\n"
     )
 

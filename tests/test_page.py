@@ -253,7 +253,7 @@ def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
     assert table(grid(MOST_CELLS // 2)).count("<td") == MOST_CELLS + 1
     long = table(grid(MOST_CELLS // 2 + 1))
     assert "<td" not in long
-    assert "4,097 × 2 numbers are too many to be read here: -o numbers.json writes" in long
+    assert "4,097 × 2 numbers are too many for a table: -o numbers.json writes" in long
 
 
 def test_of_many_long_tables_one_sentence_tells() -> None:

@@ -178,7 +178,7 @@ def test_a_key_that_meets_no_query_gets_two_lines(attnviz: Attnviz, name: str) -
 def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) -> None:
     result = attnviz("steps", "a b a", "-t", "words", "--query", "b", "--key", "a")
 
-    assert result.err.splitlines()[1] == " hint: say which by its number: --key 1 or 3"
+    assert result.err.splitlines()[1] == " hint: give the number of one of them: --key 1 or 3"
 
 
 def test_given_scores_have_no_vectors_to_draw() -> None:

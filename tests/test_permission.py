@@ -85,7 +85,7 @@ def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
     assert (other.status, other.out) == (2, "")
     problem, hint = other.err.splitlines()
     assert problem.startswith("error: 'other' is not the model that made the trace: its weights ")
-    assert hint == " hint: name that one with --model, or trace the text again with this one"
+    assert hint == " hint: name that model with --model, or trace the text again with this one"
 
 
 def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder:
     document = json.loads((folder / "trace.json").read_text())
     document["tokens"]["ids"][0] += 1
     (folder / "ids.json").write_text(json.dumps(document))
-    with pytest.raises(AttnvizError, match="it cuts the text into other tokens"):
+    with pytest.raises(AttnvizError, match="it cuts the text into different tokens"):
         inspect(read(str(folder / "ids.json")), by="effect", model=str(folder / "mine")).view()
 
 

@@ -87,7 +87,7 @@ def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
             matrices(contents, "d2l.json")
 
         assert str(refused.value) == (
-            "'queries' in 'd2l.json' is 2 × 1 × 2, which may be 2 items × 1 token × width 2 or "
+            "'queries' in 'd2l.json' is 2 × 1 × 2, which could be 2 items × 1 token × width 2 or "
             "2 heads × 1 token × width 2"
         )
         assert refused.value.hint == (
@@ -250,12 +250,12 @@ ODD: dict[str, tuple[dict[str, Any], str, str]] = {
     "sides of another": (
         {"axes.embeddings": ["item", "head", "dim"]},
         "'axes.embeddings' names item, head and dim",
-        "the sides of 'embeddings' are token and dim; a batch has item, too",
+        "the dimensions of 'embeddings' are token and dim; a batch also has item",
     ),
     "too few": (
         {"axes": {"embeddings": ["token", "dim"]}},
         "'axes.embeddings' names 2 sides, and 'embeddings' has 3",
-        "name every side once",
+        "name every dimension once",
     ),
     "twice": (
         {"axes": {"embeddings": ["token", "token", "dim"]}},
@@ -264,13 +264,13 @@ ODD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "of nothing": (
         {"axes": {"queries": ["token", "dim"]}},
-        "'axes.queries' names the sides of nothing that is given",
+        "'axes.queries' names the dimensions of something that is not given",
         "known: embeddings",
     ),
     "for nothing": (
         {"axes": ["token", "key"]},
         "'axes' names token and key: nothing given has these sides",
-        "name the sides of one matrix: axes.queries = […]",
+        "name the dimensions of one matrix: axes.queries = […]",
     ),
     "no words": ({"axes": 3}, "'axes' is no list of words", "name every side"),
     "no list": ({"axes": {"embeddings": [["item"]]}}, "'axes.embeddings' is no list", "name every"),

@@ -282,7 +282,7 @@ def test_a_trace_and_how_to_make_one_are_not_both_given(attnviz: Attnviz, tmp_pa
     both = attnviz("run", TEXT, "--trace", path)
     changed = attnviz("steps", "--trace", path, "--head-dim", "4")
 
-    assert both.err == "error: a text and --trace are both given\n hint: give one of them\n"
+    assert both.err == ("error: a text and --trace are both given\n hint: give one of them\n")
     assert changed.err == (
         "error: --trace reads a finished trace, and --head-dim is about making one\n"
         " hint: leave --head-dim out, or --trace\n"
@@ -328,10 +328,10 @@ def broken(path: Path, change: str) -> None:
 
 
 BROKEN = {
-    "a row too few": "'weights' in '{}' is 3 × 4, and 4 × 4 is wanted",
-    "ragged": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
-    "words": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
-    "nothing": "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+    "a row too few": "'weights' in '{}' is 3 × 4, but should be 4 × 4",
+    "ragged": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
+    "words": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
+    "nothing": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
     "a comparison": "'{}' holds a comparison, not a trace",
     "an older file": "'{}' holds no trace that can be read again",
     "settings": "--heads is 0, and must be from 1 to 65,536",
@@ -346,7 +346,7 @@ BROKEN = {
             "no layers",
             "no such mixing",
         ),
-        "'{}' is not as attnviz wrote it: something is missing in it, or of another kind",
+        "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
     ),
 }
 
@@ -367,7 +367,7 @@ def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None
     ("name", "content", "problem"),
     [
         ("none.npz", None, "there is no file '{}' to read a trace from"),
-        ("a.txt", b"words", "'{}' is no file of a trace"),
+        ("a.txt", b"words", "'{}' is not a trace file"),
         ("a.npz", b"words", "'{}' is no NumPy file"),
         ("a.json", b"{", "line 1 of '{}' is not valid JSON"),
         ("b.json", b"{}", "'{}' holds no trace that can be read again"),

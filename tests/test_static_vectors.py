@@ -175,7 +175,7 @@ def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
 
     assert done.status == 2
     assert done.err == (
-        "error: --dim is 385, and the vectors of 'minilm' are 384 wide\n"
+        "error: --dim is 385, but the vectors of 'minilm' are 384 wide\n"
         " hint: leave --dim out, or give at most 384\n"
     )
 

@@ -129,9 +129,10 @@ def test_a_page_in_place_of_an_encoding_is_refused(
     monkeypatch.setattr(requests, "get", page)
 
     assert attnviz("run", "a", "-t", "cl100k_base").err == (
-        "error: something else than 'cl100k_base' was downloaded, such as a page that asks to "
-        "sign in\n hint: sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use "
-        "--tokenizer gpt2\n"
+        "error: what was downloaded is not 'cl100k_base' but something else, such as a sign-in "
+        "page\n"
+        " hint: sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer "
+        "gpt2\n"
     )
 
 

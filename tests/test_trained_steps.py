@@ -209,7 +209,7 @@ def test_of_weights_that_a_model_hands_back_itself_nothing_else_is_shown(
     assert attnviz(*asked, "weights").status == 0
     refused = attnviz(*asked, part)
     assert refused.status == 2
-    assert f"nothing to show of {part}: the model hands back weights alone" in refused.err
+    assert f"nothing to show of {part}: the model returns only weights" in refused.err
     assert "name some of: tokens, embeddings, weights, prediction\n" in refused.err
 
 

@@ -90,7 +90,7 @@ def test_a_word_at_different_places_is_asked_for_by_its_number() -> None:
 def test_a_word_that_one_sentence_has_twice_is_asked_for_by_its_number() -> None:
     made = compare("the cat the dog", other="a cat the dog", tokenizer="words")
 
-    with pytest.raises(AttnvizError, match="'the' is in the sentence 2 times"):
+    with pytest.raises(AttnvizError, match="'the' occurs 2 times in the sentence"):
         made.view(query="the")
 
 
@@ -103,9 +103,9 @@ def test_a_query_is_called_by_both_words(attnviz: Attnviz) -> None:
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     "another number of tokens": (
         [FIRST, "I am here"],
-        "the first sentence has 4 tokens (gpt2), the second 3: place by place they cannot be "
-        "compared",
-        "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
+        "the first sentence has 4 tokens (gpt2) and the second 3, so they cannot be compared "
+        "position by position",
+        "give sentences with the same number of tokens; attnviz run TEXT --show tokens counts them",
     ),
     "the same": (
         [FIRST, FIRST],

@@ -73,25 +73,25 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
             "perceiver",
             "the model 'perceiver' (perceiver) cannot be run on a text: PerceiverModel.forward() "
             "missing 1 required positional argument: 'inputs'",
-            "look at its config.json, or take another model",
+            "look at its config.json, or use another model",
         ),
         (
             "xmod",
             "the model 'xmod' (xmod) cannot be run on a text: Input language unknown. Please call "
             "`XmodPreTrainedModel.set_default_language()`",
-            "look at its config.json, or take another model",
+            "look at its config.json, or use another model",
         ),
         (
             "clip",
-            "the model 'clip' (clip) takes pixel_values, too, and cannot be run on a text alone: "
+            "the model 'clip' (clip) also takes pixel_values, and cannot be run on a text alone: "
             "'NoneType' object has no attribute 'shape'",
             "save the part that reads text: model.text_model.save_pretrained(folder)",
         ),
         (
             "vilt",
-            "the model 'vilt' (vilt) takes pixel_values, too, and cannot be run on a text alone: "
+            "the model 'vilt' (vilt) also takes pixel_values, and cannot be run on a text alone: "
             "You have to specify either pixel_values or image_embeds",
-            "take a model of text",
+            "use a model of text",
         ),
     ],
 )
@@ -204,6 +204,6 @@ def test_a_model_of_pictures_is_told_that_it_reads_no_text(
     told = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
 
     assert told.err == (
-        "error: the model 'v' (vit) reads no text: it takes pixel_values\n"
-        " hint: take a model of text\n"
+        "error: the model 'v' (vit) does not read text: it takes pixel_values\n"
+        " hint: use a model of text\n"
     )

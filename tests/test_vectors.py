@@ -79,7 +79,7 @@ def test_a_word_that_is_missing_is_named(tmp_path: Path) -> None:
             "the 1 2\ncat 3 nan\n",
             "'g.txt' has a number that is not finite (NaN or infinity) for 'cat'",
         ),
-        ("the 1 2\ncat 3\n", "'g.txt' gives 'cat' 1 number and 'the' 2"),
+        ("the 1 2\ncat 3\n", "'g.txt' gives 'cat' 1 number, but 'the' 2"),
         ("the 1 2\ncat 3 x\n", "line 2 of 'g.txt' is not a word and its numbers"),
         ("the\ncat\n", "'g.txt' has vectors of width 0"),
     ],
@@ -107,10 +107,10 @@ def test_bad_matrices_are_refused(tmp_path: Path) -> None:
     assert problem("flat.npy") == "'flat.npy' holds no matrix of embeddings (shapes found: [5])"
     assert (
         problem("short.npy")
-        == "'short.npy' has no vector for 'a': its id is 97, and the file has 50 rows"
+        == "'short.npy' has no vector for 'a': its id is 97, but the file has 50 rows"
     )
     assert "not finite" in problem("nan.npy")
-    assert problem("words.npy") == "'words.npy' holds <U1 where numbers are wanted"
+    assert problem("words.npy") == "'words.npy' holds <U1 where numbers are needed"
     assert (
         problem("pickled.npy")
         == "'pickled.npy' holds pickled data, which could run code, and is refused"
@@ -120,7 +120,7 @@ def test_bad_matrices_are_refused(tmp_path: Path) -> None:
         == "'pickled.npz' holds pickled data, which could run code, and is refused"
     )
     assert problem("rubbish.npy") == "'rubbish.npy' is no NumPy file"
-    assert problem("rubbish.safetensors") == "'rubbish.safetensors' is no safetensors file"
+    assert problem("rubbish.safetensors") == "'rubbish.safetensors' is not a safetensors file"
     assert "is neither text nor one of" in problem("rubbish.bin")
     assert problem(
         "missing.npy"
@@ -133,6 +133,6 @@ def test_a_width_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.ones((256, 3)))
 
     assert refusal(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=4) == (
-        "--dim is 4, and the embeddings are 3 wide"
+        "--dim is 4, but the embeddings are 3 wide"
     )
     assert traced(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=3).embeddings.shape == (2, 3)

@@ -156,7 +156,7 @@ def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> N
 
 def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
     refused = {
-        "minilm": "'minilm' (bert) makes vectors, and answers nothing",
+        "minilm": "'minilm' (bert) makes vectors, but gives no answers",
         str(small_transformer("t5")): "(t5) answers in its decoder; --attention is self, the",
         str(small_transformer("bert")): "there is no [MASK] in the text",
     }
@@ -175,9 +175,9 @@ def test_an_answer_that_is_no_token_is_refused_with_its_pieces(small_transformer
 def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "the key", "--model", "agreement", "--weigh", "gradient")
     assert result.err == (
-        "error: --weigh gradient takes the gradient of an answer of a trained transformer, and "
-        "this is none\n"
-        " hint: give --model minilm, a folder, or a name on a hub, of a transformer\n"
+        "error: --weigh gradient takes the gradient of an answer of a trained transformer, but "
+        "this is not one\n"
+        " hint: give a transformer: --model minilm, a folder, or a name on a hub\n"
     )
 
 

@@ -85,8 +85,11 @@ def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], 
         ("L0H0,", "--without names no head"),
         ("it", "--without has 'it', which names no head"),
         ("H-1", "--without has 'H-1', which names no head"),
-        ("L0H0=", "--without has 'L0H0=', and what a head makes can be zero or mean"),
-        ("L0H0=one", "--without has 'L0H0=one', and what a head makes can be zero or mean"),
+        ("L0H0=", "--without has 'L0H0=', but the output of a head can only become zero or mean"),
+        (
+            "L0H0=one",
+            "--without has 'L0H0=one', but the output of a head can only become zero or mean",
+        ),
         ("H0,L0H0=mean", "--without names L0H0 twice"),
     ],
 )
@@ -113,7 +116,7 @@ def test_heads_that_there_are_not_are_refused_with_those_that_there_are(
 
     assert result.status == 2
     assert result.err == (
-        f"error: --without names {name}, and there is no such head\n hint: {there}\n"
+        f"error: --without names {name}, but there is no such head\n hint: {there}\n"
     )
 
 

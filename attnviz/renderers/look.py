@@ -68,8 +68,7 @@ def refuse_small_slides(size: tuple[float, float] | None) -> None:
     """Refuse slides without room for a title, a picture and a caption."""
     if size and min(size) < SMALLEST_SLIDE:
         raise AttnvizError(
-            f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture between their "
-            "words",
+            f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture",
             "try --size 16:9 or 4:3",
         )
 
@@ -105,8 +104,8 @@ def _refuse_odd_text(times: float) -> None:
     low, high = (points / LABEL_ON_A_SLIDE for points in POINTS)
     if not low <= times <= high:
         raise AttnvizError(
-            f"text_size is {times:g}, and must be from {ceil(100 * low) / 100:g} to {high:g}: so "
-            "many times as large as usual are letters",
+            f"text_size is {times:g}, and must be from {ceil(100 * low) / 100:g} to {high:g}: how "
+            "many times their usual size letters have",
             "try text_size=1.5",
         )
 

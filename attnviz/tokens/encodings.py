@@ -29,13 +29,14 @@ def encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
             return partial(encode, tiktoken.get_encoding(name))
     except ValueError:  # what came is not what tiktoken has the hash of
         raise AttnvizError(
-            f"something else than '{name}' was downloaded, such as a page that asks to sign in",
+            f"what was downloaded is not '{name}' but something else, such as a sign-in page",
             "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
         ) from None
     except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
         if not download:
             raise AttnvizError(
-                f"the model's tokenizer is '{name}', of which tiktoken has no copy on this machine",
+                f"the model's tokenizer is '{name}', and tiktoken has no copy of it on this "
+                "machine",
                 f"download it: attnviz run TEXT --tokenizer {name}",
             ) from None
         raise AttnvizError(
@@ -84,7 +85,7 @@ def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
 def _refuse_long_blanks(text: str) -> None:
     if len(text) > LONGEST_BLANK and re.search(rf"\s{{{LONGEST_BLANK}}}", text):
         raise AttnvizError(
-            f"the text has more than {LONGEST_BLANK:,} white spaces in a row, which this tokenizer "
-            "cannot cut",
-            "take some of them out, or use --tokenizer words",
+            f"the text has more than {LONGEST_BLANK:,} whitespace characters in a row, too many "
+            "for this tokenizer",
+            "remove some of them, or use --tokenizer words",
         )

@@ -28,8 +28,8 @@ def find_query(tokens: Tokens, wanted: str, option: str = "--query") -> int:
         # The number alone would be taken for the word, if the word is a number.
         choices = [repr(names[place]) if wanted.isdigit() else str(place + 1) for place in found]
         raise AttnvizError(
-            f"'{wanted}' is in the sentence {len(found)} times",
-            f"say which by its number: {option} {' or '.join(choices[:CHOICES])}",
+            f"'{wanted}' occurs {len(found)} times in the sentence",
+            f"give the number of one of them: {option} {' or '.join(choices[:CHOICES])}",
         )
     word, mark, which = wanted.rpartition("#")
     alike = tokens.find(word) if mark and which.isascii() and which.isdigit() else ()
@@ -49,7 +49,7 @@ def _one_of(places: tuple[int, ...], word: str, which: str) -> int:
         return places[wanted - 1]
     times = "once" if len(places) == 1 else f"{len(places)} times"
     raise AttnvizError(
-        f"'{word}' is in the sentence {times}, and number {which[:9]} of them is asked for",
+        f"'{word}' occurs {times} in the sentence, so it has no number {which[:9]}",
         f"try '{word}#{len(places)}'",
     )
 

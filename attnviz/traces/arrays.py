@@ -27,7 +27,7 @@ def array(name: str, value: Any, part: Part, source: str) -> Numbers:
     if found.dtype.kind not in "fiub" or found.size == 0 or found.ndim == 0:
         raise _no_numbers(name, source)
     if found.dtype.kind == "b" and not part.binary:
-        problem = f"'{name}'{in_file(source)} says true or false where numbers are wanted"
+        problem = f"'{name}'{in_file(source)} has true or false where numbers are needed"
         raise _refused(name, problem, "give rows of numbers: [[1, 2], …]", source)
     with np.errstate(over="ignore"):  # a long double may be too large: infinite, and so refused
         numbers = np.ascontiguousarray(found, dtype=np.float64)
@@ -74,7 +74,7 @@ def _numbers(name: str, level: list[Any], shape: tuple[int, ...], source: str) -
         return np.asarray(level, dtype=bool).reshape(shape)
     if bool in kinds:
         problem = f"'{name}'{in_file(source)} mixes numbers with true and false"
-        raise _refused(name, problem, "give one of them", source)
+        raise _refused(name, problem, "use only one of the two", source)
     try:
         return np.asarray(level, dtype=np.float64).reshape(shape)
     except OverflowError:
@@ -107,8 +107,8 @@ def _refuse_uneven(name: str, level: list[Any], shape: list[int], source: str) -
         noun = "row" if isinstance(inside, list) else "number"
         of = f"part {'.'.join(str(each + 1) for each in place[:-1])} of " if place[1:] else ""
         where = f"row {place[-1] + 1} of {of}'{name}'{in_file(source)}"
-        problem = f"{where} has {counted(here, noun)}, and row 1 has {first}"
-    raise _refused(name, problem, "every row needs as many numbers as the others", source)
+        problem = f"{where} has {counted(here, noun)}, but row 1 has {first}"
+    raise _refused(name, problem, "give every row the same length", source)
 
 
 def _kind(length: int | None) -> str:
@@ -121,7 +121,7 @@ def _refuse_odd(name: str, numbers: Numbers, odd: Array, source: str) -> None:
         place = tuple(found[0].tolist())
         told = "NaN" if np.isnan(numbers[place]) else "infinity"
         problem = f"'{name}'{in_file(source)} has {told} at {place_told(place)}"
-        hint = "every number must be finite, but for -inf in 'mask', which hides"
+        hint = "make every number finite; only 'mask' may have -inf, which hides"
         raise _refused(name, problem, hint, source)
 
 
@@ -130,12 +130,12 @@ def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None
     if found.size:
         place = tuple(found[0].tolist())
         told = f"{numbers[place]:g} at {place_told(place)}"
-        problem = f"'{name}'{in_file(source)} has {told}, and says yes or no"
+        problem = f"'{name}'{in_file(source)} has {told}, but it must say yes or no"
         raise _refused(name, problem, "give 1 or 0, or true or false", source)
 
 
 def _no_numbers(name: str, source: str) -> AttnvizError:
-    problem = f"'{name}'{in_file(source)} is no matrix of numbers"
+    problem = f"'{name}'{in_file(source)} is not a matrix of numbers"
     return _refused(name, problem, "give rows of numbers: [[1, 2], …]", source)
 
 

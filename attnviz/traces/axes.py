@@ -61,9 +61,10 @@ def said(
             found[name] = sides
     if for_all and not found:
         problem = (
-            f"'{NAME}'{in_file(source)} names {listed(for_all)}: nothing given has these sides"
+            f"'{NAME}'{in_file(source)} names {listed(for_all)}, but nothing given has these "
+            "dimensions"
         )
-        raise _refused(problem, f"name the sides of one matrix: {NAME}.queries = […]", source)
+        raise _refused(problem, f"name the dimensions of one matrix: {NAME}.queries = […]", source)
     own = {name: words for name, words in axes.items() if name}
     return found | {name: _of_one(name, words, shapes, source) for name, words in own.items()}
 
@@ -73,15 +74,19 @@ def _of_one(name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source:
     called = f"'{NAME}.{name}'{in_file(source)}"
     if name not in shapes:
         error = unknown("matrix", name, shapes)
-        raise _refused(f"{called} names the sides of nothing that is given", error.hint, source)
+        raise _refused(
+            f"{called} names the dimensions of something that is not given", error.hint, source
+        )
     part, shape = GIVEN[name], shapes[name]
     sides = _sides(part, words)
     if not _complete(part, sides):
-        hint = f"the sides of '{name}' are {listed(part.axes)}; a batch has {ITEM}, too"
+        hint = f"the dimensions of '{name}' are {listed(part.axes)}; a batch also has {ITEM}"
         raise _refused(f"{called} names {listed(words)}", hint, source)
     if len(sides) != len(shape):
-        problem = f"{called} names {counted(len(sides), 'side')}, and '{name}' has {len(shape)}"
-        raise _refused(problem, "name every side once", source)
+        problem = (
+            f"{called} names {counted(len(sides), 'dimension')}, but '{name}' has {len(shape)}"
+        )
+        raise _refused(problem, "name every dimension once", source)
     return sides
 
 
@@ -120,8 +125,8 @@ def _words(name: str, value: Any, source: str) -> Axes:
     ):
         called = f"{NAME}.{name}" if name else NAME
         raise _refused(
-            f"'{called}'{in_file(source)} is no list of words",
-            'name every side: ["item", "head", "token", "width"]',
+            f"'{called}'{in_file(source)} is not a list of words",
+            'name every dimension: ["item", "head", "token", "width"]',
             source,
         )
     for each in words:

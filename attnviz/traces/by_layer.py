@@ -33,7 +33,7 @@ def _of_tables(tables: Any) -> Iterator[tuple[str, Any]]:
     numbered = dict(enumerate(tables)) if isinstance(tables, list) else tables
     if not isinstance(numbered, dict) or not all(isinstance(t, dict) for t in numbered.values()):
         raise AttnvizError(
-            f"'{LAYERS}' is no table of layers",
+            f"'{LAYERS}' is not a table of layers",
             f"write [{LAYERS}.1], and w_query = …",
             about=LAYERS,
         )
@@ -81,11 +81,11 @@ def _number_and_name(whole: str) -> tuple[int, str]:
         return 0, whole
     number, name = int(found[1]), found[2]
     if number >= MOST_LAYERS:
-        problem = f"'{whole}' is of layer {number:,}, and there are at most {MOST_LAYERS:,}"
+        problem = f"'{whole}' is for layer {number:,}, but there can only be {MOST_LAYERS:,} layers"
         raise AttnvizError(problem, "layers count from 0", about=whole)
     if name in GIVEN_NAMES and name not in LEARNED_NAMES:
         raise AttnvizError(
-            f"'{whole}' is of one layer, and of each only what is learned can be given",
+            f"'{whole}' is for one layer, and only learned matrices can be given for one layer",
             f"give '{name}', or for a layer: {', '.join(LEARNED_NAMES)}",
             about=whole,
         )

@@ -58,7 +58,7 @@ def refuse_misfits(
         for side, size in zip(own, tensor.shape, strict=True):
             wanted, by = known.setdefault(side, (size, name))
             if size != wanted:
-                why = f"by '{by}' there {_so_many(wanted, WORDS[side])}"
+                why = f"according to '{by}' there {_so_many(wanted, WORDS[side])}"
                 raise _misfit(name, tensor, sides[name], known, why, source)
     _refuse_other_widths(tensors, sides, known, source)
 
@@ -90,7 +90,7 @@ def refuse_other_sides(
     first = sides.startswith(("head ", "group "))
     heads = "heads come first, and may be left out; " if first else ""
     raise AttnvizError(
-        f"'{name}'{in_file(source)} is {shape_text(shape)}, which is no {_words_of(sides)}",
+        f"'{name}'{in_file(source)} is {shape_text(shape)}, which is not {_words_of(sides)}",
         f"{heads}a batch comes before them",
         about=name,
         file=source,
@@ -117,7 +117,7 @@ def _misfit(
     if names[0] in ("head", "group") and found[0] == 1:
         names, found = names[1:], found[1:]
     wanted = shape_text(known[side][0] if side in known else "any" for side in names)
-    problem = f"'{name}'{in_file(source)} is {shape_text(found)}, and {wanted} is wanted"
+    problem = f"'{name}'{in_file(source)} is {shape_text(found)}, but should be {wanted}"
     return AttnvizError(problem, why, about=name, file=source)
 
 

@@ -79,10 +79,10 @@ def refuse_other_text(first: Tokens, second: Tokens, tokenizer: str) -> None:
     """A second sentence that cannot be held against the first place by place."""
     if len(first) != len(second):
         raise AttnvizError(
-            f"the first sentence has {counted(len(first), 'token')} ({tokenizer}), the second "
-            f"{len(second)}: "
-            "place by place they cannot be compared",
-            "give sentences with as many tokens; attnviz run TEXT --show tokens counts them",
+            f"the first sentence has {counted(len(first), 'token')} ({tokenizer}) and the second "
+            f"{len(second)}, so they cannot be compared position by position",
+            "give sentences with the same number of tokens; attnviz run TEXT --show tokens "
+            "counts them",
         )
 
 
@@ -142,9 +142,7 @@ def refuse_download(tokenizer: str) -> None:
         try:
             named(tokenizer, download=False)
         except AttnvizError:
-            hint = (
-                f"if you want it downloaded, name it once: attnviz run TEXT -t {quoted(tokenizer)}"
-            )
+            hint = f"to have it downloaded, name it once: attnviz run TEXT -t {quoted(tokenizer)}"
             refuse_name_in_file(tokenizer, "tokenizer", hint, about="tokenizer")
 
 

@@ -143,7 +143,7 @@ def _first(
     """Of the vectors for positions those that there are tokens at; a model's has more."""
     if given.shape[-2] < count:
         raise AttnvizError(
-            f"'{source}' gives vectors for {counted(given.shape[-2], 'position')}, and there are "
+            f"'{source}' gives vectors for {counted(given.shape[-2], 'position')}, but there are "
             f"{count} tokens",
             "give a row of 'positions' for each token",
             about="positions",

@@ -111,7 +111,7 @@ def _arranged(array: Numbers, axes: Axes, name: str, sizes: Sizes) -> Numbers:
 def _refuse_missing_item(item: int | None, items: int, batched: Arrays, source: str) -> None:
     if item is not None and not batched:
         raise AttnvizError(
-            f"--item {item} is asked for, and there is no batch{in_file(source)}",
+            f"--item {item} is given, but there is no batch{in_file(source)}",
             "leave --item out",
             about="item",
             file=source,
@@ -135,7 +135,7 @@ def _number_of_items(batched: Arrays, source: str) -> int:
     for name, count in counts.items():
         if count != items:
             raise AttnvizError(
-                f"'{name}'{in_file(source)} is a batch of {count}, and '{first}' is one of {items}",
+                f"'{name}'{in_file(source)} is a batch of {count}, but '{first}' is one of {items}",
                 "give both the same number of items",
                 about=name,
                 file=source,

@@ -343,9 +343,9 @@ def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
 def _refuse_other_width(context: Tensor, inputs: Tensor) -> None:
     if context.shape[-1] != inputs.shape[-1]:
         raise AttnvizError(
-            f"a block adds context vectors to embeddings: the first are {context.shape[-1]} wide, "
-            f"the others {inputs.shape[-1]}",
-            "give a w_out that makes them as wide as each other, or leave --layers out",
+            f"a block adds context vectors to embeddings, but the first are {context.shape[-1]} "
+            f"wide, the others {inputs.shape[-1]}",
+            "give a w_out that makes them equally wide, or leave --layers out",
         )
 
 
@@ -376,8 +376,9 @@ def _scores(
     assert keys is not None
     if queries.shape[-1] != keys.shape[-1]:
         raise AttnvizError(
-            f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they have no product",
-            "give both, or matrices that make them as wide as each other",
+            f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}: they cannot be "
+            "multiplied",
+            "give both, or matrices that make them equally wide",
         )
     of_heads = arithmetic.of_heads(keys, queries.shape[-3])
     if w_score is not None:

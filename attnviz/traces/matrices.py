@@ -166,9 +166,9 @@ def held(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
         place = tuple(lost[0].tolist())
         dtype = str(like.dtype).removeprefix("torch.")
         raise AttnvizError(
-            f"'{name}'{in_file(source)} has {tensor[place].item():g} at {place_told(place)}, and "
+            f"'{name}'{in_file(source)} has {tensor[place].item():g} at {place_told(place)}, but "
             f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}",
-            "try --dtype float64, or divide all numbers by the same",
+            "try --dtype float64, or divide all numbers by the same factor",
             about=name,
             file=source,
         )
@@ -270,7 +270,7 @@ def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
     """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
     if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
-            f"'mask'{in_file(source)} is added to the scores, and says 0 and 1 alone, as if it "
+            f"'mask'{in_file(source)} is added to the scores, but contains only 0 and 1, as if it "
             "meant yes and no",
             "give it as 'visible' (1: may be read), as 'hidden' (1: may not), or write -inf for 1",
             about="mask",
@@ -282,7 +282,7 @@ def _words(name: str, value: Any, source: str) -> tuple[str, ...]:
     words = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
         raise AttnvizError(
-            f"'{name}'{in_file(source)} is no list of words",
+            f"'{name}'{in_file(source)} is not a list of words",
             'give words: ["I", "am", "here"]',
             about=name,
             file=source,
@@ -307,7 +307,7 @@ def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
         value = value.item()  # safetensors has floats alone
     if isinstance(value, bool) or not _is_count(value):
         raise AttnvizError(
-            f"'vocabulary'{in_file(source)} is no number of ids",
+            f"'vocabulary'{in_file(source)} is not a number of ids",
             "give a whole number: 20000",
             about="vocabulary",
             file=source,

@@ -39,7 +39,7 @@ def _contents(path: Path) -> dict[str, Any]:
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise AttnvizError(
-            f"'{path}' is no file of matrices", f"give one that ends in {', '.join(READERS)}"
+            f"'{path}' is not a file of matrices", f"give one that ends in {', '.join(READERS)}"
         )
     files.refuse_missing(path, "take matrices from")
     if suffix == ".npz":

@@ -41,15 +41,16 @@ OF_LAYERS: dict[tuple[str, str], tuple[str, ...]] = {  # where a weight and a bi
 }
 IN_WORDS: dict[tuple[str, ...], str] = {  # where there is more to say than a name
     ("in_proj", "qkv", "qkv_proj", "query_key_value", "wqkv"): (
-        "it holds three, one below the other: give each third, turned over (weight.T), as "
-        "'w_query', 'w_key' and 'w_value'; of a bias as 'b_query', 'b_key' and 'b_value'"
+        "it holds three, one below the other: give each third, transposed (weight.T), as "
+        "'w_query', 'w_key' and 'w_value'; the thirds of a bias as 'b_query', 'b_key' and "
+        "'b_value'"
     ),
     ("c_attn",): (
         "it holds three side by side: give each third of its columns as 'w_query', 'w_key' and "
-        "'w_value'; of a bias as 'b_query', 'b_key' and 'b_value'"
+        "'w_value'; the thirds of a bias as 'b_query', 'b_key' and 'b_value'"
     ),
     ("valid_lens", "valid_len", "lengths", "lens", "seq_len", "seq_lens", "seq_lengths"): (
-        "give 'visible', [item, key]: 1 for each key that may be read, 0 for those behind the end"
+        "give 'visible', [item, key]: 1 for each key that may be read, 0 for padding"
     ),
     ("key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask"): (
         "give 'hidden', [item, key], where True hides a key, or 'visible', where True shows it"
@@ -64,18 +65,18 @@ IN_WORDS: dict[tuple[str, ...], str] = {  # where there is more to say than a na
         "give 'embeddings', a row for each token of the sentence: table[ids]; and 'tokens', words"
     ),
     ("norm2", "norm3", "norm", "layernorm", "layer_norm"): (
-        "a LayerNorm keeps a gain and a shift: 'attention_gain', 'cross_gain' or "
-        "'feed_forward_gain' by what it is around, and so on"
+        "a LayerNorm has a gain and a shift: 'attention_gain', 'cross_gain' or "
+        "'feed_forward_gain', by the part that it follows, and so on"
     ),
     ("input_layernorm", "post_attention_layernorm", "rmsnorm", "rms_norm"): (
-        "a LayerNorm keeps 'attention_gain' or 'feed_forward_gain'; an RMSNorm, which takes no "
-        "mean away, is not known here"
+        "a LayerNorm has 'attention_gain' or 'feed_forward_gain'; an RMSNorm, which does not "
+        "subtract a mean, is not known here"
     ),
     ("gate_proj", "w3", "w_gate", "up_proj", "down_proj"): (
         "feed-forward has two matrices here, 'w_1' and 'w_2', and no gate"
     ),
 }
-LINEAR = " The matrix of a torch.nn.Linear is turned over first: weight.T"
+LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 _PLAIN = {each: name for name, others in OTHER_NAMES.items() for each in others}
 _WEIGHT = {each: names[0] for names, others in OF_LAYERS.items() for each in others}

@@ -90,7 +90,7 @@ def refuse_too_much(plan: Plan, counts: Counts, dtype: torch.dtype, device: torc
     )
     cells = plan.variant.heads * (plan.settings.layers or 1) * counts.tokens * counts.keys
     raise AttnvizError(
-        f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps of them take "
+        f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps together take "
         f"{memory.size(needed)}, and {device} has {memory.size(free)} free",
         f"give at most about {fitting:,} tokens, fewer heads, or --dtype bfloat16"
         if fitting
@@ -122,7 +122,7 @@ def refuse_steps(cells: int, by_row: int) -> None:
         raise AttnvizError(
             f"every number of the steps takes {memory.size(needed)}, and there are "
             f"{memory.size(free)} free",
-            "give fewer tokens, or look at them with attnviz run",
+            "give fewer tokens, or use attnviz run",
         )
 
 

@@ -141,7 +141,7 @@ def _heads(settings: Settings, matrices: Matrices, variant: Variant) -> int:
     found = sizes.get("head", settings.heads or _heads_told(settings, sizes, variant))
     if settings.heads not in (None, found):
         raise AttnvizError(
-            f"--heads is {settings.heads}, and {matrices.called} has {found}",
+            f"--heads is {settings.heads}, but {matrices.called} has {found}",
             f"leave --heads out, or give --heads {found}",
             file=matrices.source,
         )
@@ -164,8 +164,8 @@ def _kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
     found = sizes.get("group", told)
     if settings.kv_heads not in (None, found):
         raise AttnvizError(
-            f"{option('kv_heads')} is {settings.kv_heads}, and {matrices.called} has {found} of "
-            "keys and values",
+            f"{option('kv_heads')} is {settings.kv_heads}, but {matrices.called} has {found} "
+            "heads of keys and values",
             f"leave it out, or give {option('kv_heads')} {found}",
             about="kv_heads",
             file=matrices.source,
@@ -192,8 +192,8 @@ def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
     widths = [matrices.sizes[side] for side in sides]
     there = f"there {'is' if heads == 1 else 'are'} {counted(heads, 'head')}"
     raise AttnvizError(
-        f"{wide} are {widths[0]} wide{in_file(matrices.source)} and {narrow} {widths[1]}, as where "
-        f"every {sharing} heads share keys and values, and {there}",
+        f"{wide} are {widths[0]} wide{in_file(matrices.source)} and {narrow} {widths[1]}, so "
+        f"every {sharing} heads would share keys and values, but {there}",
         f"try {sharing} heads, or another multiple of {sharing}; or make '{narrow_by}' and "
         f"'{wide_by}' for the same width",
         about=narrow_by,
@@ -208,7 +208,7 @@ def _width_of_values(matrices: Matrices, variant: Variant) -> int | None:
     joined = _shared_out(sizes, "joined_width", heads)
     if made and joined and made != joined:
         raise AttnvizError(
-            f"values of a head are {made} wide{in_file(matrices.source)}, and 'w_out' joins heads "
+            f"values of a head are {made} wide{in_file(matrices.source)}, but 'w_out' joins heads "
             f"that are {joined} wide",
             f"give 'w_out' {heads * made} rows",
             about="w_out",
@@ -236,8 +236,8 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
     keys = _shared_out(sizes, "key_width", variant.kv_heads or variant.heads)
     if found and keys and keys != found:
         raise AttnvizError(
-            f"queries of a head are {found} wide{in_file(matrices.source)}, and 'w_key' makes keys "
-            f"that are {keys} wide: they have no product",
+            f"queries of a head are {found} wide{in_file(matrices.source)}, but 'w_key' makes "
+            f"keys that are {keys} wide: they cannot be multiplied",
             f"give 'w_key' {(variant.kv_heads or variant.heads) * found} columns",
             about="w_key",
             file=matrices.source,
@@ -248,7 +248,7 @@ def _width(settings: Settings, variant: Variant, matrices: Matrices, dim: int) -
         return settings.head_dim if unknown else head_width(settings, variant, dim)
     if settings.head_dim not in (None, found):
         raise AttnvizError(
-            f"--head-dim is {settings.head_dim}, and {matrices.called} has heads {found} wide",
+            f"--head-dim is {settings.head_dim}, but {matrices.called} has heads {found} wide",
             f"leave --head-dim out, or give --head-dim {found}",
             file=matrices.source,
         )
@@ -259,7 +259,7 @@ def _feed_forward(settings: Settings, matrices: Matrices) -> int | None:
     found = matrices.sizes.get("hidden")
     if found is not None and settings.feed_forward not in (None, found):
         raise AttnvizError(
-            f"--feed-forward is {settings.feed_forward}, and {matrices.called} has one {found} "
+            f"--feed-forward is {settings.feed_forward}, but {matrices.called} has one {found} "
             "wide",
             f"leave --feed-forward out, or give --feed-forward {found}",
             file=matrices.source,
@@ -286,8 +286,7 @@ def _shared_out(sizes: dict[str, int], whole: str, heads: int) -> int | None:
 def _scaled_without_width(settings: Settings) -> bool:
     if settings.scale:
         raise AttnvizError(
-            "the scores are given, and nothing says how wide the queries were, whose root scales "
-            "them",
+            "the scores are given, but not the width of the queries, whose square root scales them",
             "give --head-dim, such as --head-dim 64",
         )
     return False

@@ -187,7 +187,7 @@ def _ambiguous(arrays: Sequence[Sided], found: Sequence[Readings], source: str) 
     told = " or ".join(_told(axes, each.shape) for axes in readings[:MOST_TOLD])
     names = " or ".join(f"axes.{each.name} = {_listed(axes)}" for axes in readings[:MOST_TOLD])
     return AttnvizError(
-        f"'{each.name}'{in_file(source)} is {shape_text(each.shape)}, which may be {told}",
+        f"'{each.name}'{in_file(source)} is {shape_text(each.shape)}, which could be {told}",
         f"say which in the file{_in_arrays(source)}: {names}{_shorter(found, each)}",
         about=each.name,
         file=source,

@@ -112,7 +112,7 @@ def read(name: str) -> Trace:
     except ODD:
         # What attnviz wrote is whole; somebody has had their hands in this one.
         raise AttnvizError(
-            f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
+            f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
             "write it again with: attnviz run TEXT -o trace.npz",
         ) from None
 
@@ -123,7 +123,7 @@ ODD = (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError
 def _refuse_other_files(path: Path) -> None:
     if path.suffix.lower() not in SAVED:
         raise AttnvizError(
-            f"'{path}' is no file of a trace", f"give one that ends in {' or '.join(SAVED)}"
+            f"'{path}' is not a trace file", f"give one that ends in {' or '.join(SAVED)}"
         )
     files.refuse_missing(path, "read a trace from")
 

@@ -159,8 +159,8 @@ class Settings:
             raise AttnvizError(problem, "try --position-base 10000", about="position_base")
         if self.position_base != Settings.position_base and self.positions not in BASED:
             raise AttnvizError(
-                f"--position-base belongs to the angles of {listed(BASED)} positions, and "
-                f"--positions is {self.positions}",
+                f"--position-base is for the angles of {listed(BASED)} positions, but --positions "
+                f"is {self.positions}",
                 "give --positions rotary",
                 about="position_base",
             )
@@ -171,14 +171,14 @@ class Settings:
             self._refuse_what_is_about_queries()
         if self.item is not None and self.given is None:
             raise AttnvizError(
-                "--item says which of a batch, and there is no --given",
+                "--item chooses one of a batch, but there is no --given",
                 "give a file of matrices",
                 about="item",
             )
         for name in ("norm", "activation", "feed_forward", "attention_only"):
             if not self.blocks and getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(
-                    f"{option(name)} belongs to a transformer block, and there is none",
+                    f"{option(name)} is about transformer blocks, but there is none",
                     "give --layers 1",
                     about=name,
                 )
@@ -196,7 +196,7 @@ class Settings:
         """Of a variant that projects nothing, and so has no queries, keys and values of its own."""
         alone = f"'{self.variant}' attends with the embeddings themselves"
         problems = {
-            "memory": "--memory needs queries of one sentence and keys of another, and "
+            "memory": "--memory needs queries of one sentence and keys of another, but "
             f"'{self.variant}' has neither: it attends with the embeddings themselves",
             "scoring": f"{alone}, and {option('scoring')} {self.scoring} is about queries and keys",
             "kv_heads": f"{alone}: its heads have no keys and values to share, and "
@@ -302,7 +302,7 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
 def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
     """Rotary positions turn pairs of numbers."""
     if settings.positions in TURNED and width and width % 2:
-        problem = f"rotary positions turn pairs of numbers, and a head is {width} wide"
+        problem = f"rotary positions rotate pairs of numbers, but a head is {width} wide"
         raise AttnvizError(problem, f"try --head-dim {width + 1}", about="positions")
 
 
@@ -310,8 +310,8 @@ def _refuse_other_widths(settings: Settings, variant: Variant, dim: int) -> None
     if settings.head_dim is not None and settings.head_dim * variant.heads != dim:
         fitting = f"--head-dim {dim // variant.heads}" if dim % variant.heads == 0 else "--heads 1"
         raise AttnvizError(
-            f"'{variant.name}' attends with the embeddings themselves, so its heads share out "
-            f"their width of {dim}; {variant.heads} × {settings.head_dim} is not {dim}",
+            f"'{variant.name}' attends with the embeddings themselves, so its heads divide their "
+            f"width of {dim}; {variant.heads} × {settings.head_dim} is not {dim}",
             f"try {fitting}, or --variant scaled",
         )
 

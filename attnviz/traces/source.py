@@ -156,7 +156,7 @@ def refuse_settings(changes: Mapping[str, Any]) -> None:
     changed(Settings(), changes)  # which refuses what is no setting at all
     for name in changes:
         raise AttnvizError(
-            f"{name} says how a text is traced, and a Trace is given, which is there already",
+            f"{name} says how to trace a text, but a finished Trace is given",
             f"leave {name} out, or give the text",
             about=name,
         )
@@ -215,7 +215,7 @@ def _memory(source: Source) -> Tokens | None:
             else f"{counted(count or 0, 'vector')} of it"
         )
         raise AttnvizError(
-            f"--memory is a text of {counted(len(found), 'token')}, and {given.called} gives "
+            f"--memory is a text of {counted(len(found), 'token')}, but {given.called} gives "
             f"{gives}",
             "leave one of them out",
             about="memory",
@@ -239,7 +239,7 @@ def tokens_of(source: Source) -> Tokens:
         return numbered(count) if given.tokens is None else named(given.tokens)
     if given.tokens is not None:
         raise AttnvizError(
-            f"a text is given, and {given.called} gives tokens",
+            f"a text is given, but {given.called} gives tokens",
             "leave one of them out",
             file=given.source,
         )
@@ -248,7 +248,7 @@ def tokens_of(source: Source) -> Tokens:
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
         raise AttnvizError(
-            f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), and "
+            f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), but "
             f"{given.called} is for {count}",
             "leave the text out, or cut it with another --tokenizer",
             file=given.source,
@@ -274,14 +274,14 @@ def width_of(source: Source) -> int:
     dim = known if found is None else found.shape[1]
     if known not in (None, dim):
         raise AttnvizError(
-            f"the embeddings are {dim} wide, and {source.matrices.called} is for a width of "
+            f"the embeddings are {dim} wide, but {source.matrices.called} is for a width of "
             f"{known}",
             "give a row for each number of an embedding",
             file=source.matrices.source,
         )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
-            f"--dim is {settings.dim}, and the embeddings are {dim} wide",
+            f"--dim is {settings.dim}, but the embeddings are {dim} wide",
             f"leave --dim out, or give --dim {dim}",
         )
     return dim or settings.width
@@ -295,7 +295,7 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
         return source
     if source.matrices.embeddings is not None:
         raise AttnvizError(
-            f"--embeddings is given, and {source.matrices.called} gives embeddings, too",
+            f"--embeddings is given, but {source.matrices.called} gives embeddings as well",
             "leave one of them out",
             file=source.matrices.source,
         )

@@ -49,10 +49,10 @@ def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep(source) from None
     except (ValueError, ArithmeticError) as error:
-        told = str(error) if isinstance(error, ValueError) else "a number beyond all bounds"
+        told = str(error) if isinstance(error, ValueError) else "a number that is too large"
         raise AttnvizError(
             f"'{source}' is not valid TOML: {told[:1].lower()}{told[1:]}",
-            "a line is a name, =, and a value; words stand in quotes",
+            "write each line as name = value, with words in quotes",
             file=source,
         ) from None
     return contents
@@ -80,7 +80,7 @@ def _refuse_costly(text: str, source: str) -> None:
         line = text.count("\n", 0, piece.start()) + 1
         raise AttnvizError(
             f"line {line} of '{source}' has {problem}",
-            "no file that attnviz can read needs so many",
+            "shorten it: no file for attnviz needs so many",
             file=source,
         )
 
@@ -128,7 +128,7 @@ def json_object(text: str, path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise AttnvizError(
             f"line {error.lineno} of '{path}' is not valid JSON: {error.msg.lower()}",
-            "mend that line",
+            "fix that line",
         ) from None
     except ValueError:
         _refuse_long_numbers(text, str(path))
@@ -142,7 +142,7 @@ def json_object(text: str, path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(contents, dict):
         raise AttnvizError(
-            f"'{path}' holds no names", 'give an object: {"scores": [[1, 2], [3, 4]]}'
+            f"'{path}' contains no names", 'give an object: {"scores": [[1, 2], [3, 4]]}'
         )
     return contents
 
@@ -168,7 +168,7 @@ def _line_of_json(text: str, name: str) -> int:
 
 
 def _too_deep(source: str) -> AttnvizError:
-    return AttnvizError(f"'{source}' is nested too deep", "give lists of rows", file=source)
+    return AttnvizError(f"'{source}' is nested too deeply", "give lists of rows", file=source)
 
 
 def _refuse_long_numbers(text: str, source: str) -> None:
@@ -179,7 +179,7 @@ def _refuse_long_numbers(text: str, source: str) -> None:
         line = text.count("\n", 0, found.start()) + 1
         raise AttnvizError(
             f"line {line} of '{source}' has a number of {len(found[0]):,} digits",
-            "no number of a matrix has so many",
+            "shorten it: no number of a matrix has so many",
             file=source,
         )
 

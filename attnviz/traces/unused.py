@@ -38,21 +38,23 @@ def _refuse_of_attention(matrices: Matrices, variant: Variant) -> None:
         _refuse_any(
             matrices,
             ("w_query", "w_key", "w_value", "w_score", "b_query", "b_key", "b_value", *OF_MEMORY),
-            f"'{variant.name}' projects nothing",
+            f"'{variant.name}' has no projections",
             "try --variant scaled, with --no-scale if need be",
         )
     for made, makers in MAKERS.items():
         if getattr(matrices, made) is not None:
-            _refuse_any_of_first(matrices, makers, f"{made} are given, and need not be made")
+            _refuse_any_of_first(matrices, makers, f"{made} are given and need not be computed")
     if matrices.weights is not None:
-        _refuse_any_of_first(matrices, ("kept",), "weights are given, and no dropout changes them")
+        _refuse_any_of_first(
+            matrices, ("kept",), "weights are given, which dropout does not change"
+        )
     if matrices.scores is not None:
         _refuse_additive(matrices, variant)
     if not variant.compared:
         _refuse_any(
             matrices,
             ("queries", "keys", "scores"),
-            f"'{variant.name}' compares nothing",
+            f"'{variant.name}' does not compare queries with keys",
             "try --variant causal",
         )
 
@@ -60,7 +62,7 @@ def _refuse_of_attention(matrices: Matrices, variant: Variant) -> None:
 def _refuse_of_block(matrices: Matrices, settings: Settings) -> None:
     if not settings.blocks:
         needed = f"--layers {len(matrices.above) + 1}"
-        hint = f"give {needed}, with --heads, --norm and --activation as they are there"
+        hint = f"give {needed}, with the --heads, --norm and --activation that belong to it"
         _refuse_any(matrices, OF_A_BLOCK, "there is no transformer block", hint)
         alone = f"{hint}; or, to read it without a block, key_embeddings and key_tokens"
         _refuse_any(matrices, OF_MEMORY, "there is no transformer block", alone)
@@ -80,9 +82,9 @@ def _refuse_layers(matrices: Matrices, settings: Settings) -> None:
     count, given = settings.layers or 1, len(matrices.above) + 1
     if given > count:
         raise AttnvizError(
-            f"{matrices.called} gives matrices of layer {given - 1}, and there "
+            f"{matrices.called} gives matrices of layer {given - 1}, but there "
             f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
-            f"give --layers {given}, with --heads, --norm and --activation as they are there",
+            f"give --layers {given}, with the --heads, --norm and --activation that belong to it",
             about="layers",
             file=matrices.source,
         )
@@ -91,7 +93,7 @@ def _refuse_layers(matrices: Matrices, settings: Settings) -> None:
 def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
     if matrices.positions is not None and settings.positions != "none":
         raise AttnvizError(
-            f"--positions is {settings.positions}, and {matrices.called} gives positions, too",
+            f"--positions is {settings.positions}, but {matrices.called} gives positions as well",
             "leave one of them out",
             about="positions",
             file=matrices.source,
@@ -103,7 +105,7 @@ def _refuse_additive(matrices: Matrices, variant: Variant) -> None:
     if variant.additive:
         used = "'w_score'" if matrices.w_score is not None else f"{option('scoring')} additive"
         raise AttnvizError(
-            f"the scores are given{in_file(matrices.source)}, and {used} says how they are made",
+            f"the scores are given{in_file(matrices.source)}, but {used} says how to compute them",
             "leave one of them out",
             about="w_score" if matrices.w_score is not None else "scoring",
             file=matrices.source,
@@ -120,7 +122,7 @@ def _refuse_any(matrices: Matrices, names: tuple[str, ...], why: str, hint: str)
     unused = [name for name in names if any(getattr(each, name) is not None for each in layers)]
     if unused:
         raise AttnvizError(
-            f"{why}, and {matrices.called} gives '{unused[0]}'",
+            f"{why}, but {matrices.called} gives '{unused[0]}'",
             hint,
             about=unused[0],
             file=matrices.source,
@@ -131,21 +133,23 @@ def _refuse_last_matrix(matrices: Matrices, variant: Variant, dim: int) -> None:
     """What is given of the last matrix fits vectors that are given with it, or that are not."""
     if matrices.b_out is not None and matrices.w_out is None:
         if not variant.joined:
-            _refuse_any(matrices, ("b_out",), "nothing is multiplied by w_out", "give w_out, too")
+            _refuse_any(
+                matrices, ("b_out",), "nothing is multiplied by w_out", "give w_out as well"
+            )
         if len(matrices.b_out) != dim:
             raise AttnvizError(
-                f"'b_out' in {matrices.called} is {len(matrices.b_out)} wide, and what it is "
-                f"added to {dim}",
-                "give w_out, too, or as many numbers as an embedding has",
+                f"'b_out' in {matrices.called} is {len(matrices.b_out)} wide, but what it is "
+                f"added to is {dim} wide",
+                "give w_out as well, or as many numbers as an embedding has",
                 about="b_out",
                 file=matrices.source,
             )
     rows = matrices.sizes.get("joined_width", dim)
     if not variant.projected and matrices.values is None and rows != dim:
         raise AttnvizError(
-            f"'w_out' in {matrices.called} has {counted(rows, 'row')}, and '{variant.name}' "
-            f"mixes embeddings that are {dim} wide",
-            "give values, too, or a row for each number of an embedding",
+            f"'w_out' in {matrices.called} has {counted(rows, 'row')}, but '{variant.name}' mixes "
+            f"embeddings that are {dim} wide",
+            "give values as well, or a row for each number of an embedding",
             about="w_out",
             file=matrices.source,
         )

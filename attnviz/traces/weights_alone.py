@@ -50,15 +50,15 @@ class OfWeights(Attended):
 
 def told_of_weights_alone(trace: Trace) -> str:
     """Why nothing else can be shown of it."""
-    return "weights alone are given" if trace.handed else "the model hands back weights alone"
+    return "only weights are given" if trace.handed else "the model returns only weights"
 
 
 def refuse_weights_alone(trace: Trace, wanted: str, about: str) -> None:
     """Refuse what needs more than weights that were computed elsewhere."""
     if trace.handed is not None:
         raise AttnvizError(
-            f"{wanted}, and weights alone are given",
-            "attnviz.trace(text, model=…) listens to a model itself, and has all of it",
+            f"{wanted}, but only weights are given",
+            "let attnviz read a model itself, which gives all of it: attnviz.trace(text, model=…)",
             about=about,
         )
 

@@ -55,7 +55,7 @@ def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
     for layer, head in heads_off(without):
         if layer >= layers or head >= heads:
             raise AttnvizError(
-                f"--without names {name_of(layer, head)}, and there is no such head",
+                f"--without names {name_of(layer, head)}, but there is no such head",
                 f"there {'is' if layers * heads == 1 else 'are'} {_all(layers, heads)}",
                 about="without",
             )
@@ -78,7 +78,9 @@ def _read(word: str) -> tuple[Place, Instead]:
     layer, head, how = match.groups()
     instead = next((each for each in INSTEAD if each == (how or "zero").lower()), None)
     if instead is None or how == "":
-        raise _refused(f"has '{word}', and what a head makes can be {' or '.join(INSTEAD)}")
+        raise _refused(
+            f"has '{word}', but the output of a head can only become {' or '.join(INSTEAD)}"
+        )
     return (int(layer or 0), int(head)), instead
 
 

@@ -48,7 +48,7 @@ def numpy_arrays(
         raise _unreadable(path) from None
     for array in arrays.values():
         if array.dtype.kind not in ("fiubU" if texts else "fiu"):
-            raise AttnvizError(f"'{path}' holds {array.dtype} where numbers are wanted", PLAIN)
+            raise AttnvizError(f"'{path}' holds {array.dtype} where numbers are needed", PLAIN)
     return arrays
 
 
@@ -115,14 +115,14 @@ def _numbers_in(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> 
     rows = prod(max(side, 1) for side in shape)  # which are lists in lists later, empty or not
     fits = left == prod(shape) * dtype.itemsize and rows <= max(left, MOST_EMPTY)
     if not fits or min(shape, default=0) < 0:
-        problem = f"'{name}' in '{path}' is damaged: its header tells of another size than it has"
+        problem = f"'{name}' in '{path}' is damaged: its header gives another size than it has"
         raise AttnvizError(problem, "save it again: numpy.savez(path, scores=matrix)")
     return prod(shape)
 
 
 def _unreadable(path: Path) -> AttnvizError:
     pickled = "holds pickled data, which could run code, and is refused"
-    problem = f"'{path}' {pickled if _pickled(path) else 'is no NumPy file'}"
+    problem = f"'{path}' {pickled if _pickled(path) else 'is not a NumPy file'}"
     return AttnvizError(problem, PLAIN, file=str(path))
 
 
@@ -180,11 +180,13 @@ def safetensors_and_words(
     except (SafetensorError, OSError, UnicodeDecodeError):
         if name:
             raise _no_numbers(path, name) from None
-        raise AttnvizError(f"'{path}' is no safetensors file", "check how it was saved") from None
+        raise AttnvizError(
+            f"'{path}' is not a safetensors file", "check how it was saved"
+        ) from None
     except (KeyError, AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
         raise _no_numbers(path, name) from None  # of a kind that torch has no numbers for
 
 
 def _no_numbers(path: Path, name: str) -> AttnvizError:
-    problem = f"'{name}' in '{path}' is no tensor of plain numbers"
+    problem = f"'{name}' in '{path}' is not a tensor of plain numbers"
     return AttnvizError(problem, "save it as float32", about=name, file=str(path))

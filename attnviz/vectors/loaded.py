@@ -44,7 +44,7 @@ def _rows(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
     for label, number in zip(tokens.labels, tokens.ids, strict=True):
         if number >= len(matrix):
             raise AttnvizError(
-                f"'{path}' has no vector for '{label}': its id is {number}, and the file has "
+                f"'{path}' has no vector for '{label}': its id is {number}, but the file has "
                 f"{counted(len(matrix), 'row')}",
                 "use the --tokenizer that the vectors were made for",
             )
@@ -63,7 +63,7 @@ def _matrix(path: Path, tensor: str) -> Matrix:
         shapes = ", ".join(str(list(array.shape)) for array in arrays.values())
         raise AttnvizError(
             f"'{path}' holds no matrix of embeddings (shapes found: {shapes or 'none'})",
-            "one row for each token id is wanted: [ids, width]",
+            "give one row for each token id: [ids, width]",
         )
     raise AttnvizError(
         f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
@@ -85,9 +85,9 @@ def _lines(path: Path, tokens: Tokens) -> Vectors:
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise AttnvizError(
-                f"'{path}' gives '{word}' {counted(len(vector), 'number')} and '{words[0]}' "
+                f"'{path}' gives '{word}' {counted(len(vector), 'number')}, but '{words[0]}' "
                 f"{len(vectors[0])}",
-                "every word needs as many numbers as the others",
+                "give all words the same number of numbers",
             )
     return np.asarray(vectors, dtype=np.float64)
 
@@ -127,5 +127,5 @@ def _refuse_bad_numbers(found: Vectors, tokens: Tokens, path: str) -> None:
         if not np.isfinite(vector).all():
             raise AttnvizError(
                 f"'{path}' has a number that is not finite (NaN or infinity) for '{label}'",
-                "mend the file: every number must be finite",
+                "fix the file: every number must be finite",
             )

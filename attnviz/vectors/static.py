@@ -93,9 +93,9 @@ def _components(folder: Path, name: str, dim: int, now: files.State) -> Componen
     words = lexicon.words()
     if dim >= len(words):
         raise AttnvizError(
-            f"--dim is {dim}, and '{name}' has {counted(len(words), 'whole word')} to find "
+            f"--dim is {dim}, but '{name}' has only {counted(len(words), 'whole word')} to find "
             "components of",
-            f"leave --dim out: vectors are {lexicon.table.width} wide then",
+            f"leave --dim out: vectors are then {lexicon.table.width} wide",
             about="dim",
         )
     return principal(lexicon.table.among(words), dim)
@@ -124,7 +124,7 @@ def _tokenizer(folder: Path, name: str) -> Any:
             raise
         raise AttnvizError(
             f"'{folder / TOKENIZER}' is damaged, or of another version",
-            "take the folder again",
+            "download the folder again",
             about="embeddings",
         ) from None
     made.no_truncation()
@@ -141,7 +141,7 @@ def _word(piece: bytes, label: str) -> str:
         )
     if "\ufffd" in word:
         raise AttnvizError(
-            f"'{label}' is a part of a letter, which has no vector", BY_WORDS, about="embeddings"
+            f"'{label}' is part of a letter, which has no vector", BY_WORDS, about="embeddings"
         )
     return word
 
@@ -160,7 +160,7 @@ def _refuse_unknown(lexicon: Lexicon, ids: Sequence[int], label: str) -> None:
 def _refuse_wider(lexicon: Lexicon, dim: int | None) -> None:
     if dim is not None and dim > lexicon.table.width:
         raise AttnvizError(
-            f"--dim is {dim}, and the vectors of '{lexicon.name}' are {lexicon.table.width} wide",
+            f"--dim is {dim}, but the vectors of '{lexicon.name}' are {lexicon.table.width} wide",
             f"leave --dim out, or give at most {lexicon.table.width}",
             about="dim",
         )

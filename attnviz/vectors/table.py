@@ -73,7 +73,7 @@ def table_in(folder: Path) -> Table:
                 rows, width = tensors.get_slice(name).get_shape()
                 return Table(path, name, rows, width)
     raise AttnvizError(
-        f"no table of embeddings is in the safetensors of '{folder.name}'",
+        f"the safetensors of '{folder.name}' contain no table of embeddings",
         f"name it yourself: --embeddings {folder.name}/{WHOLE}#NAME, with the model's --tokenizer",
         about="embeddings",
     )
@@ -101,7 +101,7 @@ def _index(path: Path) -> list[tuple[str, str]]:
         return [(str(name), str(part)) for name, part in found.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise AttnvizError(
-            f"'{path}' does not say which file holds what", "take the folder again", file=str(path)
+            f"'{path}' does not say which file holds what", "download the folder again", file=str(path)
         ) from None
 
 
@@ -124,6 +124,6 @@ def _opened(path: Path) -> Iterator[Any]:
     except (SafetensorError, OSError, ValueError, RuntimeError):
         raise AttnvizError(
             f"'{path}' cannot be read as safetensors",
-            "it may have been cut short: take it again",
+            "download it again: it may be incomplete",
             file=str(path),
         ) from None

@@ -179,7 +179,7 @@ def _place(comparison: Comparison, query: str) -> int:
         return place_in_both(sentences, query)
     if len({tokens.ids for tokens in sentences}) > 1:
         raise AttnvizError(
-            "each tokenizer has tokens of its own, and --query names one of them",
+            "each tokenizer makes its own tokens, but --query names one of them",
             "leave --query out, or --by tokenizer",
         )
     return find_query(comparison.base.tokens, query)
@@ -318,7 +318,7 @@ def _mean_note(comparison: Comparison, head: int | None) -> str:
     if head is not None or comparison.heads == 1:
         return ""
     if comparison.heads is None:
-        return "mean of the heads, which are not as many in all"
+        return "mean of the heads, whose number differs"
     return f"mean of {comparison.heads} heads"
 
 
@@ -333,7 +333,7 @@ def _difference(comparison: Comparison, place: int, head: int | None) -> Grid | 
     pair = (titled(comparison, each) for each in (alternative, comparison.base))
     title = f"{' − '.join(pair)}{_of_head(head)}"
     base = name_of(comparison, comparison.base)
-    note = f"difference: above 0 = reads more than '{base}', below 0 = reads less"
+    note = f"difference: above 0 = attends more than '{base}', below 0 = attends less"
     scale, tokens = centred("difference", cells), tokens_of(comparison, alternative)
     keys = tokens if alternative.keys is alternative.tokens else alternative.keys
     return _grid(comparison, (tokens, keys), title, cells, scale, note)

@@ -13,7 +13,7 @@ SANDBOX = "allow-scripts allow-downloads"
 ALLOWED = "clipboard-write; fullscreen"
 HEIGHT, HEIGHT_OF_WORDS = 760, 600  # pixels: with heads to look around in, and without
 # Below the frame, and so hidden by it: notebooks that nobody trusts yet are shown without frames.
-WITHOUT_FRAME = "a page to look around in: if it is not seen, trust this notebook, or run the cell"
+WITHOUT_FRAME = "an interactive page: if it does not appear, trust this notebook, or run the cell"
 ONE_PLACE = "grid-area: 1 / 1"
 TO_PULL = "resize: vertical; padding-bottom: 12px"  # of a corner in a frame the frame would hear
 

@@ -133,8 +133,8 @@ def accuracy(tables: Mapping[str, Packed]) -> str:
     bits, error = min(each.bits for each in rough), max(each.error for each in rough)
     scores = any(each.slack is not None for each in rough)
     return (
-        f"numbers are kept in {bits} bits: they are off by {power_text(error, 1)} at most"
-        f"{'; scores are worked out of them' if scores else ''}"
+        f"numbers are stored in {bits} bits, with an error of {power_text(error, 1)} at "
+        f"most{'; scores are computed from them' if scores else ''}"
     )
 
 

@@ -30,7 +30,7 @@ from attnviz.views.view import Group, View
 
 BETWEEN = " · "  # parts of the small print
 MANY_STEPS = 4  # from so many on there is a list of them to choose from
-BESIDE_MAPS = "each map: rows read, columns are read"  # as overview.js says it
+BESIDE_MAPS = "each map: rows attend to columns"  # as overview.js says it
 SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
 
 

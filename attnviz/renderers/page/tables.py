@@ -27,7 +27,7 @@ def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> 
     """A table with its title, in a frame that can be scrolled; of very many numbers a sentence."""
     name = grid.title if title is None else title
     if not can_be_read(grid):
-        size = f"{_size(grid)} numbers are too many to be read here: {HOW_TO_GET_THEM}."
+        size = f"{_size(grid)} numbers are too many for a table: {HOW_TO_GET_THEM}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
     caption = tag("caption", struck(name) if grid.whole_off else name) if name else NONE
     inner = [caption, _head(grid), _body(grid, beside)]
@@ -53,7 +53,7 @@ def _size(grid: Grid) -> str:
 def too_many(grids: Sequence[Grid]) -> Markup:
     """One sentence for all tables whose numbers nobody would read."""
     names = listed([f"{each.title} ({_size(each)})" for each in grids])
-    said = f"Too many numbers to be read here: {names}; {HOW_TO_GET_THEM}."
+    said = f"Too many numbers for a table: {names}; {HOW_TO_GET_THEM}."
     return tag("p", said, class_="too-many")
 
 

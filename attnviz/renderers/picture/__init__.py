@@ -27,7 +27,7 @@ def _import_matplotlib() -> None:
         told = str(error).splitlines()[0]
         raise AttnvizError(
             f"matplotlib refuses its settings: {told}",
-            "mend matplotlibrc, which it looks for in this folder first, or unset MPLBACKEND",
+            "fix matplotlibrc, which it looks for in this folder first, or unset MPLBACKEND",
         ) from None
     made = os.environ.get(FOLDER)
     if made is not None and made != before:

@@ -428,11 +428,13 @@ def _keys(drawn: Sequence[Arcs]) -> list[Key]:
     scales = dict.fromkeys(each.grid.scale for each in drawn)
     meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
     if len(drawn) > FEW:
-        meant.append(Key("on the left who reads, on the right who is read"))
+        meant.append(
+            Key("left: the tokens that attend (queries); right: what they attend to (keys)")
+        )
     asked = any(each.query is not None for each in drawn)
     if any(each.grid.cells.hides for each in drawn):
         hidden = keys.of_hidden(next(iter(scales)))
-        meant.append(hidden if asked else Key("what the mask hides has no line"))
+        meant.append(hidden if asked else Key("masked links have no line"))
     if max(map(_count_of_lines, drawn)) > MOST_LINES:
         meant.append(Key(f"only the {MOST_LINES:,} largest weights of a head have lines"))
     return meant

@@ -92,7 +92,7 @@ def _tell_of_smaller_letters(page: Filled, size: Size, text_size: float) -> None
     if found < wanted - 0.01:
         points = LABEL_ON_A_SLIDE * text_size
         note = (
-            f"there is no room for labels of {points:g} points: they have "
+            f"there is no room for labels of {points:g} points: they are drawn at "
             f"{points * found / wanted:.0f}; {PAGE} in the name of a file makes several pages"
         )
         mention(note)

@@ -37,16 +37,16 @@ LARGER = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: lett
 LARGER_ON_PAGES = 1.4  # there can be more pages
 SUMS = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
 TOO_FULL = (
-    "so many steps have no room for their arithmetic on one page: -o steps-{page}.png makes as "
-    "many pages as they need"
+    "the arithmetic of so many steps does not fit on one page: -o steps-{page}.png makes as many "
+    "pages as needed"
 )
 TOO_WIDE = (
-    "some tables have no room for their numbers on one page: -o steps-{page}.png makes as many "
-    "pages as they need"
+    "the numbers of some tables do not fit on one page: -o steps-{page}.png makes as many pages "
+    "as needed"
 )
 CROWDED = (
-    "so much on one page leaves no room for {lost}: -o heads-{{page}}.png makes as many pages as "
-    "they need"
+    "with so much on one page there is no room for {lost}: -o heads-{{page}}.png makes as many "
+    "pages as needed"
 )
 
 

@@ -222,7 +222,7 @@ def _keys(drawn: Sequence[Sentence]) -> list[Key]:
     scales = dict.fromkeys(each.grid.scale for each in drawn)
     meant = [keys.of_scale(scale) for scale in scales]
     if any(each.query is not None for each in drawn):
-        meant.append(keys.of_query("the token that reads"))
+        meant.append(keys.of_query("the token that attends"))
     if any(each.grid.hidden.any() for each in drawn):
         meant.append(keys.of_hidden(next(iter(scales))))
     return meant

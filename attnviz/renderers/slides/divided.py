@@ -16,7 +16,7 @@ from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.view import FINDINGS, Group, View, page_of
 
 MOST = 40  # that stand alone: more slides nobody would show
-LEFT_OUT = "{left} of {count} panels have no slide of their own: only the first shows them"
+LEFT_OUT = "{left} of {count} panels have no slide of their own and are only on the first one"
 BETWEEN = " · "
 NAMED = "  "  # behind the letter that an equation has for a matrix
 

@@ -285,7 +285,7 @@ def _footer(alike: Sequence[Grid], rows: Rows) -> Iterator[Text]:
     elif hiding := [each for each in alike if each.cells.hides]:
         masked = grid.columns.counts == "token"
         sign = sign_of_hidden(hiding[0], HIDDEN)
-        yield Text(f"{sign} = {'hidden by the mask' if masked else 'there is none'}", DIM)
+        yield Text(f"{sign} = {'hidden by the mask' if masked else 'no value'}", DIM)
     missing = _missing(grid, table)
     if missing and not screen.full:
         yield from wrapped(f"and {missing} more (--full shows all)", screen)

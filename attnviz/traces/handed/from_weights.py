@@ -156,10 +156,10 @@ def part_of(tokens: Tokens, part: slice) -> Tokens:
 def _refuse_other_count(what: str, tokens: Tokens, count: int) -> None:
     if len(tokens) != count:
         raise AttnvizError(
-            f"the weights are for {counted(count, 'token')}, and {len(tokens)} are given as {what}",
-            f"{IDS}, which has [CLS] and the like, too"
+            f"the weights are for {counted(count, 'token')}, but {len(tokens)} are given as {what}",
+            f"{IDS}, which includes [CLS] and the like"
             if len(tokens) < count
-            else "give those that the weights are for, and no others",
+            else "give exactly the tokens that the weights are for",
             about=what,
         )
 
@@ -168,8 +168,9 @@ def _refuse_exchanged(reads: Tokens, read: Tokens, queries: int, count: int) -> 
     if len(reads) == count != queries == len(read):
         raise AttnvizError(
             f"the weights are {shape_text((queries, count))}: {len(read)} tokens read "
-            f"{len(reads)}, and those that are given stand the other way round",
-            "give those that read as tokens and those that are read as keys; or turn the weights",
+            f"{len(reads)}, but the tokens are given the other way round",
+            "give those that read as tokens and those that are read as keys; or transpose the "
+            "weights",
             about="keys",
         )
 
@@ -200,7 +201,7 @@ def _odd(number: int, weights: Tensor, place: tuple[int, ...]) -> AttnvizError:
     told = "NaN" if found.isnan() else f"{found.item():g}".replace("inf", "infinity")
     hint = OF_NAN if found.isnan() else OF_SCORES
     where = f"layer {number}, head {head}, at row {row + 1}, column {column + 1}"
-    return AttnvizError(f"the weights have {told} in {where}, which is no share", hint)
+    return AttnvizError(f"the weights have {told} in {where}, which is not a share", hint)
 
 
 def _sight(layers: Layers, sides: Sides) -> tuple[Bool[Tensor, "query key"], bool]:

@@ -31,11 +31,11 @@ OF_BEAMS = (
     "; that of a decoder with its beams: "
     '{"decoder_attentions": outputs.decoder_attentions, "beam_indices": outputs.beam_indices}'
 )
-OF_ATTENTION = "; of what nn.MultiheadAttention hands back give the second, which are its weights"
-WITH_WEIGHTS = "; nn.MultiheadAttention makes them with need_weights=True"
+OF_ATTENTION = "; from nn.MultiheadAttention, give the second output, its weights"
+WITH_WEIGHTS = "; nn.MultiheadAttention returns them with need_weights=True"
 EAGER = (
     'load the model with attn_implementation="eager" and call it with output_attentions=True: '
-    "the faster kinds of attention make no weights"
+    "the faster kinds of attention return no weights"
 )
 
 
@@ -55,7 +55,7 @@ def handed(weights: Any, item: int | None, *, across: bool) -> Handed:
     form = _of_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
         hint = EAGER if weights is not None else f"{EAGER}{WITH_WEIGHTS}"
-        raise AttnvizError("there are no weights: the model handed none back", hint)
+        raise AttnvizError("there are no weights: the model returned none", hint)
     depth, leaf = _leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER)
@@ -78,7 +78,7 @@ def _of_outputs(weights: Any, *, across: bool) -> Any:
         return weights
     if not any(name in weights for name in OF_A_MODEL):
         raise AttnvizError(
-            "the weights are a dict, and none of what it holds is called 'attentions'",
+            "the weights are a dict in which nothing is called 'attentions'",
             "give the weights in it, layer by layer: [*weights.values()]",
         )
     named = [name for name in KINDS if weights.get(name) is not None and len(weights[name])]
@@ -88,7 +88,7 @@ def _of_outputs(weights: Any, *, across: bool) -> Any:
         with_beams = OF_BEAMS if weights.get("beam_indices") is not None else ""
         or_keys = OR_KEYS if "cross_attentions" in named else ""
         raise AttnvizError(
-            f"the outputs hold {listed(named)}, and one of them can be looked at",
+            f"the outputs hold {listed(named)}, but only one of them can be shown",
             f"give it alone: outputs.{named[0]}{with_beams}{or_keys}",
         )
     return weights[named[0]] if named else None
@@ -180,14 +180,15 @@ def _refuse_other_sizes(found: Mapping[int, Tensor], what: str) -> None:
     odd = next((number for number, each in rest if each != size), None)
     if odd is not None:
         raise AttnvizError(
-            f"the weights of {what} {odd} are {shape_text(sizes[odd])}, and those of {what} "
-            f"{first} {shape_text(size)}",
+            f"the weights of {what} {odd} are {shape_text(sizes[odd])}, but those of {what} "
+            f"{first} are {shape_text(size)}",
             f"give {what}s that read the same tokens{OF_ATTENTION if len(sizes) == 2 else ''}",
         )
 
 
 def _no_form(told: str) -> AttnvizError:
     return AttnvizError(
-        f"the weights are {told}, and should be [query, key], or that of each head, of each layer",
+        f"the weights are {told}, and should be [query, key], or such a matrix for each head, of "
+        "each layer",
         FORMS,
     )

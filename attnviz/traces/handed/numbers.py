@@ -42,7 +42,7 @@ def tensor_of(value: Any) -> Tensor:
 
 
 def _no_numbers() -> AttnvizError:
-    return AttnvizError("the weights are no numbers that can be read", FORMS)
+    return AttnvizError("the weights cannot be read as numbers", FORMS)
 
 
 def refuse_too_many(form: Any) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 
 Heads = Float[Tensor, "head query key"]
-OF_BEAMS = "; if these are beams, give all outputs of generate(), which say how they change places"
+OF_BEAMS = "; if these are beams, give all outputs of generate(), which say how beams are reordered"
 Steps = Sequence[Mapping[int, Float[Tensor, "item head query key"]]]
 
 
@@ -33,13 +33,13 @@ def chosen(item: int | None, items: int, hint: str = "") -> Chosen:
     """The only item there is, or the one that is asked for."""
     if item is None and items > 1:
         raise AttnvizError(
-            f"the weights are of a batch of {items}, and one of it can be looked at",
+            f"the weights are a batch of {items}, and only one item can be shown",
             f"give item=1 to item={items}{hint}",
             about="item",
         )
     if item is not None and not 1 <= item <= items:
         raise AttnvizError(
-            f"item is {item}, and the batch has {items}",
+            f"item is {item}, but the batch has {items}",
             f"give item=1 to item={items}" if items > 1 else "leave item out",
             about="item",
         )  # fmt: skip
@@ -90,8 +90,8 @@ def _on_the_left(part: Heads, done: int, step: int) -> Heads:
         return torch.nn.functional.pad(part, (done - keys, 0))
     if part[..., done:].any():
         raise AttnvizError(
-            f"step {step} reads {keys} keys, and {done} tokens are there by then",
-            "give keys, the tokens that are read, where these are not the ones that read",
+            f"step {step} reads {keys} keys, but there are {done} tokens by then",
+            "give keys, the tokens that are read, if these are not the ones that read",
             about="keys",
         )
     return part[..., :done]

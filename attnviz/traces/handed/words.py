@@ -87,11 +87,11 @@ def _word(given: Any) -> str:
         return given.encode(errors="replace").decode()  # half a character is none
     if isinstance(given, int) and not isinstance(given, bool):
         raise AttnvizError(
-            "the tokens are ids, and nothing says what they stand for",
-            "give tokenizer, too, or the words: tokenizer.convert_ids_to_tokens(ids)",
+            "the tokens are ids, and nothing says what words they are",
+            "give tokenizer as well, or the words: tokenizer.convert_ids_to_tokens(ids)",
             about="tokenizer",
         )
-    raise AttnvizError(f"the tokens are a list with {type(given).__name__} in it", IDS)
+    raise AttnvizError(f"the tokens are a list that contains {type(given).__name__}", IDS)
 
 
 def _with_spaces(words: Sequence[str], shown: Tokens) -> Tokens:

@@ -140,7 +140,7 @@ def _refuse_many(numbers: int, part: Part) -> None:
     if numbers > MOST_NUMBERS:
         raise part.error(
             "",
-            f"the matrices have {numbers:,} numbers by here",
+            f"the matrices have {numbers:,} numbers up to here",
             f"a model that is written by hand has at most {MOST_NUMBERS:,}",
         )
 
@@ -202,7 +202,7 @@ def _layers(heads: Sequence[Head]) -> Layers:
                 "layer",
                 f"layer {number} has {counted(len(each), 'head')}, and layer {count - 1} has "
                 f"{len(layers[-1])}",
-                "every layer needs as many as the others, and they count from 0",
+                "give every layer the same number of heads; layers count from 0",
             )
     for head in heads:
         for key in ("asks", "hands"):
@@ -210,8 +210,9 @@ def _layers(heads: Sequence[Head]) -> Layers:
             if found != wanted:
                 raise head.part.error(
                     key,
-                    f"'{key}' has {counted(found, 'name')}, and that of the first head {wanted}",
-                    "the heads of a model are as wide as each other",
+                    f"'{key}' has {counted(found, 'name')}, but that of the first head has "
+                    f"{wanted}",
+                    "give all heads of a model the same width",
                 )
     return layers
 
@@ -226,7 +227,7 @@ def _settings(whole: Part, layers: Layers, dim: int) -> Settings:
     if len(layers) > 1:
         chosen.setdefault("layers", len(layers))
     if "layers" in chosen and chosen["layers"] != len(layers):
-        problem = f"'layers' is {chosen['layers']}, and there are heads of {len(layers)}"
+        problem = f"'layers' is {chosen['layers']}, but heads are given for {len(layers)}"
         raise part.error("layers", problem, "leave it out, or give each of them heads")
     if "layers" in chosen:
         chosen |= {"norm": "none", "attention_only": True}
@@ -258,5 +259,5 @@ def _refuse_pieces(part: Part, word: str, tokenizer: str) -> None:
     if pieces != (word,):
         told = f"is cut into {' and '.join(pieces)}" if pieces else "is empty"
         raise part.error(
-            word, f"'{word}' {told}", f"a word is one piece of a text, by tokenizer = '{tokenizer}'"
+            word, f"'{word}' {told}", f"give words that are one token for tokenizer = '{tokenizer}'"
         )

@@ -24,11 +24,11 @@ CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
     "without",
 )
 ITS_OWN = {  # what a model would have to be made with, and why it cannot be given now
-    "embeddings": "names vectors, and {} has its own",
-    "given": "names matrices, and {} has its own",
-    "item": "says which of a batch of matrices, and {} has its own",
-    "memory": "is a second sentence, and {} reads one alone",
-    "attention_only": "leaves feed-forward out, and {} learned with it",
+    "embeddings": "names vectors, but {} has its own",
+    "given": "names matrices, but {} has its own",
+    "item": "chooses one of a batch of matrices, but {} has its own",
+    "memory": "is a second sentence, but {} reads only one",
+    "attention_only": "leaves feed-forward out, but {} was trained with it",
 }
 
 
@@ -68,7 +68,7 @@ class Card:
                 continue
             why = ITS_OWN[name].format(called) if name in ITS_OWN else ""
             raise AttnvizError(
-                f"{option(name)} {why or f'is {value}, and {called} has {decided}'}",
+                f"{option(name)} {why or f'is {value}, but {called} has {decided}'}",
                 f"leave {option(name)} out, or --model",
                 about=name,
             )
@@ -92,8 +92,8 @@ class Card:
         tokens = self.vocabulary.cut(text)
         if self.longest is not None and len(tokens) > self.longest:
             raise AttnvizError(
-                f"the text has {counted(len(tokens), 'token')} ({self.vocabulary.tokenizer}), and "
-                f"the model '{self.name}' has positions for {self.longest}",
+                f"the text has {counted(len(tokens), 'token')} ({self.vocabulary.tokenizer}), but "
+                f"the model '{self.name}' only has positions for {self.longest}",
                 "give a shorter text",
             )
         return tokens

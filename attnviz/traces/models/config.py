@@ -50,7 +50,7 @@ def read_card_and_save(folder: Path) -> tuple[Card, object]:
     """The same, and which save it is of: None where attnviz did not write that yet."""
     config = _object(folder / CONFIG)
     if config.get("format") != FORMAT:
-        raise AttnvizError(f"'{folder / CONFIG}' is no config of a model of attnviz", WRITES_ONE)
+        raise AttnvizError(f"'{folder / CONFIG}' is not the config of an attnviz model", WRITES_ONE)
     told = _object(folder / VOCABULARY)
     save = config.get(SAVE)
     refuse_other_save(folder, save, told.pop(SAVE, None))
@@ -72,8 +72,8 @@ def refuse_other_save(folder: Path, save: object, other: object, hint: str = AGA
     """
     if save != other:
         raise AttnvizError(
-            f"the last save into '{folder}' was broken off, or a file there was changed: "
-            "its files do not belong together",
+            f"the last save into '{folder}' was interrupted, or a file there was changed: its "
+            "files do not belong together",
             hint,
         )
 
@@ -107,7 +107,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _changed(path: Path) -> AttnvizError:
     return AttnvizError(
-        f"'{path}' is not as attnviz wrote it: something is missing in it, or of another kind",
+        f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
         AGAIN,
     )
 

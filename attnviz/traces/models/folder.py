@@ -81,11 +81,11 @@ def _refuse_other_names(found: Mapping[str, Tensor], card: Card, path: Path) -> 
     others = [name for name in found if name not in known.needed | known.allowed]
     if missing:
         raise AttnvizError(
-            f"'{path}' has no '{missing[0]}', which the settings in {CONFIG} ask for", AGAIN
+            f"'{path}' has no '{missing[0]}', which the settings in {CONFIG} require", AGAIN
         )
     if others:
         raise AttnvizError(
-            f"'{path}' has a '{others[0]}', for which the settings in {CONFIG} have no use", AGAIN
+            f"'{path}' has a '{others[0]}', which the settings in {CONFIG} do not use", AGAIN
         )
 
 
@@ -94,12 +94,12 @@ def _refuse_other_numbers(name: str, tensor: Tensor, card: Card, path: Path) -> 
     shape = (known.needed | known.allowed)[name]
     if tuple(tensor.shape) != shape:
         raise AttnvizError(
-            f"'{name}' in '{path}' is {in_brackets(*tensor.shape)}, and by {CONFIG} and "
-            f"{VOCABULARY} it is {in_brackets(*shape)}",
+            f"'{name}' in '{path}' is {in_brackets(*tensor.shape)}, but {CONFIG} and {VOCABULARY} "
+            f"require {in_brackets(*shape)}",
             AGAIN,
         )
     if tensor.dtype == torch.bool or not tensor.isfinite().all():
-        raise AttnvizError(f"'{name}' in '{path}' has what is no finite number", AGAIN)
+        raise AttnvizError(f"'{name}' in '{path}' has a number that is not finite", AGAIN)
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:

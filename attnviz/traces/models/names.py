@@ -12,7 +12,7 @@ CONFIG = "config.json"  # of a folder with a model that learned
 BY_HAND = ".toml"  # how the file of one ends that was written
 COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
 TRANSFORMER = "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
-CHECK = f"check its path; or take one of those that come with attnviz: {', '.join(COURSE)}"
+CHECK = f"check its path, or use one that comes with attnviz: {', '.join(COURSE)}"
 ON_THE_HUB = {  # names that people know, and their owners on the hub
     "gpt2": "openai-community",
     "gpt2-medium": "openai-community",
@@ -39,7 +39,7 @@ IN_SHORT = {
     "roberta": "roberta-base",
     "t5": "t5-small",
 }
-OTHERS = "or a folder with a model in it; or owner/name of one on a hub"
+OTHERS = "or a folder with a model in it; or owner/name of a model on a hub"
 WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
 
 
@@ -65,7 +65,7 @@ def place_of(name: str) -> Path:
         return Path(name)
     known = IN_SHORT.get(name.lower(), name)
     if known in ON_THE_HUB:
-        hint = f"on the hub it has an owner: --model {ON_THE_HUB[known]}/{known}"
+        hint = f"use its full name on the hub: --model {ON_THE_HUB[known]}/{known}"
         raise AttnvizError(f"there is no model '{name}'", hint, about="model")
     if Path(name).name == name and not name.endswith(BY_HAND):
         error = unknown("model", name, (*names(), TRANSFORMER), about="model")

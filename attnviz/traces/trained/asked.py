@@ -21,8 +21,8 @@ def refuse_decided(settings: Settings) -> None:
     for name in chosen(settings):
         if name not in CAN_BE_ASKED:
             raise AttnvizError(
-                f"{option(name)} is given, and the model '{settings.model}' is trained: it decides "
-                "that itself",
+                f"{option(name)} is given, but the trained model '{settings.model}' decides that "
+                "itself",
                 f"leave {option(name)} out, or --model",
                 about=name,
             )
@@ -32,8 +32,8 @@ def refuse_ranking(name: str) -> None:
     """Refuse to rank heads by right answers: of a trained transformer none are known."""
     if is_trained(name):
         raise AttnvizError(
-            f"'{name}' is a trained transformer, and attnviz heads counts right answers of models "
-            "that learned a task",
+            f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
+            "a task",
             f'try: attnviz inspect "the animal was tired" --model {quoted(name)} --by effect',
             about="model",
         )
@@ -54,7 +54,7 @@ def refuse_untrained(settings: Settings) -> None:
     for name in OF_A_TRAINED_MODEL:
         if getattr(settings, name) != defaults[name]:
             raise AttnvizError(
-                f"{option(name)} is about trained models, and there is none",
+                f"{option(name)} is about trained models, and no trained model is given",
                 "give --model minilm, a folder, or a name on a hub",
                 about=name,
             )

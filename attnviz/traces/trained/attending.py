@@ -108,8 +108,8 @@ def _layer(made: Recognised) -> Layer:
 def _refuse_without(model: Loaded, settings: Settings) -> None:
     if settings.without is not None:
         raise AttnvizError(
-            f"--without switches heads off, and those of the model '{model.name}' "
-            f"({model.config.model_type}) cannot be reached: it only hands back its weights",
+            f"--without cannot switch off heads of the model '{model.name}' "
+            f"({model.config.model_type}), which only returns its weights",
             "leave --without out",
             about="without",
         )
@@ -132,5 +132,5 @@ def _refuse_missing(
     off = [place for place in heads_off(settings.without) if place[0] not in numbers]
     if off and not whole:
         raise AttnvizError(
-            f"--without names {name_of(*off[0])}, and there is no such head", few, about="without"
+            f"--without names {name_of(*off[0])}, but there is no such head", few, about="without"
         )

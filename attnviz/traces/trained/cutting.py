@@ -89,8 +89,8 @@ def _refuse_too_many(model: Loaded, count: int) -> None:
     longest = positions_of(model)
     if longest is not None and count > longest:
         raise AttnvizError(
-            f"the decoder would read {counted(count, 'token')}, and the model '{model.name}' has "
-            f"positions for {longest}",
+            f"the decoder would read {counted(count, 'token')}, but the model '{model.name}' only "
+            f"has positions for {longest}",
             "give a shorter --target, or a smaller --generate",
             about="target",
         )
@@ -99,10 +99,10 @@ def _refuse_too_many(model: Loaded, count: int) -> None:
 def _too_long(model: Loaded, count: int, room: int) -> AttnvizError:
     more = f", and {room} to be added" if room else ""
     return AttnvizError(
-        f"the text has {counted(count, 'token')}{more}, and the model '{model.name}' has "
+        f"the text has {counted(count, 'token')}{more}, but the model '{model.name}' only has "
         f"positions for {positions_of(model)}",
         "give a smaller --generate, or a shorter text"
         if room
-        else "give a shorter text, or --truncate, which leaves out its end",
+        else "give a shorter text, or cut off its end with --truncate",
         about="truncate",
     )

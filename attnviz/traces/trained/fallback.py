@@ -79,7 +79,7 @@ def _refuse_too_many(model: Loaded, reading: Reading) -> None:
     tokens = max(len(reading.ids), len(reading.written))
     memory.refuse_more(
         prod((heads, layers, tokens, tokens, BYTES, TIMES)),
-        f"the weights of the model '{model.name}', which hands them back as matrices,",
+        f"the weights of the model '{model.name}', which returns them as matrices,",
         "give a shorter text",
     )
 
@@ -91,10 +91,10 @@ def _refuse_other_shapes(model: Loaded, reading: Reading, weights: Any) -> None:
     odd = [each for each in weights if tuple(each.shape[-2:]) != (queries, keys) or each.ndim != 4]
     if odd:
         raise AttnvizError(
-            f"the model '{model.name}' ({model.config.model_type}) hands back weights of "
-            f"{' × '.join(map(str, odd[0].shape))}, which are not those of {queries} tokens to "
+            f"the model '{model.name}' ({model.config.model_type}) returns weights of "
+            f"{' × '.join(map(str, odd[0].shape))}, which do not fit {queries} tokens that read "
             f"{keys}",
-            "take another model: of this kind it cannot be shown which token reads which",
+            "use another model: for this kind it cannot be shown which token reads which",
             about="model",
         )
 
@@ -103,9 +103,9 @@ def _no_attention(model: Loaded) -> AttnvizError:
     kinds = sorted({type(each).__name__ for each in model.model.modules()} - BUILT_IN)
     named = ", ".join(kinds[:MOST_NAMED]) + " …" * (len(kinds) > MOST_NAMED)
     return AttnvizError(
-        f"nothing of attention can be seen in the model '{model.name}' "
-        f"({model.config.model_type}); it is made of {named}",
-        model.text_part or "take a model that attends, such as --model minilm",
+        f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
+        f"is made of {named}",
+        model.text_part or "use a model that attends, such as --model minilm",
         about="model",
     )
 

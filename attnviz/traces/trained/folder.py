@@ -22,7 +22,7 @@ OF_OTHERS = {
     "tf_model.h5": "TensorFlow",
     "flax_model.msgpack": "Flax",
     "*.onnx": "ONNX",
-    "adapter_*": "an adapter, which is no model without the one that it was made for",
+    "adapter_*": "an adapter, which needs the model that it was made for",
 }
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -97,7 +97,7 @@ def _in_several(folder: Path, index: Path) -> list[Path]:
     if outside is not None:
         raise AttnvizError(
             f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
-            "copy, or download, the whole model again",
+            "copy or download the whole model again",
             about="model",
         )
     missing = [each for each in names if not files.is_file(folder / each)]
@@ -105,7 +105,7 @@ def _in_several(folder: Path, index: Path) -> list[Path]:
         what = f"lacks {listed(missing[:3])}" if missing else f"has an {index.name} without files"
         raise AttnvizError(
             f"the folder '{folder}' {what}: its weights are in {counted(len(names), 'file')}",
-            "copy, or download, the whole model again",
+            "copy or download the whole model again",
             about="model",
         )
     return [folder / each for each in names]
@@ -126,8 +126,8 @@ def header_of(path: Path) -> Header:
         whole = False
     if not whole:
         raise AttnvizError(
-            f"'{path}' is damaged, or cut short: its header tells of another size than it has",
-            "copy, or download, it again",
+            f"'{path}' is damaged or incomplete: its header gives another size than it has",
+            "copy or download it again",
             about="model",
         )
     return found
@@ -188,8 +188,8 @@ def _json(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(found, dict):
         raise AttnvizError(
-            f"'{path}' is no JSON that describes a model",
-            "copy, or download, it again",
+            f"'{path}' is not JSON that describes a model",
+            "copy or download it again",
             about="model",
         )
     return found

@@ -106,7 +106,7 @@ def _named(model: Loaded, toward: str, scores: Float[Tensor, "answer"]) -> int:
     raise AttnvizError(
         f"--toward is '{toward}', which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {listed(pieces)}"),
-        "name a token of its own" if unknown else f"try --toward {pieces[0]}",
+        "name a token that the model has" if unknown else f"try --toward {pieces[0]}",
         about="toward",
     )
 
@@ -122,7 +122,7 @@ def _nothing_asked(found: Rereading, card: TrainedCard) -> AttnvizError:
         )
     gap = found.model.tokenizer.mask_token
     return AttnvizError(
-        f"--weigh gradient takes the gradient of an answer, and there is no {gap} in the text",
+        f"--weigh gradient takes the gradient of an answer, but there is no {gap} in the text",
         f"write {gap} in place of a word",
         about="weigh",
     )

@@ -171,7 +171,7 @@ def _refuse_missing(place: Place, told: dict[str, Any]) -> None:
         named = ", ".join(absent[:MOST_NAMED]) + " …" * (len(absent) > MOST_NAMED)
         raise AttnvizError(
             f"the checkpoint of '{place.name}' lacks {len(absent)} of the model's weights: {named}",
-            "they would be random; take the whole checkpoint",
+            "use the whole checkpoint: these weights would be random",
             about="model",
         )
 
@@ -180,9 +180,9 @@ def _refuse_textless(place: Place, model: Any) -> None:
     """Refuse models of pictures and of sound."""
     if model.main_input_name in NO_TEXT:
         raise AttnvizError(
-            f"the model '{place.name}' ({model.config.model_type}) reads no text: it takes "
+            f"the model '{place.name}' ({model.config.model_type}) does not read text: it takes "
             f"{model.main_input_name}",
-            "take a model of text",
+            "use a model of text",
             about="model",
         )
 

@@ -124,7 +124,7 @@ def running(model: Loaded, reading: Reading) -> Iterator[None]:
         return
     fitting = _fitting(model, reading)
     raise AttnvizError(
-        f"{model.model.device} has not enough memory for {counted(count, 'token')}",
+        f"{model.model.device} does not have enough memory for {counted(count, 'token')}",
         f"the first {fitting:,} of them fit; or try --dtype bfloat16, or --device cpu"
         if fitting
         else "try --dtype bfloat16, or --device cpu",
@@ -145,10 +145,10 @@ def _cannot_run(model: Loaded, error: Exception) -> CannotRun:
         told = "cannot be run on this text"
         hint = "look at its config.json, or save the model again"
     elif model.other_inputs:
-        told = f"takes {listed(model.other_inputs)}, too, and cannot be run on a text alone"
-        hint = model.text_part or "take a model of text"
+        told = f"also takes {listed(model.other_inputs)}, and cannot be run on a text alone"
+        hint = model.text_part or "use a model of text"
     else:
-        told, hint = "cannot be run on a text", "look at its config.json, or take another model"
+        told, hint = "cannot be run on a text", "look at its config.json, or use another model"
     return CannotRun(f"{who} {told}: {said}", hint, about="model")
 
 

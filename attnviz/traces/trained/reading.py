@@ -58,22 +58,26 @@ def _which(model: Loaded, settings: Settings) -> Which:
     which: Which = settings.attention or "self"
     if which != "self" and not several:
         raise AttnvizError(
-            f"--attention is {which}, and the model '{model.name}' ({model.config.model_type}) "
-            "has no encoder beside a decoder",
-            "leave --attention out: there is one kind, from its tokens to themselves",
+            f"--attention is {which}, but the model '{model.name}' ({model.config.model_type}) "
+            "does not have both an encoder and a decoder",
+            "leave --attention out: this model only has self-attention",
             about="attention",
         )
     if settings.target is not None and (which == "self" or not several):
         raise AttnvizError(
-            "--target is what a decoder reads beside an encoder, and "
-            + ("--attention is self" if several else f"the model '{model.name}' is not both"),
+            "--target is what the decoder of an encoder–decoder reads, but "
+            + ("--attention is self" if several else f"the model '{model.name}' is not one"),
             "give --attention cross" if several else "leave --target out",
             about="target",
         )
     if settings.generate is not None and several and (which == "self" or settings.target):
         raise AttnvizError(
-            "--generate says how much a decoder writes, and "
-            + ("--target says what" if settings.target else "--attention is self: the encoder's"),
+            "--generate says how much a decoder writes, but "
+            + (
+                "--target already says what"
+                if settings.target
+                else "--attention is self: the encoder's"
+            ),
             "leave it out" if settings.target else "give --attention decoder, or cross",
             about="generate",
         )

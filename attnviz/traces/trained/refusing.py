@@ -66,7 +66,8 @@ def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
         )
     if CODE.search(said):
         return (
-            f"the model '{place.name}' comes with Python code of its own, and none is run unasked",
+            f"the model '{place.name}' comes with Python code of its own, which is not run by "
+            "default",
             "read that code; if you trust it, give --trust-remote-code",
         )
     if UNKNOWN_KIND.search(said):
@@ -89,7 +90,7 @@ def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
 def offline(name: str) -> tuple[str, str]:
     """What is said where nothing may be downloaded."""
     return (
-        f"the model '{name}' is not in the cache of this machine, or not as a whole, and "
+        f"the model '{name}' is not in the cache of this machine, or is incomplete there, and "
         "HF_HUB_OFFLINE is set, so nothing is downloaded",
         f"unset HF_HUB_OFFLINE; or download it elsewhere: hf download {name}",
     )
@@ -98,9 +99,10 @@ def offline(name: str) -> tuple[str, str]:
 def _told_of_a_hub(place: Place, said: str) -> tuple[str, str]:
     if GATED.search(said):
         return (
-            f"the hub gives the model '{place.name}' only to those whom it knows, or has none of "
-            "that name",
-            f"check the name; ask for it on https://huggingface.co/{place.name}, and hf auth login",
+            f"the model '{place.name}' is restricted to certain users of the hub, or does not "
+            "exist there",
+            f"check the name; request access on https://huggingface.co/{place.name}, then run hf "
+            "auth login",
         )
     if ABSENT.search(said):
         return f"the hub has no model '{place.name}'", "check its name: owner/name"
@@ -116,14 +118,14 @@ def _told_of_a_hub(place: Place, said: str) -> tuple[str, str]:
 def _told_of_a_folder(place: Place, said: str) -> tuple[str, str]:
     if PICKLED.search(said):
         return (
-            f"the torch file in '{place.folder}' holds more than numbers, which could run code, or "
-            "is damaged, and is refused",
+            f"the torch file in '{place.folder}' is refused: it holds more than numbers, which "
+            "could run code, or is damaged",
             "save the weights as safetensors: model.save_pretrained(folder)",
         )
     if OTHER_SIZES.search(said):
         return (
-            f"the config.json in '{place.folder}' tells of other sizes than the weights there have",
-            "copy, or download, the whole model again",
+            f"the config.json in '{place.folder}' gives other sizes than the weights there have",
+            "copy or download the whole model again",
         )
     return _could_not(place, said), "look at its config.json, or save the model again"
 

@@ -28,7 +28,7 @@ from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.traces.without import Place, heads_off
 from attnviz.wording.keywords import changed
 
-GIVE = "give --model minilm, a folder, or a name on a hub, of a transformer"
+GIVE = "give a transformer: --model minilm, a folder, or a name on a hub"
 NAMED_AGAIN = ("model", "trust_remote_code")  # what a file may not say of its trace
 FARTHEST = 1e-3  # that weights of one model are apart on two machines; of two models it is tenths
 
@@ -70,16 +70,16 @@ def reread(trace: Trace, told: str, about: str) -> Rereading:
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
         answers = isinstance(origin, FromModel) and trace.prediction is not None
-        ranks = f"attnviz heads --model {origin.settings.model} ranks those of that one"
+        ranks = f"use attnviz heads --model {origin.settings.model} to rank the heads of this model"
         raise AttnvizError(
-            f"{told} of a trained transformer, and this is none",
+            f"{told} of a trained transformer, but this is not one",
             ranks if answers and about == "by" else GIVE,
             about=about,
         )
     if origin.card.fallback:
         raise AttnvizError(
-            f"{told} of a transformer, and those of the model '{origin.card.name}' "
-            f"({origin.card.kind}) cannot be reached: it only hands back its weights",
+            f"{told} of a transformer, but the model '{origin.card.name}' ({origin.card.kind}) "
+            "only returns its weights",
             f"leave --{about} out",
             about=about,
         )
@@ -101,7 +101,7 @@ def model_of(trace: Trace) -> tuple[Loaded, Read]:
     assert isinstance(origin, FromTransformer), "of no transformer"
     if not is_trained(origin.settings.model):
         raise AttnvizError(
-            f"the trace is of a trained transformer, and '{origin.settings.model}' is none",
+            f"the trace is of a trained transformer, but '{origin.settings.model}' is not one",
             "name the model that made the trace",
             about="model",
         )
@@ -121,9 +121,9 @@ def _refuse_another(model: Loaded, what: Read, trace: Trace, origin: FromTransfo
     """Refuse a model that did not make the Trace, by what it reads and how it attends."""
     count, then = model.model.num_parameters(), origin.card.parameters
     if count != then:
-        raise _another(model, f"it has {count:,} numbers, and the model of the trace {then:,}")
+        raise _another(model, f"it has {count:,} numbers, but the model of the trace had {then:,}")
     if (what.tokens.ids, what.keys.ids) != (trace.tokens.ids, trace.keys.ids):
-        raise _another(model, "it cuts the text into other tokens")
+        raise _another(model, "it cuts the text into different tokens")
     numbers = [each.layer for each in trace.layers]
     found = attending(model, what.reading, origin.settings, numbers, None).layers
     alike = numbers == [each.layer for each in found]
@@ -135,7 +135,7 @@ def _refuse_another(model: Loaded, what: Read, trace: Trace, origin: FromTransfo
 def _another(model: Loaded, why: str) -> AttnvizError:
     return AttnvizError(
         f"'{model.name}' is not the model that made the trace: {why}",
-        "name that one with --model, or trace the text again with this one",
+        "name that model with --model, or trace the text again with this one",
         about="model",
     )
 

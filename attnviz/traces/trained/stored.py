@@ -43,8 +43,8 @@ def too_many(trace: Trace) -> bool:
 def told(trace: Trace) -> str:
     """What is left out."""
     return (
-        f"scores and weights, {cells_of(trace):,} of each, are left out of the file: --trace works "
-        "them out again, from the queries and keys that are in it"
+        f"scores and weights, {cells_of(trace):,} of each, are left out of the file: --trace "
+        "computes them again from the queries and keys in it"
     )
 
 

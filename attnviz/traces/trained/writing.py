@@ -34,9 +34,9 @@ def continued(model: Loaded, ids: Ids, settings: Settings) -> Ids:
     assert settings.generate is not None
     if not model.model.can_generate():
         raise AttnvizError(
-            f"the model '{model.name}' continues no text: it was saved as "
+            f"the model '{model.name}' cannot continue a text: it was saved as "
             f"{type(model.model).__name__}, which predicts no next token",
-            "leave --generate out, or take a decoder with its language-model head",
+            "leave --generate out, or use a decoder with its language-model head",
             about="generate",
         )
     written = _without_end(model, _written(model, ids, settings.generate, settings), len(ids))
@@ -54,8 +54,8 @@ def decoded(model: Loaded, ids: Ids, settings: Settings) -> Ids:
     """What a decoder reads beside an encoder: its start token, and what it writes itself."""
     if not model.model.can_generate():
         raise AttnvizError(
-            f"the model '{model.name}' was saved without the part that writes, so there is nothing "
-            "that its decoder could read",
+            f"the model '{model.name}' was saved without the part that writes, so its decoder has "
+            "nothing to read",
             "say what it reads: --target TEXT",
             about="target",
         )
