@@ -153,6 +153,10 @@ CLAIMS: list[tuple[re.Pattern[str], Check]] = []
 def claim(pattern: str) -> Callable[[Check], Check]:
     def listed(check: Check) -> Check:
         filled = pattern.replace("<n>", f"({PART})").replace("<who>", f"({WHO})")
+        filled = filled.replace("<attention>", f"([Aa]ttention|[Tt]he attention of {WHO})")
+        filled = filled.replace(
+            "<measures>", f"({WHO} attends to|(?:[Aa]ttention|[Tt]he attention of {WHO}) has)"
+        )
         CLAIMS.append((re.compile(f"^{filled}$"), check))
         return check
 
@@ -171,8 +175,9 @@ def check_sentence(said: Said, told: str) -> str:
 
 def check_who(said: Said, who: str) -> None:
     query = said.comparison.query
+    who = re.sub("^[Tt]he attention of | (attends to|has)$", "", who)
     if query is None:
-        true(who.lower() == "a query", who)
+        true(who.lower() in ("a query", "attention"), who)
     else:
         true(who.endswith(f"({query + 1})"), who)
         true(who[1:].split('"')[0] in _labels(said, query), who)
@@ -195,7 +200,7 @@ def moved(said: Said) -> float:
     return float(np.abs(after - before).max())
 
 
-@claim("Scaling changes nothing here: <who> sees one token, and reads it whole\\.")
+@claim("Scaling changes nothing here: <who> sees only one token, which gets all its attention\\.")
 def sees_one_token(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     for way in both(said):
@@ -203,7 +208,7 @@ def sees_one_token(said: Said, match: re.Match[str]) -> None:
         true(np.abs(said.weights(way) - said.seen(way)).max() < 1e-12, match[0])
 
 
-@claim("Scaling changes nothing here: nothing is compared, so all scores are 0\\.")
+@claim("Scaling changes nothing here: queries and keys are not compared, so all scores are 0\\.")
 def nothing_is_compared(said: Said, match: re.Match[str]) -> None:
     for way in both(said):
         assert way.layer is not None
@@ -233,14 +238,14 @@ def next_to_nothing(said: Said, match: re.Match[str]) -> None:
         most = [said.weights(each).argmax(-1) for each in (before, after)]
         true((most[0] == most[1]).all(), match[0])
     else:
-        who, reads = re.fullmatch(f"({WHO}) reads (.*)", match[1]).groups()  # type: ignore[union-attr]
+        who, reads = re.fullmatch(f"({WHO}) attends to (.*)", match[1]).groups()  # type: ignore[union-attr]
         check_who(said, who)
         with_and_without(said.reads(before), said.reads(after), reads)
 
 
 def with_and_without(before: float, after: float, told: str) -> None:
-    one = re.fullmatch(f"({NUMBER}) tokens with it and without it", told)
-    two = re.fullmatch(f"({NUMBER}) tokens with it, ({NUMBER}) without it", told)
+    one = re.fullmatch(f"({NUMBER}) tokens with and without scaling", told)
+    two = re.fullmatch(f"({NUMBER}) tokens with scaling, ({NUMBER}) without", told)
     if one:
         is_number(one[1], before, told)
         is_number(one[1], after, told)
@@ -252,7 +257,8 @@ def with_and_without(before: float, after: float, told: str) -> None:
 
 
 @claim(
-    "Scaling moves weights (by less than .01|by up to <n>), but <who> reads about as many: (.*)\\."
+    "Scaling changes weights (by less than .01|by up to <n>), but <who> attends to about as many "
+    "tokens: (.*)\\."
 )
 def moves_weights(said: Said, match: re.Match[str]) -> None:
     if match[2]:
@@ -268,7 +274,7 @@ def moves_weights(said: Said, match: re.Match[str]) -> None:
 ONE_DRAW = "With this one draw of random numbers, "
 
 
-@claim(f"{ONE_DRAW}<who> reads <n> tokens unscaled, and <n> divided by √(\\d+)\\.")
+@claim(f"{ONE_DRAW}<who> attends to <n> tokens unscaled and to <n> divided by √(\\d+)\\.")
 def one_draw_of_scores(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     true(match[2] != match[3], match[0])
@@ -278,9 +284,9 @@ def one_draw_of_scores(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "Divided by √(\\d+|d_k), the scores let <who> read <n> tokens instead of <n>"
-    "(?:, and make the gradient of the softmax (\\S*) times as large|, and make the gradient of "
-    "the softmax over a (thousand) times as large)?\\."
+    "Dividing the scores by √(\\d+|d_k) makes <who> attend to <n> tokens instead of <n>(?:, and "
+    "the gradient of the softmax (\\S*) times as large|, and the gradient of the softmax over a "
+    "(thousand) times as large)?\\."
 )
 def divided(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -307,7 +313,8 @@ def times_as_much(written: str | None, ratio: float, told: str) -> None:
 # What scaling changes over seeds
 
 BANDED = (
-    f"({PART})(?: tokens| of the largest entropy)?(?: \\(({PART})–({PART})(?: in 8 of 10)?\\))?"
+    f"({PART})(?: tokens| of the largest entropy)?(?: \\(({PART})–({PART})(?: in 8 of 10 "
+    "seeds)?\\))?"
 )
 
 
@@ -342,8 +349,8 @@ def of_scores(said: Said, measure: str) -> tuple[Array, Array]:
 
 
 @claim(
-    "In the median of (\\d+) seeds, <who> reads <n> tokens unscaled, and <n> divided by √(\\d+): "
-    "too few seeds to tell more\\."
+    "In the median of (\\d+) seeds, <who> attends to <n> tokens unscaled and to <n> divided by "
+    "√(\\d+): too few seeds to tell more\\."
 )
 def few_seeds_of_scores(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -353,7 +360,7 @@ def few_seeds_of_scores(said: Said, match: re.Match[str]) -> None:
     is_number(match[4], float(np.median(after)), match[0])
 
 
-@claim("Over ([\\d,]+) seeds, scaling hardly changes how much <who> reads: (.*)\\.")
+@claim("Over ([\\d,]+) seeds, scaling hardly changes how many tokens <who> attends to: (.*)\\.")
 def hardly_changes(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
     before, after = of_scores(said, "effective")
@@ -363,8 +370,8 @@ def hardly_changes(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    f"Over ([\\d,]+) seeds, dividing by √(\\d+) lets <who> read (.*?) instead of ({BANDED})"
-    "(?:, and makes the gradient of the softmax (.*) times as large)?\\."
+    "Over ([\\d,]+) seeds, dividing by √(\\d+) makes <who> attend to (.*?) instead of "
+    f"({BANDED})(?:, and makes the gradient of the softmax (.*) times as large)?\\."
 )
 def lets_read(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[3])
@@ -381,8 +388,8 @@ def lets_read(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "Over ([\\d,]+) seeds, it cannot be told whether scaling lets <who> read more or less: (.*?) "
-    "divided by √(\\d+), (.*?) unscaled\\."
+    "Over ([\\d,]+) seeds, it is not clear whether scaling makes <who> attend to more or fewer "
+    "tokens: (.*?) divided by √(\\d+), (.*?) unscaled\\."
 )
 def cannot_be_told(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -392,8 +399,8 @@ def cannot_be_told(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "Dividing by √(\\d+) cannot make <who> read less, and in ([\\d,]+) of ([\\d,]+) seeds it "
-    "hardly changes how much: (.*?) with it, (.*?) without it\\."
+    "Dividing by √(\\d+) cannot make <who> attend to fewer tokens, and in ([\\d,]+) of ([\\d,]+) "
+    "seeds it hardly changes how many: (.*?) with scaling, (.*?) without\\."
 )
 def never_less(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -436,35 +443,40 @@ def quoted(names: str) -> list[str]:
     return re.findall("'(.*?)'(?:,| and|$)", names)
 
 
-@claim("There is nothing to compare: <who> reads nothing, for every key is hidden\\.")
+@claim("There is nothing to compare: every key is hidden from <who>\\.")
 def all_hidden(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     for way in said.comparison.alternatives:
         true(not said.seen(way).any() and not said.weights(way).any(), match[0])
 
 
-@claim("There is nothing to compare: a query that sees no token reads nothing, and one .* whole\\.")
+@claim(
+    "There is nothing to compare: a query that sees no token attends to nothing, and one .* "
+    "attention\\."
+)
 def nothing_seen_to_compare(said: Said, match: re.Match[str]) -> None:
     counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
     true(any((each == 0).any() for each in counts), match[0])
     true(all((each <= 1).all() for each in counts), match[0])
 
 
-@claim("There is nothing to compare: a query that sees one token reads it whole\\.")
+@claim(
+    "There is nothing to compare: a query that sees a single token gives it all its attention\\."
+)
 def nothing_to_compare(said: Said, match: re.Match[str]) -> None:
     counts = [said.seen(each).sum(-1) for each in said.comparison.alternatives]
     true(all((each <= 1).all() for each in counts), match[0])
     true(any((each == 1).any() for each in counts), match[0])
 
 
-@claim("Only in '(.*?)' does <who> see more than one token: there is nothing to compare\\.")
+@claim("<who> sees more than one token only in '(.*?)', so there is nothing to compare\\.")
 def only_one_has_a_choice(said: Said, match: re.Match[str]) -> None:
-    check_who(said, match[2])
+    check_who(said, match[1])
     for name, way in zip(said.names, said.comparison.alternatives, strict=True):
-        true((said.seen(way).sum(-1) > 1).any() == (name == match[1]), match[0])
+        true((said.seen(way).sum(-1) > 1).any() == (name == match[2]), match[0])
 
 
-@claim("<who> reads as sharply in (.*?): <n>( to <n>)?(?: tokens| of the largest entropy)\\.")
+@claim("<attention> is equally sharp in (.*?): <n>( to <n>)?(?: tokens| of the largest entropy)\\.")
 def as_sharply(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     found = measured(said, match[0])
@@ -482,7 +494,10 @@ def covered(names: str, found: dict[str, float], said: Said, told: str) -> None:
         true(set(quoted(names)) == set(found), told)
 
 
-@claim("Over ([\\d,]+) seeds, <who> reads as sharply in (.*?): <n>( to <n>)?(?: tokens| of .*)\\.")
+@claim(
+    "Over ([\\d,]+) seeds, <attention> is equally sharp in (.*?): <n>( to <n>)?(?: tokens| of "
+    ".*)\\."
+)
 def as_sharply_over_seeds(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
     found = measured(said, match[0])
@@ -496,7 +511,10 @@ def as_sharply_over_seeds(said: Said, match: re.Match[str]) -> None:
     is_number(match[6] or match[4], middles[-1], match[0])
 
 
-@claim(f"(?:{ONE_DRAW})?<who> reads <n>(.*?) in '(.*?)' and <n> in '(.*?)'(: between seeds .*)?\\.")
+@claim(
+    f"(?:{ONE_DRAW})?<measures> <n>(.*?) in '(.*?)' and <n> in '(.*?)'(: seeds differ only by "
+    "chance)?\\."
+)
 def one_draw_of_ways(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     found = measured(said, match[0])
@@ -509,7 +527,8 @@ def one_draw_of_ways(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "<who> reads most sharply in (.*?), <n>( tokens| of .*?), and most evenly in (.*?), <n>.*\\."
+    "<attention> is sharpest in (.*?) \\(<n>( tokens| of .*?)\\) and most even in (.*?) "
+    "\\(<n>.*\\)\\."
 )
 def most_sharply(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
@@ -527,7 +546,7 @@ def most_sharply(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "In the median of (\\d+) seeds, <who> reads <n>.*? in '(.*?)' and <n> in '(.*?)': too few "
+    "In the median of (\\d+) seeds, <measures> <n>.*? in '(.*?)' and <n> in '(.*?)': too few "
     "seeds to tell more\\."
 )
 def few_seeds_of_ways(said: Said, match: re.Match[str]) -> None:
@@ -539,7 +558,7 @@ def few_seeds_of_ways(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "Over ([\\d,]+) seeds, <who> reads more sharply in '(.*?)' than in '(.*?)': (.*?) instead of "
+    "Over ([\\d,]+) seeds, <attention> is sharper in '(.*?)' than in '(.*?)': (.*?) instead of "
     "(.*?)\\."
 )
 def more_sharply(said: Said, match: re.Match[str]) -> None:
@@ -553,8 +572,8 @@ def more_sharply(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "Over ([\\d,]+) seeds, no difference can be told in how sharply <who> reads: (.*?) in '(.*?)', "
-    "(.*?) in '(.*?)'\\."
+    "Over ([\\d,]+) seeds, there is no clear difference in how sharp <attention> is: (.*?) in "
+    "'(.*?)', (.*?) in '(.*?)'\\."
 )
 def no_difference(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[2])
@@ -566,7 +585,7 @@ def no_difference(said: Said, match: re.Match[str]) -> None:
 # What rounding changes
 
 
-@claim("The weights(?: of <who>)? of (.*?) are those of (.*?), to the last digit\\.")
+@claim("The weights(?: of <who>)? of (.*?) equal those of (.*?) to the last digit\\.")
 def all_the_same(said: Said, match: re.Match[str]) -> None:
     if match[1]:
         check_who(said, match[1])
@@ -576,13 +595,13 @@ def all_the_same(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "At most, weights(?: of <who>)? differ from those of (.*?) in (.*?)(; the weights"
-    f"(?: of {WHO})? of (.*?) are those of .*)?\\."
+    "Weights(?: of <who>)? differ from those of (.*?) by at most (.*?)(; the weights(?: of "
+    f"{WHO})? of (.*?) are those of .*)?\\."
 )
 def at_most(said: Said, match: re.Match[str]) -> None:
     true(bool(match[1]) == (said.comparison.query is not None), match[0])
     base = said.weights(said.way(match[2]))
-    for name, written in re.findall(f"(\\w+) by ({NUMBER})", match[3]):
+    for written, name in re.findall(f"({NUMBER}) in (\\w+)", match[3]):
         is_number(written, float(np.abs(said.weights(said.way(name)) - base).max()), match[0])
     for name in re.split(", | and ", match[5]) if match[5] else ():
         true((said.weights(said.way(name)) == base).all(), match[0])
@@ -633,9 +652,9 @@ def logits(way: Alternative) -> Array:
 
 
 @claim(
-    f"(?:Over ([\\d,]+) seeds, |{ONE_DRAW}|Here, )(?:in the row of <who>, )?"
-    "((?:hidden tokens|rows do|the row|only the|what shows|not every|"
-    "\\S+(?:, \\S+)*(?: and \\S+)? cannot be told|\\S+(?:, \\S+)*(?: and \\S+)? divides).*)\\."
+    f"(?:Over ([\\d,]+) seeds, |{ONE_DRAW}|Here, )(?:in the row of <who>, )?((?:hidden "
+    "tokens|rows do|the row|the symptoms|not every|\\S+(?:, \\S+)*(?: and \\S+)? can(?:not| "
+    "only) be told|\\S+(?:, \\S+)*(?: and \\S+)? divides).*)\\."
 )
 def on_mistakes(said: Said, match: re.Match[str]) -> None:
     true(bool(match[2]) == (said.comparison.query is not None), match[0])
@@ -661,11 +680,11 @@ def symptom(said: Said, name: str, told: str, *, over_seeds: bool) -> None:
         is_number(amount[1], float(np.median(hidden)), told)
     elif "sum to 1" in told:
         true((off > 9e-5).all(), told)
-    elif told.startswith("only the shape"):
+    elif "can only be told" in told:
         true((hidden <= 1e-4).all() and (off <= eps).all() and (moved > 9e-5).all(), told)
     elif "cannot be told" in told:
         true(max(hidden.max(), off.max(), moved.max()) <= eps, told)
-    elif told.startswith("what shows"):
+    elif told.startswith("the symptoms"):
         true((moved > 9e-5).all(), told)
     else:
         true(told.startswith("not every seed") and over_seeds, told)
@@ -748,13 +767,13 @@ def no_weight_changes(said: Said, match: re.Match[str]) -> None:
 
 
 @claim(
-    "(Nothing is compared, so all scores are 0( but for what ALiBi adds)?|A query sees one token "
-    "and reads it whole), whatever (.*) is\\."
+    "(Queries and keys are not compared, so all scores are 0( except for what ALiBi adds)?|A query "
+    "sees only one token and gives it all its attention), whatever (.*) is\\."
 )
 def whatever_it_is(said: Said, match: re.Match[str]) -> None:
     for way in said.comparison.alternatives:
         assert way.layer is not None
-        if match[1].startswith("Nothing"):
+        if match[1].startswith("Queries"):
             true(not way.layer.attended.scores.any(), match[0])
             true(bool(match[2]) == (way.layer.attended.bias is not None), match[0])
         else:
@@ -764,7 +783,7 @@ def whatever_it_is(said: Said, match: re.Match[str]) -> None:
 
 COURSE = (
     f"(stays at {NUMBER}|begins and ends at {NUMBER}|goes beyond what numbers can hold|"
-    f"(?:goes|rises|falls) from {NUMBER} to {NUMBER}(?: bits)?(?:, and not straight)?|"
+    f"(?:goes|rises|falls) from {NUMBER} to {NUMBER}(?: bits)?(?:, but not steadily)?|"
     f"(?:shows no clear change|can only rise) \\({NUMBER} and {NUMBER}(?: bits)?\\))(?: bits)?"
 )
 SEEDS = f"(Over [\\d,]+ seeds|In the median of \\d+ seeds|{ONE_DRAW[:-2]})"
@@ -846,12 +865,12 @@ TITLES = {
     r"Scaling spreads (?:the )?attention.* over (\S+) tokens instead of (\S+)": None,
     r"Scaling narrows (?:the )?attention.* to (\S+) tokens instead of (\S+)": None,
     r"\d seeds are too few to tell .*": "too few seeds to tell more",
-    r"Scaling hardly changes how many tokens .* attends to": "scaling hardly changes how much",
+    r"Scaling hardly changes how many tokens .* attends to": "hardly changes how many",
     r"Scaling cannot make .* attend to fewer tokens": "cannot make",
-    r"Whether scaling spreads attention depends on the seed .*": "it cannot be told",
-    r"Scaling moves weights, but .* attends to about as many tokens": "reads about as many",
-    r"Attention is as sharp in .*": "as sharply in",
-    r"Over [\d,]+ seeds, none of them is surely the sharpest": "no difference can be told",
+    r"Whether scaling spreads attention depends on the seed .*": "it is not clear",
+    r"Scaling changes weights, but .* attends to about as many tokens": "about as many tokens",
+    r"(?:Attention|The attention of .*) is equally sharp in .*": "is equally sharp in",
+    "Over [\\d,]+ seeds, none of them is clearly the sharpest": "there is no clear difference",
 }
 
 
@@ -859,7 +878,7 @@ def check_title(said: Said) -> None:
     title, told = said.view.headline, said.view.closing[-1]
     sharper = re.fullmatch(r".* is sharper in (.+) than in (.+)", title)
     if sharper:
-        true(f"more sharply in {sharper[1]} than in {sharper[2]}" in told, title)
+        true(f"sharper in {sharper[1]} than in {sharper[2]}" in told, title)
     elif title.casefold() in told.casefold() or said.sweep is not None:
         return
     else:

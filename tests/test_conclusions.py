@@ -199,47 +199,47 @@ def test_the_medians_of_the_sentence_are_those_of_single_runs() -> None:
     }
     before, after = (np.median(found[scale]) for scale in (False, True))
 
-    start = f"Over 20 seeds, dividing by √8 lets a query read {after:.1f} tokens ("
+    start = f"Over 20 seeds, dividing by √8 makes a query attend to {after:.1f} tokens ("
     assert concluded().startswith(start)
     assert f"instead of {before:.1f} (" in concluded()
 
 
 def test_a_single_draw_says_that_it_is_one() -> None:
     assert concluded(repeats=1) == (
-        "With this one draw of random numbers, a query reads 2.37 tokens unscaled, and 3.15 "
-        "divided by √8."
+        "With this one draw of random numbers, a query attends to 2.37 tokens unscaled and to "
+        "3.15 divided by √8."
     )
     assert "With this one draw of random numbers" in concluded(repeats=1, by="variant")
     assert "With this one draw of random numbers" in concluded(repeats=1, by="dim")
 
 
 def test_few_seeds_say_that_they_are_few() -> None:
-    assert concluded(repeats=4).startswith("In the median of 4 seeds, a query reads ")
+    assert concluded(repeats=4).startswith("In the median of 4 seeds, a query attends to ")
     assert concluded(repeats=4).endswith("too few seeds to tell more.")
     assert concluded(repeats=4, by="variant").endswith("too few seeds to tell more.")
     assert concluded(repeats=4, by="dim").endswith("too few seeds to tell more.")
 
 
 def test_between_seeds_there_is_nothing_but_chance() -> None:
-    assert "between seeds nothing differs but chance" in concluded(by="seed")
+    assert "seeds differ only by chance" in concluded(by="seed")
 
 
 def test_of_given_numbers_what_is_true_of_them_is_said() -> None:
     made = compare_scores(torch.tensor([[[29.6, 9.9, 63.9, 55.5]]]), 64)
 
-    assert conclusion(made).startswith("Divided by √d_k, the scores let a query read ")
+    assert conclusion(made).startswith("Dividing the scores by √d_k makes a query attend to ")
 
 
 def test_of_a_worked_example_too() -> None:
     made = compare(example("trainable").trace())
 
-    assert made.view().closing[-1].startswith("Divided by √")
+    assert made.view().closing[-1].startswith("Dividing the scores by √")
 
 
 def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
     """Words of two sentences are drawn alike: whatever is claimed of them is wrong."""
     claims = [
-        "more sharply"
+        " sharper in "
         in compare("cat dog bird", tokenizer="words", other="tree sky lake", seed=seed)
         .view()
         .closing[-1]
@@ -253,15 +253,32 @@ def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
     ("text", "chosen", "said"),
     [
         (TEXT, {"dim": 1}, "Scaling changes nothing here: √1 is 1."),
-        ("Hello", {}, "Scaling changes nothing here: a query sees one token, and reads it whole."),
-        (TEXT, {"window": 1}, "a query sees one token, and reads it whole."),
-        (TEXT, {"temperature": 1e6}, "how much a query reads: 4.0 tokens with it and without it."),
-        (TEXT, {"temperature": 1e-6}, "how much a query reads: 1.0 tokens with it and without it."),
-        ("Hello", {"by": "dim"}, "A query sees one token and reads it whole, whatever d_k is."),
+        (
+            "Hello",
+            {},
+            "Scaling changes nothing here: a query sees only one token, which gets all "
+            "its attention.",
+        ),
+        (TEXT, {"window": 1}, "a query sees only one token, which gets all its attention."),
+        (
+            TEXT,
+            {"temperature": 1e6},
+            "how many tokens a query attends to: 4.0 tokens with and without scaling.",
+        ),
+        (
+            TEXT,
+            {"temperature": 1e-6},
+            "how many tokens a query attends to: 1.0 tokens with and without scaling.",
+        ),
+        (
+            "Hello",
+            {"by": "dim"},
+            "A query sees only one token and gives it all its attention, whatever d_k is.",
+        ),
         (TEXT, {"by": "dim", "variant": "average"}, "all scores are 0, whatever d_k is."),
-        ("Hello", {"by": "tokenizer"}, "Only in 'chars' does a query see more than one token: "),
-        ("Hello", {"by": "variant"}, "a query reads as sharply in all of them: 1.0 tokens."),
-        ("Hello", {"by": "dtype"}, "are those of float64, to the last digit."),
+        ("Hello", {"by": "tokenizer"}, "A query sees more than one token only in 'chars', so "),
+        ("Hello", {"by": "variant"}, "attention is equally sharp in all of them: 1.0 tokens."),
+        ("Hello", {"by": "dtype"}, "equal those of float64 to the last digit."),
         (TEXT, {"by": "dim", "head_dim": 4}, "as dim goes from 2 to 512"),
     ],
 )
@@ -272,8 +289,8 @@ def test_what_is_said_at_the_edges_is_true(text: str, chosen: dict[str, Any], sa
 def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
     """Over 20 seeds no direction is found: in 13 of them nobody would see a difference."""
     assert concluded(temperature=0.01) == (
-        "Dividing by √8 cannot make a query read less, and in 13 of 20 seeds it hardly changes "
-        "how much: 1.0 tokens (1.0–1.1 in 8 of 10) with it, 1.0 without it."
+        "Dividing by √8 cannot make a query attend to fewer tokens, and in 13 of 20 seeds it "
+        "hardly changes how many: 1.0 tokens (1.0–1.1 in 8 of 10 seeds) with scaling, 1.0 without."
     )
     cold = compare(TEXT, by="temperature", values=["1e-4", "1e-3"]).view(repeats=20)
     assert cold.headline == (
@@ -288,7 +305,7 @@ def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
 
 
 def test_of_scores_that_are_bent_or_added_to_no_theorem_is_told() -> None:
-    assert "it cannot be told whether scaling lets" in concluded(temperature=0.01, soft_cap=5.0)
+    assert "it is not clear whether scaling makes" in concluded(temperature=0.01, soft_cap=5.0)
     assert compare(TEXT).base.of_scores_alone
     assert not compare(TEXT, positions="alibi").base.of_scores_alone
 
@@ -311,7 +328,7 @@ def test_only_one_way_in_which_tokens_can_be_chosen_among_is_named() -> None:
     told = concluded("of", by="tokenizer", values=["words", "chars"])
 
     assert (
-        told == "Only in 'chars' does a query see more than one token: there is nothing to compare."
+        told == "A query sees more than one token only in 'chars', so there is nothing to compare."
     )
 
 
@@ -322,8 +339,8 @@ def test_a_change_too_small_for_two_digits_is_told_in_its_own() -> None:
 
     assert told == (
         "largest change from unscaled to scaled: 1 → 3: by -0.0065",
-        "Scaling moves weights by less than .01, but a query reads about as many: 3.00 "
-        "tokens with it and without it.",
+        "Scaling changes weights by less than .01, but a query attends to about as many tokens: "
+        "3.00 tokens with and without scaling.",
     )
 
 
@@ -338,7 +355,7 @@ def test_weights_that_are_all_the_same_say_so() -> None:
 def test_one_query_is_called_by_its_name() -> None:
     made = compare(TEXT)
 
-    assert 'lets "am" (2) read ' in made.view(query="am").closing[-1]
+    assert 'makes "am" (2) attend to ' in made.view(query="am").closing[-1]
 
 
 TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]

@@ -312,8 +312,8 @@ def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
 
     shown = len(made.slides) - 1
     told = (
-        f"slides of their own: {shown} of 24 heads, those that do most of something; --layer 0, "
-        "or --head 0, makes a slide for each of its heads"
+        f"heads with slides of their own: {shown} of 24 heads, the strongest of each kind; "
+        "--layer 0, or --head 0, makes a slide for each of its heads"
     )
     assert 1 <= shown < 9
     assert [str(each.message) for each in said] == [told]

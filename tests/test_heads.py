@@ -116,43 +116,47 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
             (1.0, 0.5, 0.9),
             (
                 "Switching off L0H0 costs 50 % of the letters; L0H1 costs 10 %.",
-                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
+                "With all heads, 100 % of the letters are right; with every head switched off, "
+                "25 %.",
             ),
         ),
         (
             (1.0, 0.5, 0.9, 0.95),
             (
                 "Switching off L0H0 costs 50 % of the letters; any other head at most 10 %.",
-                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
+                "With all heads, 100 % of the letters are right; with every head switched off, "
+                "25 %.",
             ),
         ),
         (  # a share is rounded; what "at most" stands before is rounded up
             (0.9999, 0.749792, 0.9746, 0.98),
             (
                 "Switching off L0H0 costs 25 % of the letters; any other head at most 3 %.",
-                "With all heads over 99.9 % of the letters are right; with every head switched off "
-                "37 %.",
+                "With all heads, over 99.9 % of the letters are right; with every head switched "
+                "off, 37 %.",
             ),
         ),
         (
             (0.99, 0.1),
             (
                 "Switching off L0H0, the only head, costs 89 % of the letters.",
-                "With all heads 99 % of the letters are right; with every head switched off 5 %.",
+                "With all heads, 99 % of the letters are right; with every head switched off, 5 %.",
             ),
         ),
         (
             (1.0, 0.5, 1.0, 1.0),
             (
                 "Switching off L0H0 costs 50 % of the letters; any other head costs nothing.",
-                "With all heads 100 % of the letters are right; with every head switched off 25 %.",
+                "With all heads, 100 % of the letters are right; with every head switched off, "
+                "25 %.",
             ),
         ),
         (
             (0.95, 0.95, 0.96),
             (
                 "Switching off any one head costs none of the letters.",
-                "With all heads 95 % of the letters are right; with every head switched off 48 %.",
+                "With all heads, 95 % of the letters are right; with every head switched off, 48 "
+                "%.",
             ),
         ),
     ],

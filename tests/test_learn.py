@@ -152,7 +152,7 @@ def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, there:
     out = attnviz("learn", "--file", "lines.txt", "--steps", "9", "-o", "a.csv").out
     shown = " ".join(attnviz("learn", "--file", "lines.txt", "--steps", "9").out.split())
 
-    assert "loss of what is learned from · accuracy in 2 held-out sentences" in shown
+    assert "loss on the sentences learned from · accuracy in 2 held-out sentences" in shown
     right = [
         float(row["accuracy"]) for row in csv.DictReader((there / "a.csv").read_text().splitlines())
     ]

@@ -38,28 +38,31 @@ def reversed_letters() -> Learned:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "After 80 steps every verb is right; L1H1 reads the subject with .99."),
-        ({"accuracy": 0.0}, "After 80 steps no verb is right; L1H1 reads the subject with .99."),
+        ({}, "After 80 steps, every verb is right; L1H1 reads the subject (99\u00a0%)."),
+        (
+            {"accuracy": 0.0},
+            "After 80 steps, no verb is right; L1H1 reads the subject (99\u00a0%).",
+        ),
         (
             {"accuracy": 0.9999},
-            "After 80 steps over 99.9\u00a0% of the verbs are right; L1H1 reads the subject with "
-            ".99.",
+            "After 80 steps, over 99.9\u00a0% of the verbs are right; L1H1 reads the subject "
+            "(99\u00a0%).",
         ),
         (
             {"ended": "interrupted", "accuracy": 0.5},
-            "Stopped after 80 steps, when 50\u00a0% of the verbs are right; L1H1 reads the subject "
-            "with .99.",
+            "Stopped after 80 steps: 50\u00a0% of the verbs are right; L1H1 reads the subject "
+            "(99\u00a0%).",
         ),
         (
             {"ended": "nan", "steps": (0, 1)},
-            "The loss is no finite number any more; of the model after 1 step, which is kept, "
-            "every verb is right; L1H1 reads the subject with .99.",
+            "The loss is no longer finite; in the model after 1 step, which is kept, every verb "
+            "is right; L1H1 reads the subject (99\u00a0%).",
         ),
         (
             {"ended": "interrupted", "steps": (0,)},
-            "Before the first step every verb is right; L1H1 reads the subject with .99.",
+            "Before the first step, every verb is right; L1H1 reads the subject (99\u00a0%).",
         ),
-        ({"scores": {}}, "After 80 steps every verb is right."),
+        ({"scores": {}}, "After 80 steps, every verb is right."),
         (
             {
                 "scores": {
@@ -67,23 +70,25 @@ def reversed_letters() -> Learned:
                     BEFORE: np.array([[0.1, 0.94], [0.3, 0.2]]),
                 }
             },
-            "After 80 steps every verb is right; L1H1 reads the subject with .99, L0H1 the word "
-            "before with .94.",
+            "After 80 steps, every verb is right; L1H1 reads the subject (99\u00a0%), L0H1 the "
+            "word before (94\u00a0%).",
         ),
         (
             {"scores": {SUBJECT: np.array([[0.1, 0.7], [0.6, 0.8]]), BEFORE: np.zeros((2, 2))}},
-            "After 80 steps every verb is right; L1H1 reads the subject with .80 (2 more heads "
-            "with at least .60).",
+            "After 80 steps, every verb is right; L1H1 reads the subject (80\u00a0%; 2 more "
+            "heads: at least 60\u00a0%).",
         ),
         (
             {"scores": {SUBJECT: np.array([[0.1, 0.2], [0.6, 0.8]])}},
-            "After 80 steps every verb is right; L1H1 reads the subject with .80 (L1H0 with .60).",
+            "After 80 steps, every verb is right; L1H1 reads the subject (80\u00a0%; L1H0: "
+            "60\u00a0%).",
         ),
         (
             {"scores": {SUBJECT: np.full((2, 2), 0.211), BEFORE: np.full((2, 2), 0.3)}},
-            "After 80 steps every verb is right; no head reads the subject with more than .22.",
+            "After 80 steps, every verb is right; no head reads the subject with more than "
+            "22\u00a0% of its attention.",
         ),
-        ({"scores": {SUBJECT: np.full((2, 2), np.nan)}}, "After 80 steps every verb is right."),
+        ({"scores": {SUBJECT: np.full((2, 2), np.nan)}}, "After 80 steps, every verb is right."),
     ],
 )
 def test_the_sentence_says_what_the_figures_do(changes: dict[str, Any], sentence: str) -> None:
@@ -111,7 +116,7 @@ def test_every_sentence_is_true(
     assert_right(right, accuracy, last)
     if heads.startswith("no head "):
         assert max(each.max() for each in scores.values()) < 0.5
-        most, said = scores[SUBJECT].max(), float(heads.rpartition(" ")[2])
+        most, said = scores[SUBJECT].max(), share_of(heads)
         assert heads.startswith("no head reads the subject with more than ")
         assert most <= said + 1e-9 <= most + 0.0101
         return
@@ -123,7 +128,9 @@ def test_every_sentence_is_true(
 
 
 def assert_right(told: str, accuracy: float, step: int) -> None:
-    start = f"After {step:,} step{'' if step == 1 else 's'} " if step else "Before the first step "
+    start = (
+        f"After {step:,} step{'' if step == 1 else 's'}, " if step else "Before the first step, "
+    )
     said = told.removeprefix(start)
     assert told.startswith(start)
     if accuracy in (0, 1):
@@ -142,24 +149,28 @@ def assert_right(told: str, accuracy: float, step: int) -> None:
 
 def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_another: bool) -> None:
     does = reading.does.removeprefix("reads ") if after_another else reading.does
-    pattern = rf"({HEAD}) {re.escape(does)} with ({SHARE})(?: \((.*)\))?"
-    match = re.fullmatch(pattern, told)
+    match = re.fullmatch(rf"({HEAD}) {re.escape(does)} \(([^;]*)(?:; (.*))?\)", told)
     assert match, told
     layer, head = (int(each) for each in re.findall(r"\d+", match[1]))
     assert scores[layer, head] == scores.max()
-    assert float(match[2]) == pytest.approx(scores.max(), abs=0.00501)
+    assert share_of(match[2]) == pytest.approx(scores.max(), abs=0.00501)
     others = sorted(np.delete(scores.ravel(), 2 * layer + head))
     others = [each for each in others if each >= 0.5]
     if not others:
         assert match[3] is None
     elif len(others) == 1:
-        assert re.fullmatch(rf"{HEAD} with {SHARE}", match[3])
+        assert re.fullmatch(f"{HEAD}: .*", match[3])
+        assert share_of(match[3]) == pytest.approx(others[0], abs=0.00501)
     else:
-        assert match[3].startswith(f"{len(others)} more heads with at least ")
-    if others:
-        least = float(match[3].rpartition(" ")[2])
+        assert match[3].startswith(f"{len(others)} more heads: at least ")
+        least = share_of(match[3])
         assert least <= others[0] + 1e-6
         assert least > others[0] - 0.0101
+
+
+def share_of(told: str) -> float:
+    """The share that a text names last, in per cents."""
+    return float(re.findall(r"([\d.]+)\u00a0%", told)[-1]) / 100
 
 
 def test_before_the_end_nothing_is_said_of_heads() -> None:

@@ -267,7 +267,7 @@ def test_of_what_reads_nothing_no_numbers_are_told() -> None:
     made = trace(None, given=matrices(BLIND))
 
     assert compare(made).view(query="2", repeats=1).closing[-1] == (
-        'There is nothing to compare: "x2" (2) reads nothing, for every key is hidden.'
+        'There is nothing to compare: every key is hidden from "x2" (2).'
     )
     assert compare(made, by="dtype").view(query="2").closing
     for by in ("positions", "variant"):
@@ -289,7 +289,9 @@ def closing(text: str, **chosen: Any) -> str:
 
 def test_one_token_has_no_entropy_that_could_be_a_share() -> None:
     told = closing("of", by="tokenizer", values=["words", "chars"], window=1)
-    assert told.endswith("There is nothing to compare: a query that sees one token reads it whole.")
+    assert told.endswith(
+        "There is nothing to compare: a query that sees a single token gives it all its attention."
+    )
 
 
 @pytest.mark.parametrize("by", ["scale", "temperature", "seed", "heads", "dtype"])
@@ -302,9 +304,7 @@ def test_a_query_that_reads_nothing_reads_no_token_whole(
     made = compare(trace(None, given=matrices(given)), by=by, values=values.get(by))
     told = "\n".join(made.view(query=query).closing)
     who = "a query" if query is None else '"x2" (2)'
-    assert told.endswith(
-        f"There is nothing to compare: {who} reads nothing, for every key is hidden."
-    )
+    assert told.endswith(f"There is nothing to compare: every key is hidden from {who}.")
     assert "nan" not in told
 
 
@@ -313,7 +313,7 @@ def test_what_is_read_as_sharply_is_not_called_alike() -> None:
     told = closing("I am learning this", by="seed", values=[42, 43], temperature=1e-3)
 
     assert "1.0 → .00" in told
-    assert told.endswith("A query reads as sharply in both: 1.00 tokens.")
+    assert told.endswith("Attention is equally sharp in both: 1.00 tokens.")
 
 
 def test_tokens_that_are_all_the_same_have_scores_all_the_same() -> None:
@@ -326,14 +326,14 @@ def test_tokens_that_are_all_the_same_have_scores_all_the_same() -> None:
 def test_with_a_bias_less_is_said_of_what_a_number_does() -> None:
     told = closing("a b c", tokenizer="words", by="heads", variant="average", positions="alibi")
 
-    assert "all scores are 0 but for what ALiBi adds, whatever the number of heads is." in told
+    assert "all scores are 0 except for what ALiBi adds, whatever the number of heads is." in told
 
 
 def test_how_much_is_read_says_nothing_of_how_much_weights_change() -> None:
     told = closing("I am learning this", temperature=51.0, positions="alibi")
 
     assert "nothing" not in told
-    assert "scaling hardly changes how much a query reads: 4.0 tokens with it and without" in told
+    assert "hardly changes how many tokens a query attends to: 4.0 tokens with and" in told
 
 
 def test_weights_that_move_are_not_next_to_nothing() -> None:
@@ -341,8 +341,8 @@ def test_weights_that_move_are_not_next_to_nothing() -> None:
     made = compare("I am learning this", temperature=51.0, positions="alibi")
 
     assert made.view(repeats=1).closing[-1] == (
-        "Scaling moves weights by up to .02, but a query reads about as many: 4.00 tokens with it "
-        "and without it."
+        "Scaling changes weights by up to .02, but a query attends to about as many tokens: 4.00 "
+        "tokens with and without scaling."
     )
 
 
@@ -350,7 +350,7 @@ def test_a_mistake_that_does_nothing_has_no_effect_to_be_told() -> None:
     told = closing("I am", by="mask", values=["causal", "model-scale"], heads=1, positions="alibi")
 
     assert "flat" not in told
-    assert told.endswith("model-scale cannot be told from what is right.")
+    assert told.endswith("model-scale cannot be told from the correct result.")
 
 
 def test_a_mistake_whose_effect_shows_is_told_with_it() -> None:
@@ -369,7 +369,7 @@ def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
     names = [each.name for each in compare("a b", by="mask", scale=False).alternatives]
 
     assert "model-scale" not in names
-    with pytest.raises(AttnvizError, match="nothing divides them"):
+    with pytest.raises(AttnvizError, match="scores are not divided at all"):
         compare("a b", by="mask", values=["causal", "model-scale"], scale=False)
 
 

@@ -101,7 +101,9 @@ def _index(path: Path) -> list[tuple[str, str]]:
         return [(str(name), str(part)) for name, part in found.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise AttnvizError(
-            f"'{path}' does not say which file holds what", "download the folder again", file=str(path)
+            f"'{path}' does not say which file holds what",
+            "download the folder again",
+            file=str(path),
         ) from None
 
 

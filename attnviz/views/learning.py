@@ -199,9 +199,9 @@ def _ends(learning: Learning) -> Grid:
         plain_axis("measure", ["scores", "grad.", "right", "loss"]),
         Whole(values, np.zeros(values.shape, dtype=bool)),
         colorless("measure"),
-        note="medians · scores = how far those of the first layer spread before any step · "
-        "grad. = size of the softmax's gradient then, near 0 when saturated · right, of "
-        "sentences that are held out, and loss: in the end",
+        note="medians · scores = spread of the scores in the first layer before any step · grad. "
+        "= size of the softmax's gradient then, near 0 when saturated · right (on held-out "
+        "sentences) and loss: at the end",
     )
 
 

@@ -14,7 +14,7 @@ from attnviz.wording.numbers import digits_apart, fixed_text, percent
 
 FEWEST_SEEDS = 10  # of fewer, most may agree by chance
 ALIKE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
-IN_BRACKETS = " in 8 of 10"
+IN_BRACKETS = " in 8 of 10 seeds"
 ONE_DRAW = "With this one draw of random numbers"
 
 Seeds = Float[Tensor, "seed"]

@@ -15,7 +15,6 @@ from attnviz.views.conclusions.mistakes import on_mistakes, title_on_mistakes
 from attnviz.views.conclusions.rounding import on_rounding
 from attnviz.views.conclusions.scaling import on_scale, title_on_scale
 from attnviz.views.conclusions.sharpness import on_sharpness, reader, title_on_sharpness
-from attnviz.views.grids.axes import NOTHING
 
 
 def conclusion(
@@ -28,7 +27,7 @@ def conclusion(
     if any(each.mistake for each in comparison.alternatives):
         return on_mistakes(comparison, again)
     if _all_hidden(comparison):
-        return f"There is nothing to compare: {reader(comparison)} reads {NOTHING}."
+        return f"There is nothing to compare: every key is hidden from {reader(comparison)}."
     if comparison.by in ("dtype", "device"):
         return on_rounding(comparison)
     if comparison.by == "scale":

@@ -153,7 +153,7 @@ def _in_short(facts: Swept) -> str:
 def _changes(course: Course) -> str:
     before, after = course.told
     if not course.straight:
-        return f"goes from {before} to {after}{course.amount.unit}, and not straight"
+        return f"goes from {before} to {after}{course.amount.unit}, but not steadily"
     verb = "rises" if course.pair.direction > 0 else "falls"
     return f"{verb} from {before} to {after}{course.amount.unit}"
 
@@ -195,19 +195,23 @@ ALWAYS: tuple[Finding[Swept], ...] = (
         "only a bias",
         lambda facts: not facts.compared and facts.biased,
         lambda facts: (
-            "Nothing is compared, so all scores are 0 but for what ALiBi adds, whatever "
-            f"{facts.noun} is."
+            "Queries and keys are not compared, so all scores are 0 except for what ALiBi adds, "
+            f"whatever {facts.noun} is."
         ),
     ),
     Finding(
         "nothing is compared",
         lambda facts: not facts.compared,
-        lambda facts: f"Nothing is compared, so all scores are 0, whatever {facts.noun} is.",
+        lambda facts: (
+            f"Queries and keys are not compared, so all scores are 0, whatever {facts.noun} is."
+        ),
     ),
     Finding(
         "a query sees one token",
         lambda facts: facts.sees_one,
-        lambda facts: f"A query sees one token and reads it whole, whatever {facts.noun} is.",
+        lambda facts: (
+            f"A query sees only one token and gives it all its attention, whatever {facts.noun} is."
+        ),
     ),
 )
 FINDINGS = (*ALWAYS, Finding("course", otherwise, _in_full))

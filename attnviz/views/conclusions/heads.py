@@ -56,5 +56,5 @@ def _reads(ranking: Ranking) -> tuple[str, ...]:
 
 def _how_right(ranking: Ranking) -> str:
     whole, none = percent(ranking.whole.accuracy), percent(ranking.none.accuracy)
-    said = f"With all heads {whole} of the {ranking.task.asked}s are right"
-    return f"{said}; with every head switched off {none}."
+    said = f"With all heads, {whole} of the {ranking.task.asked}s are right"
+    return f"{said}; with every head switched off, {none}."

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from attnviz.learning.training import Ended, Learned
 from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.learned.found import Found, found_in
-from attnviz.wording.numbers import percent, share_text
+from attnviz.wording.numbers import percent
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import counted, listed
 
 DOES = 0.5  # a head does what it puts so much of its weight on: more than on all else
-MOST_NAMED = 1  # of the heads that do the same beside the best one; more are counted
 
 
 def sentence_of(learned: Learned) -> str:
-    """`After 310 steps every verb is right; L1H1 reads the subject with .99.`"""
+    """`After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
     last = learned.moments[-1]
     start = said(ENDED, Ending(learned.ended, last.step))
     heads = _heads(found_in(learned))
@@ -56,17 +55,16 @@ ENDED: tuple[Finding[Ending], ...] = (
         "no number",
         lambda ending: ending.ended == "nan",
         lambda ending: (
-            f"The loss is no finite number any more; of the model after {ending.after}, which is "
-            "kept,"
+            f"The loss is no longer finite; in the model after {ending.after}, which is kept,"
         ),
     ),
-    Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step"),
+    Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step,"),
     Finding(
         "stopped",
         lambda ending: ending.ended == "interrupted",
-        lambda ending: f"Stopped after {ending.after}, when",
+        lambda ending: f"Stopped after {ending.after}:",
     ),
-    Finding("learned", otherwise, lambda ending: f"After {ending.after}"),
+    Finding("learned", otherwise, lambda ending: f"After {ending.after},"),
 )
 
 
@@ -117,9 +115,9 @@ HEADS: tuple[Finding[Claim], ...] = (
     Finding(
         "several do it",
         lambda claim: bool(claim.found.others(DOES)),
-        lambda claim: f"{_best(claim)} {_others(claim.found)}",
+        lambda claim: f"{_best(claim)}; {_others(claim.found)})",
     ),
-    Finding("one does it", otherwise, lambda claim: _best(claim)),
+    Finding("one does it", otherwise, lambda claim: f"{_best(claim)})"),
 )
 
 
@@ -129,7 +127,7 @@ def _heads(found: Sequence[Found]) -> str:
     if done:
         return ", ".join(said(HEADS, claim) for claim in _claims(done))
     told = [f"{each.reading.does} with more than {_at_most(each.score)}" for each in found[:1]]
-    return f"no head {told[0]}" if told else ""
+    return f"no head {told[0]} of its attention" if told else ""
 
 
 def _claims(found: Sequence[Found]) -> Iterator[Claim]:
@@ -142,21 +140,23 @@ def _claims(found: Sequence[Found]) -> Iterator[Claim]:
 
 
 def _best(claim: Claim) -> str:
-    return f"{claim.found.head} {claim.does} with {share_text(claim.found.score)}"
+    return f"{claim.found.head} {claim.does} ({percent(claim.found.score)}"
 
 
 def _others(found: Found) -> str:
     """The heads that do the same, and how much of their weight at least."""
     others = found.others(DOES)
-    named = listed([*others]) if len(others) <= MOST_NAMED else f"{len(others)} more heads"
-    return f"({named} with {'at least ' * (len(others) > 1)}{_at_least(min(others.values()))})"
+    least = min(others.values())
+    if len(others) == 1:
+        return f"{listed([*others])}: {percent(least)}"
+    return f"{len(others)} more heads: at least {_at_least(least)}"
 
 
 def _at_most(share: float) -> str:
-    """Two digits that are no less."""
-    return share_text(math.ceil(share * 100 - 1e-9) / 100)
+    """Whole per cents that are no less."""
+    return percent(math.ceil(share * 100 - 1e-9) / 100)
 
 
 def _at_least(share: float) -> str:
-    """Two digits that are no more."""
-    return share_text(math.floor(share * 100 + 1e-9) / 100)
+    """Whole per cents that are no more."""
+    return percent(math.floor(share * 100 + 1e-9) / 100)

@@ -112,7 +112,7 @@ class Course:
             whole = self.middle.is_integer()
             return f"after {counted(int(self.middle) if whole else self.middle, 'step')}"
         if len(self.reached) == 1:
-            return f"never within {counted(self.learning.last, 'step')}"
+            return f"not within {counted(self.learning.last, 'step')}"
         return self.needs
 
     @property
@@ -212,7 +212,7 @@ def _in_none(outcome: Outcome) -> str:
     got = (
         f"{percent(float(np.median(each.way.accuracy[-1])))} {each.put}" for each in outcome.courses
     )
-    start = f"{outcome.over}, no way learns it within {last} (until {outcome.right})."
+    start = f"{outcome.over}, none learns it within {last} (until {outcome.right})."
     return f"{start} Median accuracy then: {listed([*got])}."
 
 
@@ -241,7 +241,7 @@ def _undecided(outcome: Outcome) -> str:
 
 def _no_way_is_faster(outcome: Outcome) -> str:
     right = f"{outcome.right[:1].upper()}{outcome.right[1:]}"
-    return f"{outcome.over}, no way is clearly faster. {right}"
+    return f"{outcome.over}, none is clearly faster. {right}"
 
 
 def _never(outcome: Outcome) -> str:
@@ -253,7 +253,7 @@ def _never(outcome: Outcome) -> str:
         return ""
     either = " either" if len(rest) < len(never) else ""
     within = f"within {counted(outcome.learning.last, 'step')}"
-    return f"In none of {outcome.seeds:,} seeds {within}{either}: {listed(rest)}."
+    return f"Not learned in any of {outcome.seeds:,} seeds {within}{either}: {listed(rest)}."
 
 
 def _losses(outcome: Outcome) -> str:
@@ -278,7 +278,7 @@ def _lost(outcome: Outcome) -> str:
         for each in outcome.courses
         if each.way.lost
     ]
-    return f"The loss became no finite number {listed(lost)}." if lost else ""
+    return f"The loss did not stay finite {listed(lost)}." if lost else ""
 
 
 def _seen(outcome: Outcome) -> str:
@@ -288,7 +288,10 @@ def _seen(outcome: Outcome) -> str:
     seeing = [each.put for each in outcome.courses if _sees_what_follows(each.way)]
     if not seeing:
         return ""
-    return f"{sentence(listed(seeing)).rstrip('.')} every word sees the one after it, its answer."
+    return (
+        f"{sentence(listed(seeing)).rstrip('.')}, every word sees the next one, which is its "
+        "answer."
+    )
 
 
 def _sees_what_follows(way: Way) -> bool:
@@ -330,9 +333,9 @@ def on_beginning(learning: Learning) -> str:
     spread = listed([*dict.fromkeys(SPREAD(each) for each in sorted(vectors))])
     width = learning.ways[0].width
     return (
-        f"Before any step, the {width} numbers of a query, and those of a key, spread by {spread}; "
-        f"scores spread by {listed(scores)}, and the softmax passes on a gradient of "
-        f"{listed(gradients)}."
+        f"Before any step, the {width} numbers of a query, and those of a key, have a spread of "
+        f"{spread}; scores have a spread of {listed(scores)}, and the softmax passes on a "
+        f"gradient of {listed(gradients)}."
     )
 
 
@@ -343,8 +346,8 @@ def on_width(learning: Learning) -> str:
     if learning.by != "scale" or width == usual:
         return ""
     return (
-        f"A head is {width} wide here, and {usual} in the task's own model: scaling divides by the "
-        "root of it."
+        f"A head is {width} wide here, but {usual} in the task's own model: scaling divides by "
+        "the square root of the width."
     )
 
 

@@ -75,14 +75,14 @@ SYMPTOMS = (
     ),
     Symptom(
         lambda flaw: flaw.reshapes,
-        "only the shape of the rows tells {}",
-        "only the shape of the row tells {}",
+        "{} can only be told by the shape of the rows",
+        "{} can only be told by the shape of the row",
     ),
-    Symptom(lambda flaw: flaw.idle, "{} cannot be told from what is right"),
+    Symptom(lambda flaw: flaw.idle, "{} cannot be told from the correct result"),
 )
 WAVERING = (  # where no other can be said
-    Symptom(lambda flaw: flaw.tells, "what shows of {} is not the same with every seed"),
-    Symptom(lambda flaw: not flaw.tells, "not every seed tells {} from what is right"),
+    Symptom(lambda flaw: flaw.tells, "the symptoms of {} differ between seeds"),
+    Symptom(lambda flaw: not flaw.tells, "not every seed tells {} from the correct result"),
 )
 
 

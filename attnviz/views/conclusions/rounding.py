@@ -25,7 +25,7 @@ class Rounding:
 
     @property
     def differ(self) -> list[str]:
-        return [f"{name} by {tiny_text(error)}" for name, error in self.errors.items() if error]
+        return [f"{tiny_text(error)} in {name}" for name, error in self.errors.items() if error]
 
 
 def on_rounding(comparison: Comparison) -> str:
@@ -41,12 +41,12 @@ def on_rounding(comparison: Comparison) -> str:
 
 def _kept(facts: Rounding) -> str:
     same = f"the weights{facts.of} of {listed(facts.same)}"
-    return f"{same} are those of {facts.base}, to the last digit"
+    return f"{same} equal those of {facts.base} to the last digit"
 
 
 def _at_most(facts: Rounding) -> str:
     differ = listed(facts.differ)
-    return f"At most, weights{facts.of} differ from those of {facts.base} in {differ}"
+    return f"Weights{facts.of} differ from those of {facts.base} by at most {differ}"
 
 
 FINDINGS: tuple[Finding[Rounding], ...] = (

@@ -171,70 +171,81 @@ def _why_here(facts: Scaling) -> str:
     if facts.level:
         return "the scores of a row are all about the same"
     if facts.whole:
-        return "one token gets nearly all the weight of a row with it and without it"
-    return f"{facts.who} reads {_with_and_without(PRECISE_TOKENS, *facts.reads)}"
+        return "one token gets nearly all the weight of a row, with and without scaling"
+    return f"{facts.who} attends to {_with_and_without(PRECISE_TOKENS, *facts.reads)}"
 
 
 def _with_and_without(amount: Amount, one: float, other: float) -> str:
     """One number, where both read the same."""
     if amount.same(one, other):
-        return f"{amount(other)} with it and without it"
+        return f"{amount(other)} with and without scaling"
     before, after = amount.both(one, other)
-    return f"{after} tokens with it, {before} without it"
+    return f"{after} tokens with scaling, {before} without"
 
 
 def _of_given(facts: Scaling) -> str:
     least, most = PRECISE_TOKENS.both(*facts.reads)
     before, after = facts.means("gradient")
     times = _times(after / before if before else torch.inf if after else 0.0)
-    start = f"Divided by {facts.divisor}, the scores let {facts.who} read {most} tokens"
-    gradient = f", and make the gradient of the softmax {times} as large" if times else ""
+    start = f"Dividing the scores by {facts.divisor} makes {facts.who} attend to {most} tokens"
+    gradient = f", and the gradient of the softmax {times} as large" if times else ""
     return f"{start} instead of {least}{gradient}."
 
 
 def _of_one_draw(facts: Scaling) -> str:
     least, most = PRECISE_TOKENS.both(*facts.reads)
-    read = f"{facts.who} reads {least} tokens unscaled"
-    return f"{ONE_DRAW}, {read}, and {most} divided by {facts.divisor}."
+    read = f"{facts.who} attends to {least} tokens unscaled"
+    return f"{ONE_DRAW}, {read} and to {most} divided by {facts.divisor}."
 
 
 def _not_how_many(facts: Scaling) -> str:
     """Other tokens, but as many of them."""
     reads = _with_and_without(PRECISE_TOKENS, *facts.reads)
     moved = "by less than .01" if facts.moved < EVEN else f"by up to {share_text(facts.moved)}"
-    return f"Scaling moves weights {moved}, but {facts.who} reads about as many: {reads}."
+    return (
+        f"Scaling changes weights {moved}, but {facts.who} attends to about as many tokens: "
+        f"{reads}."
+    )
 
 
 def _of_few_seeds(facts: Scaling) -> str:
     least, most = facts.over_seeds.told(TOKENS)
-    shown = f"{facts.who} reads {least} tokens unscaled, and {most} divided by {facts.divisor}"
+    shown = (
+        f"{facts.who} attends to {least} tokens unscaled and to {most} divided by {facts.divisor}"
+    )
     return f"In the median of {facts.seeds} seeds, {shown}: too few seeds to tell more."
 
 
 def _as_many_over_seeds(facts: Scaling) -> str:
     reads = _with_and_without(TOKENS, *facts.over_seeds.medians)
-    start = f"Over {facts.seeds:,} seeds, scaling hardly changes how much {facts.who} reads"
+    start = (
+        f"Over {facts.seeds:,} seeds, scaling hardly changes how many tokens {facts.who} attends to"
+    )
     return f"{start}: {reads}."
 
 
 def _more_or_less_over_seeds(facts: Scaling) -> str:
     before, after = facts.over_seeds.bands(TOKENS)
     start = f"Over {facts.seeds:,} seeds, dividing by {facts.divisor}"
-    return f"{start} lets {facts.who} read {after} instead of {before}{_gradients(facts)}."
+    return f"{start} makes {facts.who} attend to {after} instead of {before}{_gradients(facts)}."
 
 
 def _never_less_over_seeds(facts: Scaling) -> str:
     before, after = facts.over_seeds.bands(TOKENS)
-    same = f"in {facts.over_seeds.hardly:,} of {facts.seeds:,} seeds it hardly changes how much"
-    start = f"Dividing by {facts.divisor} cannot make {facts.who} read less, and {same}"
-    return f"{start}: {after} with it, {before} without it."
+    same = f"in {facts.over_seeds.hardly:,} of {facts.seeds:,} seeds it hardly changes how many"
+    start = (
+        f"Dividing by {facts.divisor} cannot make {facts.who} attend to fewer tokens, and {same}"
+    )
+    return f"{start}: {after} with scaling, {before} without."
 
 
 def _undecided_over_seeds(facts: Scaling) -> str:
     before, after = facts.over_seeds.bands(TOKENS)
     shown = f"{after} divided by {facts.divisor}, {before} unscaled"
-    start = f"Over {facts.seeds:,} seeds, it cannot be told whether scaling lets {facts.who} read"
-    return f"{start} more or less: {shown}."
+    start = (
+        f"Over {facts.seeds:,} seeds, it is not clear whether scaling makes {facts.who} attend to"
+    )
+    return f"{start} more or fewer tokens: {shown}."
 
 
 def _gradients(facts: Scaling) -> str:
@@ -259,12 +270,12 @@ FINDINGS: tuple[Finding[Scaling], ...] = (
     Finding(
         "a query sees one token",
         lambda facts: bool((facts.seen.sum(-1) == 1).all()),
-        lambda facts: f"{NOTHING}: {facts.who} sees one token, and reads it whole.",
+        lambda facts: f"{NOTHING}: {facts.who} sees only one token, which gets all its attention.",
     ),
     Finding(
         "nothing is compared",
         lambda facts: facts.nothing_compared,
-        lambda _: f"{NOTHING}: nothing is compared, so all scores are 0.",
+        lambda _: f"{NOTHING}: queries and keys are not compared, so all scores are 0.",
     ),
     Finding("√1 is 1", lambda facts: facts.same_scale, lambda _: f"{NOTHING}: √1 is 1."),
     Finding(
@@ -308,7 +319,7 @@ FINDINGS: tuple[Finding[Scaling], ...] = (
         "other tokens, as many",
         lambda facts: facts.as_many,
         _not_how_many,
-        lambda facts: f"Scaling moves weights, but {facts.who} attends to about as many tokens",
+        lambda facts: f"Scaling changes weights, but {facts.who} attends to about as many tokens",
     ),
     Finding(
         "one draw",

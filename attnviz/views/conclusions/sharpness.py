@@ -37,6 +37,18 @@ class Sharpness:
     def who(self) -> str:
         return reader(self.comparison)
 
+    @property
+    def attention(self) -> str:
+        """`attention`; or `the attention of "it" (3)`."""
+        return "attention" if self.comparison.query is None else f"the attention of {self.who}"
+
+    @property
+    def measures(self) -> str:
+        """What comes before a number: `a query attends to` 2.1 tokens."""
+        if self.measured_by[0] == "effective":
+            return f"{self.who} attends to"
+        return f"{self.attention} has"
+
     @cached_property
     def measured_by(self) -> tuple[str, Amount]:
         """Tokens can be counted against each other only where there are as many to read."""
@@ -130,7 +142,7 @@ def _of_few_seeds(facts: Sharpness) -> str:
     (low, high), (_, amount) = facts.outermost, facts.measured_by
     least, most = Pair(facts.over_seeds[low], facts.over_seeds[high]).told(amount)
     return (
-        f"In the median of {facts.seeds} seeds, {facts.who} reads {least}{amount.unit} in "
+        f"In the median of {facts.seeds} seeds, {facts.measures} {least}{amount.unit} in "
         f"{facts.name(low)} and {most} in {facts.name(high)}: too few seeds to tell more."
     )
 
@@ -141,14 +153,14 @@ def _told_apart_over_seeds(facts: Sharpness) -> str:
     pair = Pair(facts.over_seeds[high], facts.over_seeds[low])
     before, after = pair.bands(facts.measured_by[1])
     names = f"{facts.name(low)} than in {facts.name(high)}"
-    start = f"Over {facts.seeds:,} seeds, {facts.who} reads more sharply in {names}"
+    start = f"Over {facts.seeds:,} seeds, {facts.attention} is sharper in {names}"
     return f"{start}: {after} instead of {before}."
 
 
 def _alike_over_seeds(facts: Sharpness) -> str:
     low, high = (float(np.median(facts.over_seeds[place])) for place in facts.outermost)
     about = _about(facts.measured_by[1], low, high)
-    start = f"Over {facts.seeds:,} seeds, {facts.who} reads as sharply in {facts.all}"
+    start = f"Over {facts.seeds:,} seeds, {facts.attention} is equally sharp in {facts.all}"
     return f"{start}: {about}."
 
 
@@ -157,14 +169,14 @@ def _undecided_over_seeds(facts: Sharpness) -> str:
     pair = Pair(facts.over_seeds[low], facts.over_seeds[high])
     before, after = pair.bands(facts.measured_by[1])
     return (
-        f"Over {facts.seeds:,} seeds, no difference can be told in how sharply {facts.who} reads: "
-        f"{after} in {facts.name(high)}, {before} in {facts.name(low)}."
+        f"Over {facts.seeds:,} seeds, there is no clear difference in how sharp {facts.attention} "
+        f"is: {after} in {facts.name(high)}, {before} in {facts.name(low)}."
     )
 
 
 def _alike(facts: Sharpness) -> str:
     shown = _about(facts.precise, *facts.ends)
-    return sentence(f"{facts.who} reads as sharply in {facts.all}: {shown}")
+    return sentence(f"{facts.attention} is equally sharp in {facts.all}: {shown}")
 
 
 def _about(amount: Amount, low: float, high: float) -> str:
@@ -180,7 +192,7 @@ def _of_one_draw(facts: Sharpness) -> str:
 
 
 def _between_seeds(facts: Sharpness) -> str:
-    return sentence(f"{_shown(facts)}: between seeds nothing differs but chance")
+    return sentence(f"{_shown(facts)}: seeds differ only by chance")
 
 
 def _shown(facts: Sharpness) -> str:
@@ -189,8 +201,8 @@ def _shown(facts: Sharpness) -> str:
     least, most = amount.both(low, high)
     sharpest, flattest = (_places(facts, end)[0] for end in (low, high))
     return (
-        f"{facts.who} reads {least}{amount.unit} in {facts.name(sharpest)} and "
-        f"{most} in {facts.name(flattest)}"
+        f"{facts.measures} {least}{amount.unit} in {facts.name(sharpest)} and {most} in "
+        f"{facts.name(flattest)}"
     )
 
 
@@ -205,8 +217,8 @@ def _of_these(facts: Sharpness) -> str:
         for end in (low, high)
     )
     return sentence(
-        f"{facts.who} reads most sharply in {sharp}, {written(low)}, and most evenly in {even}, "
-        f"{written(high)}"
+        f"{facts.attention} is sharpest in {sharp} ({written(low)}) and most even in {even} "
+        f"({written(high)})"
     )
 
 
@@ -224,23 +236,26 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
     Finding(
         "one has a choice",
         lambda facts: len(facts.found) == 1,
-        lambda facts: (
-            f"Only in {facts.name(*facts.found)} does {facts.who} see more than one token: there "
-            "is nothing to compare."
+        lambda facts: sentence(
+            f"{facts.who} sees more than one token only in {facts.name(*facts.found)}, so "
+            "there is nothing to compare"
         ),
     ),
     Finding(
         "nothing is seen",
         lambda facts: not facts.found and facts.blind,
         lambda _: (
-            "There is nothing to compare: a query that sees no token reads nothing, and one that "
-            "sees one token reads it whole."
+            "There is nothing to compare: a query that sees no token attends to nothing, and one "
+            "that sees a single token gives it all its attention."
         ),
     ),
     Finding(
         "nothing to compare",
         lambda facts: not facts.found,
-        lambda _: "There is nothing to compare: a query that sees one token reads it whole.",
+        lambda _: (
+            "There is nothing to compare: a query that sees a single token gives it all "
+            "its attention."
+        ),
     ),
     Finding(
         "few seeds",
@@ -258,13 +273,13 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
         "alike over seeds",
         lambda facts: facts.seeds > 0 and facts.alike_over_seeds,
         _alike_over_seeds,
-        lambda facts: f"Attention is as sharp in {facts.all}",
+        lambda facts: sentence(f"{facts.attention} is equally sharp in {facts.all}").rstrip("."),
     ),
     Finding(
         "undecided over seeds",
         lambda facts: facts.seeds > 0,
         _undecided_over_seeds,
-        lambda facts: f"Over {facts.seeds:,} seeds, none of them is surely the sharpest",
+        lambda facts: f"Over {facts.seeds:,} seeds, none of them is clearly the sharpest",
     ),
     Finding("alike", lambda facts: facts.ends[1] - facts.ends[0] < ALIKE, _alike),
     Finding(

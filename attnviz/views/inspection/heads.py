@@ -84,7 +84,7 @@ def _note(found: Patterns, looking: Looking) -> str:
     left = f" {LEFT}" if looking.hides else ""
     parts = [
         f"{SHARES[looking.weigh]}{left}, averaged over the tokens that can show it",
-        "even = a head that attends to all tokens alike",
+        "even = a head that attends to all tokens equally",
         *([OF_COLUMN] if found.strongest(COLUMN) else []),
         *([OF_BROAD] if found.strongest(BROADLY) else []),
     ]
@@ -95,7 +95,7 @@ def _note(found: Patterns, looking: Looking) -> str:
         if 0 < rows < min(FEW, found.asked - 1)
     ]
     if found.asked < found.tokens:
-        parts.append(f"{found.asked:,} of the {found.tokens:,} tokens were asked")
+        parts.append(f"{found.asked:,} of the {found.tokens:,} tokens were sampled")
     return " · ".join(parts)
 
 

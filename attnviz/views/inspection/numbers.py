@@ -76,7 +76,7 @@ def refuse_logarithms(looking: Looking) -> None:
     """Of numbers below 0 there are none."""
     if looking.log:
         raise AttnvizError(
-            f"--log colours by the logarithm, and --weigh {looking.weigh} has numbers below 0",
+            f"--log colours by the logarithm, but --weigh {looking.weigh} has numbers below 0",
             "leave --log out",
             about="log",
         )

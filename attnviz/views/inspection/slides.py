@@ -23,5 +23,5 @@ def slides_of(inspection: Inspection, overview: Group) -> Excerpt:
 
 def _rest(shown: int, count: int) -> str:
     """How many have one, and how others would get one."""
-    which = "no head" if not shown else f"{shown} of {count} heads, those that do most of something"
-    return f"slides of their own: {which}; {REST}"
+    which = "none" if not shown else f"{shown} of {count} heads, the strongest of each kind"
+    return f"heads with slides of their own: {which}; {REST}"

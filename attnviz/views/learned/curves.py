@@ -14,7 +14,7 @@ from attnviz.views.grids.scales import Scale, colorless
 from attnviz.views.learned.found import Found, heads_of, name_of_head
 from attnviz.wording.words import counted
 
-SCORE = "score = mean weight on what should be read"
+SCORE = "score = mean weight on the tokens that should be read"
 
 
 def curves_of(
@@ -64,7 +64,7 @@ def history(learned: Learned, found: Sequence[Found], shown: Sequence[int]) -> G
         plain_axis("measure", [*columns]),
         _table(np.stack([*columns.values()], axis=1)),
         colorless("measure"),
-        note=f"loss of what is learned from · accuracy {_where(learned)}",
+        note=f"loss on the sentences learned from · accuracy {_where(learned)}",
     )
 
 

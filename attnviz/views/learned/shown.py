@@ -144,7 +144,7 @@ class Shown:
         label = isolated(self.tokens.labels[self._place])
         hidden = np.stack([self._hidden(head)[self._place] for head in heads])
         return Grid(
-            f'what "{label}" ({self._place + 1}) reads · {of}',
+            f'what "{label}" ({self._place + 1}) attends to · {of}',
             Axis(side, side, tuple(names), ("",) * len(names)),
             token_axis(f'key (is read by "{label}")', self.tokens),
             Whole(np.stack(rows), hidden),
