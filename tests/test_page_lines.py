@@ -254,7 +254,7 @@ SAID = {
     ("tied", "query", 0): '"a" reads itself and "b" most: .40 each, then "c" .20',
     ("tied", "query", 1): '"b" reads "d" most: .40, then "c" .30 and itself .20',
     ("tied", "query", 2): '"c" reads "a" most: .70, then "b", itself and "d" .10 each',
-    ("tied", "query", 3): '"d" reads all 4 tokens that it sees alike: .25 each',
+    ("tied", "query", 3): '"d" reads all 4 tokens that it sees equally: .25 each',
     ("tied", "key", 3): '"d" is read most by "b": .40, then by itself .25 and by "c" .10',
     ("zero", "query", 0): '"a" reads nothing: all weights are 0',
     ("zero", "query", 1): '"b" reads itself most: 1.0',
@@ -265,9 +265,9 @@ SAID = {
     "itself −.10 each",
     ("signed", "query", 2): 'what "c" reads, by gain: all are 0',
     ("hidden", "query", 0): '"a" reads nothing, for every key is hidden',
-    ("hidden", "query", 1): '"b" sees itself alone: 1.0',
-    ("hidden", "query", 2): '"c" reads all 2 tokens that it sees alike: .50 each',
-    ("hidden", "key", 3): 'nobody reads "d", which is hidden from all',
+    ("hidden", "query", 1): '"b" sees only itself: 1.0',
+    ("hidden", "query", 2): '"c" reads all 2 tokens that it sees equally: .50 each',
+    ("hidden", "key", 3): 'no token reads "d", which is hidden from all',
 }
 
 

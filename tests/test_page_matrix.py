@@ -244,7 +244,7 @@ def test_a_click_follows_a_row_or_a_column_until_it_is_clicked_again(page: Page)
     frame.click(position={"x": box["width"] / 2, "y": 8})  # on the name of a column
     until(page, "location.hash.includes('key=')")
     page.mouse.move(1, 1)
-    assert re.match(r"Following who reads .+; Esc to stop", line(page))
+    assert re.match(r"Following the tokens that read .+; Esc to stop", line(page))
 
 
 def test_without_special_tokens_it_says_how_much_goes_to_them(page: Page) -> None:

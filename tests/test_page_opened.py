@@ -189,7 +189,7 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) 
         page.evaluate("document.getElementById('copying').open = true")
         for what, said in (
             ("Numbers as CSV", "Numbers of L0H1: copied as CSV."),
-            ("link to what is seen", "The link is copied."),
+            ("link to this view", "The link is copied."),
         ):
             page.get_by_label(f"copy: {what}").click()
             until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
@@ -217,9 +217,9 @@ def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
         settled(seen.page, 300)
         assert frame.locator("#head").input_value() == "1"
         frame.locator("#copying summary").click()
-        assert frame.get_by_label("copy: link to what is seen").count() == 0
+        assert frame.get_by_label("copy: link to this view").count() == 0
         with seen.page.expect_download() as waiting:
             frame.get_by_label("copy: Numbers as CSV").click()
         assert waiting.value.suggested_filename == "attention-L0H1-numbers.csv"
         told = frame.locator("#said").text_content()
-        assert told == "Nothing may be copied here: saved as attention-L0H1-numbers.csv."
+        assert told == "Copying is not allowed here: saved as attention-L0H1-numbers.csv."

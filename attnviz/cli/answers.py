@@ -43,7 +43,7 @@ def tokenizers() -> None:
     _say("Any encoding that tiktoken knows works as well, such as o200k_base.")
     _table_of_commands(
         ('attnviz run "I am learning this" --tokenizer words', "one of them"),
-        ('attnviz compare "I am learning this" --by tokenizer', "some beside each other"),
+        ('attnviz compare "I am learning this" --by tokenizer', "several side by side"),
     )
 
 

@@ -242,7 +242,7 @@ def compare(
     """Compare ways of attending: side by side, subtracted and measured.
 
     Without options: the softmax of raw scores and of scaled ones, which shows why scores are
-    divided by the square root of a head's width. With OTHER: two sentences of equally many
+    divided by the square root of a head's width. With OTHER: two sentences with equally many
     tokens, position by position. With --learn: models trained in several ways.
 
     \b

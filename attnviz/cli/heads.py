@@ -44,7 +44,7 @@ def heads(
 ) -> None:
     """Rank the heads of a model by the accuracy lost without each.
 
-    The model is tried on sentences that it did not learn from, with one head off at a time.
+    The model is tested on sentences that it did not learn from, with one head off at a time.
     Beside each loss is what the head reads (attends to): weights show where a head looks, this
     shows whether it matters.
 

@@ -270,8 +270,7 @@ class AttentionOptions:
             "Attention",
             "--dropout",
             metavar="P",
-            help="Dropout: set this share of the weights to 0 and scale up the rest, as in "
-            "training.",
+            help="Set this share of the weights to 0 and scale up the rest, as in training.",
             example="0.1",
         ),
     ] = None

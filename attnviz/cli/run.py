@@ -73,7 +73,7 @@ def run(
     """Show which token of a sentence reads (attends to) which.
 
     Without --out, the result is printed: as numbers if they fit, otherwise as blocks of colour.
-    With --out, it is written to files of the kinds that their suffixes say.
+    With --out, it is written to files, whose suffixes choose the kind.
 
     \b
     attnviz run "I am learning this" --variant causal

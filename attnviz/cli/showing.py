@@ -105,8 +105,8 @@ class OutputOptions:
             "Output",
             "--query",
             metavar="TOKEN",
-            help="Show what one token reads (attends to), in steps with its arithmetic: its word "
-            "or its number.",
+            help="Show what one token, given as a word or a number, reads (attends to), with the "
+                 "arithmetic.",
             short="Show what one token reads: --query learning, or its number.",
             example="1",
         ),

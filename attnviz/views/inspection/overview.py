@@ -19,7 +19,7 @@ from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heatmap import axis_of
 from attnviz.views.inspection.numbers import called, refuse_logarithms
 
-NOTE = "each map: rows read, columns are read"
+NOTE = "each map: rows attend to columns"
 BY_WEIGHT = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 

@@ -42,13 +42,13 @@ function actionButton(text, label, act) {
 /** A frame in a notebook has no address that anybody could open. */
 function linkToCopy() {
   if (!HAS_ADDRESS) return [];
-  const copy = actionButton("Copy", "copy: link to what is seen", copyLink);
-  return [element("p", {}, element("span", {}, "Link to what is seen"), copy)];
+  const copy = actionButton("Copy", "copy: link to this view", copyLink);
+  return [element("p", {}, element("span", {}, "Link to this view"), copy)];
 }
 
 async function copyLink() {
   const link = location.href.split("#")[0] + address();
-  say((await tookText(link)) ? "The link is copied." : `Nothing may be copied here. It is ${link}`);
+  say((await tookText(link)) ? "The link is copied." : `Copying is not allowed here. The link is ${link}`);
 }
 
 /** Below the command that made the page. */
@@ -56,7 +56,7 @@ function addCommandButton() {
   const command = document.querySelector("#made pre");
   command?.after(actionButton("Copy", "copy: command", async () => {
     const took = await tookText(command.textContent);
-    say(took ? "The command is copied." : "Nothing may be copied here: mark the command.");
+    say(took ? "The command is copied." : "Copying is not allowed here: select the command.");
   }));
 }
 
@@ -66,7 +66,7 @@ async function copied(name, kind, make) {
   const made = make();
   const took = kind === "PNG" ? await tookPicture(made) : await tookText(await (await made).text());
   if (took) return say(`${name} of ${heads[state.head].name}: copied as ${kind}.`);
-  await saved(name, kind, () => made, "Nothing may be copied here: ");
+  await saved(name, kind, () => made, "Copying is not allowed here: ");
 }
 
 async function saved(name, kind, make, before = "") {

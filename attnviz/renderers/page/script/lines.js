@@ -215,7 +215,7 @@ function saidOfFollowed({ query, key }) {
   const { sides } = lineView;
   const names = [];
   if (query !== null) names.push(saidOfRowOf(sides.query, query));
-  if (key !== null) names.push(`who reads ${calledPlace(sides.key, key)}`);
+  if (key !== null) names.push(`which tokens read ${calledPlace(sides.key, key)}`);
   return names.join(", and ");
 }
 

@@ -30,7 +30,7 @@ function tellOldBrowser() {
   trouble.hidden = false;
   trouble.textContent =
     "This browser cannot unpack the heads of this page: it has no DecompressionStream, which " +
-    "browsers have had since 2023. What is below can be read.";
+    "browsers have had since 2023. What is below works without.";
   startWithoutHeads();
 }
 

@@ -99,11 +99,11 @@ function verbsOf(side, place) {
 
 function saidOfNone({ name, end, leftOut, verbs: { reads, is } }) {
   if (end === "query") {
-    if (leftOut) return `${name} ${reads} special tokens alone, which are left out`;
+    if (leftOut) return `${name} ${reads} only special tokens, which are left out`;
     return `${name} ${reads} nothing, for every key is hidden`;
   }
-  if (leftOut) return `${name} ${is} read by special tokens alone, which are left out`;
-  return `nobody reads ${name}, which ${is} hidden from all`;
+  if (leftOut) return `${name} ${is} read only by special tokens, which are left out`;
+  return `no token reads ${name}, which ${is} hidden from all`;
 }
 
 function saidOfSome(about, groups, seen) {
@@ -142,7 +142,7 @@ function saidOfZeros(about) {
   const why = leftOut ? saidLeftOut(about) : all;
   const what = leftOut ? "nothing of what is shown" : "nothing";
   if (end === "query") return `${name} ${verbs.reads} ${what}${why}`;
-  return `nobody${leftOut ? " that is shown" : ""} reads ${name}${why}`;
+  return `no token${leftOut ? " that is shown" : ""} reads ${name}${why}`;
 }
 
 /** One that sees, or is seen by, one alone; or all of them alike. */
@@ -153,10 +153,10 @@ function saidOfOneGroup(about, group, seen) {
   const left = saidLeftOut(about);
   if (seen === 1) {
     const other = calledOther(about, group[0]);
-    const which = end === "query" ? `${verbs.sees} ${other}` : `${verbs.is} seen by ${other}`;
-    return `${name} ${which} alone${measure}: ${number}${left}`;
+    const which = end === "query" ? `${verbs.sees} only ${other}` : `${verbs.is} seen only by ${other}`;
+    return `${name} ${which}${measure}: ${number}${left}`;
   }
-  const alike = group.every((at) => about.errorOf(at) === 0) ? "alike" : "about alike";
+  const alike = group.every((at) => about.errorOf(at) === 0) ? "equally" : "about equally";
   const all = `all ${seen} ${about.others.size > 1 ? "blocks" : "tokens"} that`;
   if (end === "query") {
     const seeing = `${all} ${verbs.it} ${verbs.sees}`;
@@ -174,7 +174,7 @@ function saidOfAll(about, group) {
 
 /** Of numbers with a sign it is not said that somebody reads: below 0 he may read less. */
 function saidBySign({ name, end, head, verbs }) {
-  const whose = end === "query" ? `what ${name} ${verbs.reads}` : `who reads ${name}`;
+  const whose = end === "query" ? `what ${name} ${verbs.reads}` : `which tokens read ${name}`;
   return `${whose}, by ${scaleOf(head).label}`;
 }
 

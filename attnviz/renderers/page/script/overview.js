@@ -44,7 +44,7 @@ function nameOfAll() {
 }
 
 const aboutOverview = () =>
-  element("span", { class: "matrix-about" }, "each map: rows read, columns are read");
+  element("span", { class: "matrix-about" }, "each map: rows attend to columns");
 
 /** The cells of the grid, by the row that they stand in. */
 function rowsOfHeads() {

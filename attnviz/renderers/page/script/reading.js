@@ -73,7 +73,8 @@ function knownScore({ score, scoreError, scoreIsBelow }, digits = 2) {
 
 /** What there is to say of a token of a long text whose row a page has not got. */
 const missingRow = (side, query) =>
-  `the page has only blocks of this row; made with --query ${tokenNumber(side, query)}, it has all`;
+  "the page has only blocks of this row; " +
+  `a page made with --query ${tokenNumber(side, query)} has all of it`;
 
 /** In so many digits as are asked for; or, with "about", in as many as are known. */
 function knownText(number, error, { share, digits = 4 }) {
@@ -88,16 +89,16 @@ function knownText(number, error, { share, digits = 4 }) {
 const isKnown = (number, error, digits) => error === 0 || error < 0.5 * lastDigit(number, digits);
 
 /** Of a whole row or column, where the pointer is on its name. */
-const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: click to follow what it reads`;
+const saidOfRow = ({ reads }, row) => `${calledPlace(reads, row)}: click to see what it reads`;
 const saidOfColumn = ({ read }, column) =>
-  `${calledPlace(read, column)}: click to follow who reads it`;
+  `${calledPlace(read, column)}: click to see which tokens read it`;
 
 const TO_STOP = matchMedia("(pointer: coarse)").matches ? "tap again to stop" : "Esc to stop";
 
 /** Of what is followed, while the pointer is nowhere. */
 function saidOfPins({ reads, read, rows, columns }, { row, column }) {
   const followed = [row >= 0 && calledPlace(reads, rows[row])];
-  followed.push(column >= 0 && `who reads ${calledPlace(read, columns[column])}`);
+  followed.push(column >= 0 && `the tokens that read ${calledPlace(read, columns[column])}`);
   return `Following ${followed.filter(Boolean).join(" and ")}; ${TO_STOP}`;
 }
 

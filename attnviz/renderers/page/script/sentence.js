@@ -23,7 +23,7 @@ function startSentence(section) {
     scrollToToken();
   });
   sentenceView.buttons = askingButtons();
-  const asking = { class: "asking", role: "group", "aria-label": "what the colours say" };
+  const asking = { class: "asking", role: "group", "aria-label": "meaning of the colours" };
   const { buttons, bar } = sentenceView;
   const words = element("span", {}, "What a word");
   section.append(element("div", asking, words, buttons.query, buttons.key, bar), says, texts, all);

@@ -77,14 +77,14 @@ function saidOfLines({ lines, seen, zero, below, strong, least }) {
   const called = scaleOf(state.head).label === "weight" ? "weight" : "number";
   const weights = `${grouped(seen - zero)} ${called}${seen - zero === 1 ? "" : "s"}`;
   const more = zero > 0 ? `; ${grouped(zero)} more ${zero === 1 ? "is" : "are"} 0` : "";
-  if (seen === 0) return "nothing is read, so there are no lines.";
+  if (seen === 0) return "no token reads any, so there are no lines.";
   if (seen === zero) return `all ${called}s are 0, so there are no lines.`;
   if (lines.length < strong) {
     const down = numberText(least, { digits: 3 });
     return `the ${grouped(lines.length)} largest of ${weights} have lines, down to ${down}.`;
   }
   if (below > 0) {
-    return `${grouped(lines.length)} of ${weights} have lines: those of ${leastText()} and more.`;
+    return `${grouped(lines.length)} of ${weights} have lines: those of at least ${leastText()}.`;
   }
   const all = lines.length === 1 ? "the only weight has a line" : `all ${weights} have lines`;
   return `${all}${more}.`;

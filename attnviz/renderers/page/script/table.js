@@ -21,7 +21,7 @@ async function showTable(holder, head, query) {
   holder.replaceChildren(small ? tableOfHead(head, cells) : element("p", {}, HOW_TO_SEE_A_ROW));
 }
 
-const HOW_TO_SEE_A_ROW = "Follow a token to see here what it reads.";
+const HOW_TO_SEE_A_ROW = "Follow a token to see what it reads.";
 
 /** The tokens of a side that are shown: all, or those of the text alone. */
 const shownOf = (side) =>
@@ -69,7 +69,7 @@ function tableOfHead(head, cells) {
     ));
   const columns = ["", ...shownOf(read).map((key) => tokenName(read, key))];
   const title = `${capital(scaleOf(head).label)} in ${heads[head].name}`;
-  return tableOf(`${title}: rows read, columns are read`, columns, rows);
+  return tableOf(`${title}: rows attend to columns`, columns, rows);
 }
 
 function tableOf(title, columns, rows) {

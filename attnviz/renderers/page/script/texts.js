@@ -6,7 +6,7 @@ const LINES_AROUND = 90; // pixels
 /** A sentence, token by token, with the spaces that it has. */
 function textOf(side, end) {
   const holder = element("div", { class: "text", role: "group", dir: "auto" });
-  const label = { query: "who reads", key: "what is read" }[end] ?? "the sentence";
+  const label = { query: "queries (read)", key: "keys (are read)" }[end] ?? "the sentence";
   holder.setAttribute("aria-label", label);
   const places = shownPlaces(side, side.labels.length);
   const numbered = places.length <= MOST_NUMBERED;
