@@ -135,7 +135,7 @@ def test_a_matrix_of_feed_forward_is_not_ignored_where_there_is_none() -> None:
     given = matrices({"w_1": [[1.0] * 3] * 8})
 
     with pytest.raises(
-        AttnvizError, match=r"--attention-only leaves feed-forward out, and .*'w_1'"
+        AttnvizError, match=r"--attention-only leaves feed-forward out, but .*'w_1'"
     ):
         trace(TEXT, given=given, layers=1, attention_only=True)
 

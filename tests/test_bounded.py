@@ -240,12 +240,15 @@ def phrases(count: int, phrase: str) -> str:
 
 
 GRAMMARS = {
-    "phrases of phrases": (phrases(15, "{{p{0}}} {{p{0}}}"), "a sentence of more than 1,000 words"),
+    "phrases of phrases": (
+        phrases(15, "{{p{0}}} {{p{0}}}"),
+        "this sentence has more than 1,000 words",
+    ),
     "647 bytes": (phrases(22, "{{p{0}}} {{p{0}}}"), "more than 20 phrases stand within"),
     "a chain of phrases": (phrases(300, "{{p{0}}}"), "more than 20 phrases stand within"),
     "a long sentence": (
         sentences("the " * 1001 + "{noun x} {verb x}"),
-        "a sentence of more than 1,000 words",
+        "this sentence has more than 1,000 words",
     ),
     "deep brackets": (sentences("[" * 400 + "the" + "]" * 400), r"more than 20 \[ stand within"),
     "many long sentences": (

@@ -378,9 +378,9 @@ REFUSED = {
     "uneven heads": (("--by", "heads", "--values", "1,3"), "does not split into 3 equal heads"),
     "no seeds": (("--repeats", "0"), "--repeats is 0, and must be from 1 to 1,000 with --learn"),
     "no steps": (("--steps", "0"), "--steps is 0, and must be from 1 to"),
-    "a text": (("I am",), "sentences of their own, and TEXT is given"),
-    "a query": (("--query", "a"), "sentences of their own, and --query is given"),
-    "a reference": (("--reference", "scaled"), "and --reference is given"),
+    "a text": (("I am",), "sentences of its own, so TEXT cannot be given"),
+    "a query": (("--query", "a"), "sentences of its own, so --query cannot be given"),
+    "a reference": (("--reference", "scaled"), "so --reference cannot be given"),
 }
 
 
@@ -400,7 +400,7 @@ def test_options_of_learning_need_something_to_learn(attnviz: Attnviz) -> None:
     for words in (("--layers", "2"), ("--steps", "3"), ("--norm", "pre"), ("--rate", "0.1")):
         found = attnviz("compare", "I am", *words)
         assert found.status == 2
-        assert f"{words[0]} is about models that learn" in found.err
+        assert f"{words[0]} is about training" in found.err
     assert "give a task: --learn reverse" in attnviz("compare", "I am", "--by", "layers").err
 
 

@@ -337,11 +337,11 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told", "hint"),
     [
-        (["a", "--model=minilm"], "no second sentence to hold against", "give both: attnviz compa"),
+        (["a", "--model=minilm"], "no second sentence to compare with", "give both: attnviz compa"),
         (["a", "a", "--model=minilm"], "both sentences are the same", "give another one"),
         (
             ["a", "--by=temperature", "--model=minilm"],
-            "--by temperature asks for another way of attending",
+            "--by temperature changes how attention is computed",
             "give a second sentence, or --by dtype or --by device",
         ),
         (["a", "--by=nonsense", "--model=minilm"], "no way to compare by 'nonsense'", "known:"),
@@ -352,11 +352,15 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
         ),
         (
             ["a", "--by=dtype", "--values=float32", "--model=minilm"],
-            "compared in two ways, and --by dtype has only float32",
+            "compared in two ways, but --by dtype has only float32",
             "give two, such as --values float32,bfloat16",
         ),
-        (["a", "b", "--curves", "--model=minilm"], "--curves is about ways", "leave --curves out"),
-        (["a", "b", "--heads=2", "--model=minilm"], "--heads is given, and the model", "leave"),
+        (["a", "b", "--curves", "--model=minilm"], "--curves changes how", "leave --curves out"),
+        (
+            ["a", "b", "--heads=2", "--model=minilm"],
+            "--heads is given, but the trained model",
+            "leave",
+        ),
         (["a", "b", "--head=1"], "--head is about the heads of a trained model", "leave --head"),
         (["a", "b", "--layer=9", "--model=minilm"], "there is no layer 9", "try --layer 5"),
         (["a", "b", "--head=12", "--model=minilm"], "there is no head 12", "try --head 11"),
@@ -387,7 +391,7 @@ def test_sentences_with_nothing_in_common_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_library_says_which_function_compares_sentences_of_a_transformer() -> None:
-    with pytest.raises(AttnvizError, match="each on both sentences") as refused:
+    with pytest.raises(AttnvizError, match="with both sentences") as refused:
         compare("The animal was tired", other="The animal was wide", model="minilm")
 
     assert "compare_sentences(text, other)" in refused.value.hint

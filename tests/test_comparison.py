@@ -495,7 +495,7 @@ def test_run_refuses_a_mistake(attnviz: Attnviz) -> None:
 
 
 def test_blocks_are_not_compared() -> None:
-    with pytest.raises(AttnvizError, match="blocks cannot be compared"):
+    with pytest.raises(AttnvizError, match="not on transformer blocks"):
         compare("I am learning this", layers=2)
 
 
@@ -506,7 +506,7 @@ def test_a_file_that_gives_a_block_is_not_compared_and_is_told_where_it_can_be_s
     given.write_text('{"embeddings": [[1, 0], [0, 1]], "w_1": [[1], [2]], "b_1": [0]}')
     with pytest.raises(AttnvizError, match=r"and '.*gpt.json' gives w_1 and b_1") as refused:
         compare(None, given=str(given))
-    assert "attnviz run and attnviz steps show a block" in refused.value.hint
+    assert "see a block with attnviz run or attnviz steps" in refused.value.hint
 
 
 def test_positions_in_the_attention_are_compared() -> None:

@@ -170,7 +170,10 @@ def test_lines_that_cannot_be_installed_can_be_printed(
     result = attnviz("--install-completion")
 
     assert result.status == 2
-    assert "cannot be written: not a directory\n hint: attnviz --show-completion" in result.err
+    assert (
+        "cannot be written: not a directory\n hint: print the lines with attnviz --show-completion"
+        in result.err
+    )
 
 
 def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:

@@ -31,7 +31,7 @@ def test_of_no_names_none_is_listed() -> None:
 
 
 def test_a_text_of_one_token_is_counted_so() -> None:
-    with pytest.raises(AttnvizError, match=r"the text has 1 token \(gpt2\), and 'm' is for 2"):
+    with pytest.raises(AttnvizError, match=r"the text has 1 token \(gpt2\), but 'm' is for 2"):
         trace("I", given=matrices({"embeddings": ROWS}, "m"))
 
 

@@ -53,7 +53,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
     "beyond float32": (
         ".toml",
         "scores = [[1, 1e300]]",
-        "'scores' in '{}' has 1e+300 at row 1, column 2 of part 1, and the largest number of "
+        "'scores' in '{}' has 1e+300 at row 1, column 2 of part 1, but the largest number of "
         "float32 is 3.4e+38",
     ),
     "a list among numbers": (
@@ -76,12 +76,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
         "scores = [[[1, 2]], [[1]]]",
         "line 1: row 1 of part 2 of 'scores' in '{}' has 1 number, but row 1 has 2",
     ),
-    "no numbers": (".toml", "scores = [[], []]", "line 1: 'scores' in '{}' is no matrix of"),
-    "a date": (".toml", "scores = [[1979-05-27]]", "line 1: 'scores' in '{}' is no matrix of"),
+    "no numbers": (".toml", "scores = [[], []]", "line 1: 'scores' in '{}' is not a matrix of"),
+    "a date": (".toml", "scores = [[1979-05-27]]", "line 1: 'scores' in '{}' is not a matrix of"),
     "a text": (".toml", 'scores = [["1"]]', "line 1: 'scores' in '{}' is not a matrix of numbers"),
     "one number": (".toml", "scores = 1", "line 1: 'scores' in '{}' is not a matrix of numbers"),
     "a table": (".toml", "scores = {a = 1}", "line 1: 'scores' in '{}' is not a matrix of numbers"),
-    "nothing": (".json", '{"scores": [[null]]}', "line 1: 'scores' in '{}' is no matrix of"),
+    "nothing": (".json", '{"scores": [[null]]}', "line 1: 'scores' in '{}' is not a matrix of"),
     "yes and no": (
         ".toml",
         "scores = [[true, false]]",
@@ -173,8 +173,8 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
         zipped(header("(1, 1)") + bytes(8), method=99),
         "'scores' in '{}' is compressed in a way that Python does not know",
     ),
-    "a name without an array": (".npz", zipped(b"hello"), "'{}' is no NumPy file"),
-    "a text": (".npz", zipped(b"hello", name="readme.txt"), "'{}' is no NumPy file"),
+    "a name without an array": (".npz", zipped(b"hello"), "'{}' is not a NumPy file"),
+    "a text": (".npz", zipped(b"hello", name="readme.txt"), "'{}' is not a NumPy file"),
     "too small": (".npz", zipped(header("(2, 2)") + bytes(30)), "'scores' in '{}' is damaged"),
     "7 terabytes": (
         ".npz",
@@ -191,7 +191,7 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
         zipped(header("(-1, -1)") + bytes(8)),
         "'scores' in '{}' is dama",
     ),
-    "half a header": (".npz", zipped(header("((((") + bytes(8)), "'{}' is no NumPy file"),
+    "half a header": (".npz", zipped(header("((((") + bytes(8)), "'{}' is not a NumPy file"),
     "complex numbers": (".npz", saved(np.ones((2, 2), complex)), "'{}' holds complex128 where"),
     "dates": (".npz", saved(np.array([["2020-01-01"]], "M8[D]")), "'{}' holds datetime64[D] where"),
     "bytes": (".npz", saved(np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
@@ -226,11 +226,11 @@ ARCHIVES: dict[str, tuple[str, bytes, str]] = {
     "complex tensors": (
         ".safetensors",
         tensor("C64", 32),
-        "'scores' in '{}' is no tensor of plain",
+        "'scores' in '{}' is not a tensor of plain",
     ),
     "unheard of": (".safetensors", tensor("Q7", 8), "'{}' is not a safetensors file"),
     "too few bytes": (".safetensors", tensor("F32", 16)[:-1], "'{}' is not a safetensors file"),
-    "yes and no": (".safetensors", tensor("BOOL", 4), "'scores' in '{}' says true or false"),
+    "yes and no": (".safetensors", tensor("BOOL", 4), "'scores' in '{}' has true or false"),
     "empty": (".safetensors", b"", "'{}' is not a safetensors file"),
 }
 
@@ -321,7 +321,7 @@ def test_vectors_of_a_file_are_held_by_the_dtype_or_refused(tmp_path: Path) -> N
     path.write_text("a 1 2\nb 1e39 4\n")
 
     with pytest.raises(
-        AttnvizError, match="has 1e\\+39 at row 2, column 1, and the largest number"
+        AttnvizError, match="has 1e\\+39 at row 2, column 1, but the largest number"
     ):
         trace("a b", tokenizer="words", embeddings=str(path))
 
@@ -386,10 +386,10 @@ def test_two_heads_of_scores_have_values_with_any_width() -> None:
 
 LESSON = 'title = "t"\n[given]\ntokens = ["a", "b"]\nembeddings = [[1, 0], [0, 1]]\n'
 EXPECTED = {
-    "a list among numbers": ("[[1, 0], [[0], 1]]", "rows expected of 'embeddings' are not as long"),
-    "a number among lists": ("[[1, 0], 1]", "rows expected of 'embeddings' are not as long"),
-    "beyond floats": ("[[1e999, 0], [0, 1]]", "the number in row 1 column 1 is larger than any"),
-    "400 digits": (f"[[0, {NINES[:400]}], [0, 1]]", "the number in row 1 column 2 is larger than"),
+    "a list among numbers": ("[[1, 0], [[0], 1]]", "the rows expected of 'embeddings' differ"),
+    "a number among lists": ("[[1, 0], 1]", "the rows expected of 'embeddings' differ"),
+    "beyond floats": ("[[1e999, 0], [0, 1]]", "the number in row 1 column 1 is too large"),
+    "400 digits": (f"[[0, {NINES[:400]}], [0, 1]]", "the number in row 1 column 2 is too large"),
     "5 deep": ('[[[[["a"]]]]]', "'a' in part 1 part 1 head 1 row 1 column 1 is not a number"),
     "nothing": ("[]", "0 numbers are expected of 'embeddings', which is 2 × 2"),
 }
@@ -413,7 +413,10 @@ def test_an_odd_expectation_is_refused_with_its_line(
     ("line", "problem"),
     [
         ("[settings]\nwindow = 9223372036854775808", "window is 9223372036854775808, and must be"),
-        ("[settings]\ntemperature = 1e-9999999999999999999", "is not valid TOML: a number beyond"),
+        (
+            "[settings]\ntemperature = 1e-9999999999999999999",
+            "is not valid TOML: a number that is too large",
+        ),
         (f"[recipe]\nseed = {2**63}", "'seed' is not a whole number from 0 to"),
     ],
 )

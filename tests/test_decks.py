@@ -327,7 +327,7 @@ def test_very_many_panels_are_counted_and_what_is_left_out_is_said() -> None:
 
     assert len(alone) == MOST
     assert first.left_out == (
-        f"2 of {MOST + 2} panels have no slide of their own: only the first shows them"
+        f"2 of {MOST + 2} panels have no slide of their own and are only on the first one"
     )
 
 

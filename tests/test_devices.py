@@ -19,7 +19,7 @@ def test_a_device_that_this_machine_has_not_is_refused_with_those_it_has(attnviz
     assert result.status == 2
     assert result.err == (
         "error: this machine has no device 'cuda:77'\n"
-        f" hint: it has: {', '.join(devices.available())}\n"
+        f" hint: choose one of: {', '.join(devices.available())}\n"
     )
 
 
@@ -82,7 +82,12 @@ def test_a_device_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, nam
 @pytest.mark.parametrize(
     ("name", "dtype", "problem", "hint"),
     [
-        ("cuda:2", "float32", "this machine has no device 'cuda:2'", "it has: cpu, mps, cuda:0"),
+        (
+            "cuda:2",
+            "float32",
+            "this machine has no device 'cuda:2'",
+            "choose one of: cpu, mps, cuda:0",
+        ),
         ("mps", "float64", "mps cannot compute in float64", "try --device cpu, or --dtype float32"),
         ("cud", "float32", "there is no device 'cud'", "did you mean 'cuda'?"),
         ("cpu:a", "float32", "there is no device 'cpu:a'", "did you mean 'cpu'?"),

@@ -548,8 +548,8 @@ def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     ("arguments", "problem", "hint"),
     [
         (["--as", "arc", "-o", "a.png"], "there is no way to draw 'arc'", "did you mean 'arcs'?"),
-        (["--as", "arcs"], "no picture is asked for", "try -o arcs.png"),
-        (["--as", "arcs", "-o", "a.csv"], "no picture is asked for", "try -o arcs.png"),
+        (["--as", "arcs"], "no picture is written", "try -o arcs.png"),
+        (["--as", "arcs", "-o", "a.csv"], "no picture is written", "try -o arcs.png"),
         (["--as", "sentence"], "no --query says which", "try --query 1"),
         (
             ["--as", "arcs", "--show", "scores", "-o", "a.png"],

@@ -314,12 +314,12 @@ BAD = {
         "'queries': this way to make a matrix is not known",
         "write { product",
     ),
-    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "every number must be finite"),
+    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "make every number finite"),
     "ragged given": (
         f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}",
         3,
         "row 2 of 'scores' in",
-        "every row",
+        "give every row",
     ),
     "no tokens": (
         "[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]",
@@ -434,8 +434,8 @@ BAD = {
         "there is no claim 'rows sum to one'",
         "did you mean 'rows sum to 1'?",
     ),
-    "toml": ("given = [1, 2", None, "is not valid TOML", "a line is a name"),
-    "line of toml": ("query == 1", None, "(at line 2, column 8)", "a line is a name"),
+    "toml": ("given = [1, 2", None, "is not valid TOML", "write each line as name"),
+    "line of toml": ("query == 1", None, "(at line 2, column 8)", "write each line as name"),
 }
 
 
@@ -463,8 +463,8 @@ UNMET = {
         13,
         "'dropout' is expected, but this example has no such step",
     ),
-    "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'joined'"),
-    "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "expected of 'mask'"),
+    "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "'joined' is expected"),
+    "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "'mask' is expected"),
     "no batch": (
         "",
         "step = 'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]",

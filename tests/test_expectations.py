@@ -227,7 +227,7 @@ UNMET = {
         "step = 'w_query'\nquery = 'tea'\nvalues = [1]",
         HEAD,
         "'query' names a token, but 'w_query' does not have a row for each token",
-        "leave it out",
+        "leave 'query' out",
     ),
     "token": (
         "step = 'softmax'\nquery = 'milk'\nvalues = [1]",
@@ -289,7 +289,7 @@ ODD = {
     "layer = -1\nvalues = [1]": "'layer' is not a whole number from 0",
     "tolerance = -0.1\nvalues = [1]": "'tolerance' is not a number from 0",
     "tolerance = nan\nvalues = [1]": "'tolerance' is not a number from 0",
-    "tolerance = 0.1\nshape = [1]": "'tolerance' says how closely values must be met, and there",
+    "tolerance = 0.1\nshape = [1]": "'tolerance' says how closely values must be met, and no values",
 }
 
 

@@ -334,7 +334,9 @@ def test_a_folder_that_is_gone_gets_two_lines(
     ended = attnviz("run", "a", "-o", "a.json")
 
     assert ended.status == 2
-    assert ended.err.startswith("error: 'a.json' cannot be written: the folder that this runs in")
+    assert ended.err.startswith(
+        "error: 'a.json' cannot be written: the current folder no longer exists"
+    )
 
 
 def test_a_pipe_that_nobody_writes_to_is_waited_for_and_that_is_said(
@@ -440,9 +442,18 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
             ["run", "--file", "a.txt", "-o", "./a.txt"],
             "'a.txt' is read by this command, and would be overwritten",
         ),
-        (["run", "--given", "a.json", "-o", "b/../a.json"], "is read here, and would be lost"),
-        (["steps", "--trace", "a.json", "-o", "link.json"], "is read here, and would be lost"),
-        (["run", "a", "--embeddings", "a.txt#x", "-o", "a.txt"], "is read here, and would be lost"),
+        (
+            ["run", "--given", "a.json", "-o", "b/../a.json"],
+            "is read by this command, and would be overwritten",
+        ),
+        (
+            ["steps", "--trace", "a.json", "-o", "link.json"],
+            "is read by this command, and would be overwritten",
+        ),
+        (
+            ["run", "a", "--embeddings", "a.txt#x", "-o", "a.txt"],
+            "is read by this command, and would be overwritten",
+        ),
         (
             ["learn", "reverse", "--save", "b", "-o", "b/config.json"],
             "'b/config.json' has the name of a file of the model in 'b'",

@@ -140,7 +140,7 @@ def test_a_python_task_goes_on_when_its_path_is_typed(attnviz: Attnviz, there: P
     (there / "mine.py").rename(there / "moved" / "mine.py")
     there.joinpath("m", "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
 
-    assert "hint: if you know" in attnviz("learn", "--from", "m", "--steps", "3").err
+    assert "hint: if you trust" in attnviz("learn", "--from", "m", "--steps", "3").err
     again = attnviz("learn", "moved/mine.py", "--from", "m", "--steps", "3", "--save", "m", "-q")
     assert again.status == 0, again.err
     told = json.loads((there / "m" / "training.json").read_text(encoding="utf-8"))
@@ -201,7 +201,7 @@ def test_what_stands_in_the_folder_is_bounded_and_checked(attnviz: Attnviz, save
     asked = {"file": "lines.txt", "tokenizer": "words"}
     for source, problem in {
         "a b\n" * 3_000_000: "what is learned from has more than 10 MB, the most that a text may",
-        "one": "the task that 'm' holds is damaged: 'lines.txt': there is one line, and no other",
+        "one": "the task that 'm' holds is damaged: 'lines.txt': there is only one line",
     }.items():
         holds = {"asked": asked, "source": source}
         changed(saved / "training.json", partial(update, holds))
@@ -286,7 +286,7 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
         "machine\n"
         " hint: download it: attnviz run TEXT --tokenizer o200k_base\n"
     )
-    with pytest.raises(AttnvizError, match="the model's tokenizer is 'o200k_base', of which"):
+    with pytest.raises(AttnvizError, match="the model's tokenizer is 'o200k_base', and tiktoken"):
         Vocabulary(tokenizer="o200k_base", words=("a",)).cut("a")
 
 
@@ -482,12 +482,12 @@ def test_files_of_two_saves_are_never_taken_for_one(
         if len({which[name] for name in OF_A_MODEL}) == 1:
             folder.read(there)  # which is one model, whatever training is beside it
         else:
-            with pytest.raises(AttnvizError, match=r"the last save into .* was broken off"):
+            with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
                 folder.read(there)
         if len({*chosen}) == 1:
             progress.read(there)
         else:
-            with pytest.raises(AttnvizError, match=r"the last save into .* was broken off"):
+            with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
                 progress.read(there)
 
 

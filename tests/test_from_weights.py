@@ -201,18 +201,18 @@ ODD: dict[str, tuple[Any, Any, str, str]] = {
     "nothing": (None, WORDS, "there are no weights: the model returned none", EAGER),
     "no layer": ((None, None), WORDS, "there are no weights: every layer is None", EAGER),
     "outputs without": ({"logits": 1}, WORDS, "there are no weights", EAGER),
-    "a text": ("I am", WORDS, "the weights are no numbers", "give a tensor"),
+    "a text": ("I am", WORDS, "the weights cannot be read as numbers", "give a tensor"),
     "one number": (torch.tensor(1.0), WORDS, "0 dimensions", "give a tensor"),
     "too many sides": (torch.ones(1, 1, 1, 1, 1, 1), WORDS, "6 dimensions", "give a tensor"),
-    "complex": (torch.ones(2, 2, dtype=torch.complex64), WORDS, "no numbers", "give a tensor"),
-    "objects": (np.array([["a"]]), WORDS, "no numbers", "give a tensor"),
-    "a short row": ([[1, 0], [1]], WORDS, "row 2 of 'weights' has 1 number", "every row needs"),
-    "too few": (WEIGHTS, WORDS[:3], "the weights are for 4 tokens, and 3 are given", "[CLS]"),
-    "too many": (WEIGHTS, [*WORDS, "!"], "for 4 tokens, and 5 are given", "no others"),
+    "complex": (torch.ones(2, 2, dtype=torch.complex64), WORDS, "cannot be read as numbers", "give a tensor"),
+    "objects": (np.array([["a"]]), WORDS, "cannot be read as numbers", "give a tensor"),
+    "a short row": ([[1, 0], [1]], WORDS, "row 2 of 'weights' has 1 number", "give every row"),
+    "too few": (WEIGHTS, WORDS[:3], "the weights are for 4 tokens, but 3 are given", "[CLS]"),
+    "too many": (WEIGHTS, [*WORDS, "!"], "for 4 tokens, but 5 are given", "no others"),
     "a text of tokens": (WEIGHTS, "The animal", "the tokens are one text", "give the list"),
     "a number of tokens": (WEIGHTS, 4, "the tokens are of type int", "give the list"),
-    "ids alone": (WEIGHTS, [1, 2, 3, 4], "the tokens are ids", "give tokenizer, too"),
-    "odd tokens": (WEIGHTS, [1.5] * 4, "a list with float in it", "give the list"),
+    "ids alone": (WEIGHTS, [1, 2, 3, 4], "the tokens are ids", "give tokenizer as well"),
+    "odd tokens": (WEIGHTS, [1.5] * 4, "a list that contains float", "give the list"),
     "no tokens": (WEIGHTS, [], "there are no tokens", "give the list"),
     "NaN": (WEIGHTS.index_fill(3, torch.tensor(2), torch.nan), WORDS,
             "the weights have NaN in layer 0, head 0, at row 1, column 3", "nan_to_num"),
@@ -220,16 +220,16 @@ ODD: dict[str, tuple[Any, Any, str, str]] = {
     "infinity": (torch.full((2, 2), torch.inf), ["a", "b"], "have infinity in", "softmax(-1)"),
     "no keys": (random_weights(2, 3), ["a", "b"], "are 2 × 3: 2 tokens read 3", "give keys"),
     "no keys, and no tokens": (random_weights(2, 3), None, "are 2 × 3", "give keys"),
-    "a batch": (WEIGHTS[:, None].expand(2, 5, 3, 4, 4), WORDS, "of a batch of 5", "item=1"),
+    "a batch": (WEIGHTS[:, None].expand(2, 5, 3, 4, 4), WORDS, "a batch of 5", "item=1"),
     "layers that shrink": ([WEIGHTS[0], WEIGHTS[0, :, :2, :2]], WORDS,
-                           "of layer 1 are 2 × 2, and those of layer 0 4 × 4", "the same tokens"),
+                           "of layer 1 are 2 × 2, but those of layer 0 are 4 × 4", "the same tokens"),
     "no token at all": (torch.ones(1, 0, 0), None, "there are none", "at least one"),
     "two kinds": ({"encoder_attentions": OF_HF, "cross_attentions": OF_HF}, WORDS,
                   "hold encoder_attentions and cross_attentions", "or keys"),
     "a dict of layers": ({"layer 0": WEIGHTS[0]}, WORDS, "are a dict", "[*weights.values()]"),
     "what torch hands back": ((torch.ones(1, 4, 8), WEIGHTS[0]), WORDS,
                               "of layer 1 are 4 × 4", "give the second"),
-    "what torch hands back without": (None, WORDS, "handed none back", "need_weights=True"),
+    "what torch hands back without": (None, WORDS, "returned none", "need_weights=True"),
 }  # fmt: skip
 
 
@@ -590,7 +590,7 @@ def test_a_window_that_moves_on_stands_at_its_right_place() -> None:
 def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
     parts = tuple((random_weights(3, 2, queries, keys),) for queries, keys in ((2, 2), (1, 3)))
 
-    assert "which say how they change places" in refused(parts, WORDS)[1]
+    assert "which say how beams are reordered" in refused(parts, WORDS)[1]
 
 
 def test_beams_of_a_decoder_beside_an_encoder_are_given_as_the_hint_says(load: Load) -> None:

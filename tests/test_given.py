@@ -151,7 +151,7 @@ def test_scores_are_scaled_where_a_width_is_known() -> None:
 
     assert trace(None, given=scores).layers[0].scale == 1
     assert trace(None, given=scores, head_dim=16).layers[0].scale == 0.25
-    with pytest.raises(AttnvizError, match="nothing says how wide") as refused:
+    with pytest.raises(AttnvizError, match="not the width of the queries") as refused:
         trace(None, given=scores, scale=True)
     assert refused.value.hint == "give --head-dim, such as --head-dim 64"
 
@@ -205,19 +205,19 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         ".toml",
         "\nscores = [[1, 2], [3, nan]]",
         "line 2: 'scores' in '{}' has NaN at row 2, column 2",
-        "every number must be finite",
+        "make every number finite",
     ),
     "infinity": (
         ".toml",
         "scores = [[1, -inf], [3, 4]]",
         "line 1: 'scores' in '{}' has infinity at row 1, column 2",
-        "every number",
+        "make every number",
     ),
     "ragged": (
         ".json",
         '{{\n"w_key": [[1, 2],\n [3]]}}',
         "line 2: row 2 of 'w_key' in '{}' has 1 number, but row 1 has 2",
-        "every row",
+        "give every row",
     ),
     "words": (
         ".toml",
@@ -265,14 +265,14 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "yes and no": (
         ".toml",
         "scores = [[1, 2], [3, 4]]\nmask = [[0, 1], [0, 0]]",
-        "line 2: 'mask' in '{}' is added to the scores, and says 0 and 1 alone",
+        "line 2: 'mask' in '{}' is added to the scores, but contains only 0 and 1",
         "give it as 'visible' (1: may be read), as 'hidden'",
     ),
     "a mask of infinity": (
         ".toml",
         "scores = [[1, 2], [3, 4]]\nmask = [[0, inf], [0, 0]]",
         "line 2: 'mask' in '{}' has infinity at row 1, column 2",
-        "every number must be finite, but for -inf in 'mask'",
+        "make every number finite; only 'mask'",
     ),
     "tokens": (
         ".toml",
@@ -286,14 +286,14 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "line 1: 'tokens' in '{}' is not a list of words",
         "give words",
     ),
-    "toml": (".toml", "scores = [[1, 2\n", "'{}' is not valid TOML", "a line is a name"),
+    "toml": (".toml", "scores = [[1, 2\n", "'{}' is not valid TOML", "write each line as name"),
     "line of toml": (
         ".toml",
         "scores = [[1, 2]]\nkeys == 1",
         "'{}' is not valid TOML: invalid value (at line 2, column 7)",
-        "a line is a name",
+        "write each line as name",
     ),
-    "json": (".json", "{{", "line 1 of '{}' is not valid JSON", "mend that line"),
+    "json": (".json", "{{", "line 1 of '{}' is not valid JSON", "fix that line"),
     "list": (".json", "[1]", "'{}' contains no names", "give an object"),
     "suffix": (".csv", "1,2", "'{}' is not a file of matrices", "give one that ends in .toml"),
     "example": (
@@ -334,27 +334,27 @@ def test_a_bad_file_is_refused_with_name_and_line(
 
 
 CLASHES = {
-    "text and tokens": (["a b", "--given", "TOKENS"], "a text is given, and", "leave one of them"),
+    "text and tokens": (["a b", "--given", "TOKENS"], "a text is given, but", "leave one of them"),
     "count": (
         ["a b", "--given", "THREE"],
-        "the text has 2 tokens (gpt2), and",
+        "the text has 2 tokens (gpt2), but",
         "leave the text out",
     ),
     "plain": (
         ["--given", "MATRIX", "-v", "plain"],
-        "'plain' has no projections, and",
+        "'plain' has no projections, but",
         "try --variant",
     ),
     "average": (
         ["--given", "THREE", "-v", "average"],
-        "'average' does not compare queries with keys, and",
+        "'average' does not compare queries with keys, but",
         "try --variant causal",
     ),
-    "heads": (["--given", "THREE", "--heads", "2"], "--heads is 2, and", "leave --heads out"),
-    "width": (["--given", "MATRIX", "--head-dim", "3"], "--head-dim is 3, and", "leave --head-dim"),
+    "heads": (["--given", "THREE", "--heads", "2"], "--heads is 2, but", "leave --heads out"),
+    "width": (["--given", "MATRIX", "--head-dim", "3"], "--head-dim is 3, but", "leave --head-dim"),
     "item": (
         ["--given", "THREE", "--item", "2"],
-        "--item 2 is asked for, and there is no batch",
+        "--item 2 is given, but there is no batch",
         "leave --item out",
     ),
     "item of a batch": (
@@ -362,7 +362,7 @@ CLASHES = {
         "there is no item 3 in",
         "give --item 1 to 2",
     ),
-    "item of nothing": (["a", "--item", "2"], "--item says which of a batch", "give a file"),
+    "item of nothing": (["a", "--item", "2"], "--item chooses one of a batch", "give a file"),
     "curves": (
         ["--given", "MATRIX", "--by", "temperature", "--curves"],
         "curves are drawn over many seeds",

@@ -358,7 +358,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "no second block": (
         {"layers.1.w_query": EIGHT},
         {"layers": 1},
-        "gives matrices of layer 1, and there is 1 layer: they count from 0",
+        "gives matrices of layer 1, but there is 1 layer: they count from 0",
         "give --layers 2, with",
     ),
     "memory alone": ({"memory": EIGHT}, {}, "there is no transformer block", "give --layers 1"),
@@ -395,13 +395,13 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "two positions": (
         {"positions": EIGHT},
         {"positions": "rotary"},
-        "--positions is rotary, and",
+        "--positions is rotary, but",
         "leave one of them out",
     ),
     "few positions": (
         {"positions": [[1.0] * 8]},
         {},
-        "gives vectors for 1 position, and there are 2 tokens",
+        "gives vectors for 1 position, but there are 2 tokens",
         "give a row of 'positions' for each token",
     ),
     "another width above": (
@@ -425,10 +425,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "scores above": (
         {"layers.1.scores": EIGHT},
         {"layers": 2},
-        "of each only what is learned can be given",
+        "only learned matrices can be given",
         "give 'scores', or for a layer: w_query",
     ),
-    "far above": ({"layers.1000.w_1": EIGHT}, {}, "is of layer 1,000", "layers count from 0"),
+    "far above": ({"layers.1000.w_1": EIGHT}, {}, "is for layer 1,000", "layers count from 0"),
     "misspelt above": (
         {"layers.1.w_kee": EIGHT},
         {"layers": 2},

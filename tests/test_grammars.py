@@ -347,10 +347,10 @@ def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:
 
 ODD = {  # what is written in place of what, what is said, with its line
     "no list": ("{old}", "{odl}", "there is no list of words 'odl'", "'old'"),
-    "no place": ("{noun x", "{noun x y z", "is no place for a word", "{noun x as"),
+    "no place": ("{noun x", "{noun x y z", "is not a place for a word", "{noun x as"),
     "open": ("[{old}]", "[{old}", "there is a [ without a ]", "write ]"),
     "closed": ("[{old}]", "{old}]", "there is a ] without a [", "write ["),
-    "kind of one list": ("{old}", "{old x}", "'old' is one list", "write {old}"),
+    "kind of one list": ("{old}", "{old x}", "'old' is a single list", "write {old}"),
     "no kind": ("{verb x}", "{verb few}", "there is no kind of 'verb' 'few'", "one, many"),
     "letters": (
         '"{it} {verb x}"',
@@ -364,7 +364,7 @@ ODD = {  # what is written in place of what, what is said, with its line
         "there is no place in a sentence 'verbs'",
         "'verb'",
     ),
-    "forms": ('"have"]', '"have", "go"]', "its lists do not belong together", "as many"),
+    "forms": ('"have"]', '"have", "go"]', "its lists do not match", "as many"),
     "reading": (
         'reads = "subject"',
         'reads = "object"',
@@ -379,10 +379,15 @@ ODD = {  # what is written in place of what, what is said, with its line
     "watch": ('"the key is"', '"the keys was"', "has never seen 'was'", "it knows"),
     "long": ('"the key is"', '"the old key is is"', "5 tokens", "a shorter one"),
     "twice": ('"door", "box"]', '"door", "key"]', "'key' occurs twice", "leave one"),
-    "pieces": ('"door", "box"]', '"door", "a b"]', "'a b' is 2 tokens", "as long as"),
-    "numbers": ('"door", "box"]', '"door", 3]', "'one' is not a list of words", "write"),
+    "pieces": (
+        '"door", "box"]',
+        '"door", "a b"]',
+        "'a b' is 2 tokens",
+        "the same number of tokens",
+    ),
+    "numbers": ('"door", "box"]', '"door", 3]', "'one' is not a list of words", "change"),
     "phrase": ("it = ", "old = ", "'old' is also a list of words", "another name"),
-    "circle": ("the [{old}]", "the {it}", "a phrase contains itself", "with words"),
+    "circle": ("the [{old}]", "the {it}", "a phrase contains itself", "use words"),
     "few": (
         "[words]",
         'held_out = ["old"]\n[words]',

@@ -113,12 +113,12 @@ def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> N
         (
             {"embeddings": np.ones((3, 8)), "w_query": np.ones((8, 8)), "w_key": np.ones((8, 6))},
             {"heads": 2},
-            "queries of a head are 4 wide, and 'w_key' makes keys that are 3 wide",
+            "queries of a head are 4 wide, but 'w_key' makes keys that are 3 wide",
         ),
         (
             {"embeddings": np.ones((3, 8)), "w_value": np.ones((8, 8)), "w_out": np.ones((6, 8))},
             {"heads": 2},
-            "values of a head are 4 wide, and 'w_out' joins heads that are 3 wide",
+            "values of a head are 4 wide, but 'w_out' joins heads that are 3 wide",
         ),
         (
             {"embeddings": np.ones((3, 8)), "w_key": np.ones((8, 3))},
@@ -150,7 +150,7 @@ def test_heads_of_keys_and_their_width_tell_how_many_heads_of_queries_there_are(
 
 @pytest.mark.parametrize("heads", [None, 1, 3])
 def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) -> None:
-    problem = "queries are 16 wide and keys 8, as where every 2 heads share keys and values, and"
+    problem = "queries are 16 wide and keys 8, so every 2 heads would share keys and values, but"
     with pytest.raises(AttnvizError, match=f"^{problem} there (is|are) {heads or 1} head") as found:
         trace(None, given=matrices(narrow_keys()), heads=heads)
     assert found.value.hint.startswith("try 2 heads, or another multiple of 2")

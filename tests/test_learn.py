@@ -139,7 +139,7 @@ def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> No
     assert "How many numbers represent a token. [default: 8]" in of_run
     assert "(none). [default: the task's]" in every
     assert "(none). [default: post]" in of_run
-    assert "from another seed. [default: 42]" in every
+    assert "another random seed. [default: 42]" in every
     assert "if not 8" not in attnviz("learn", "--help").out
 
 
@@ -262,7 +262,11 @@ REFUSED = {
         "attnviz learn takes one TASK",
     ),
     "a file": (["reverse", "--save", "file"], "'file' is a file", "give the name of a folder"),
-    "not ours": (["reverse", "--save", "full"], "'full' holds something else", "give the name of"),
+    "not ours": (
+        ["reverse", "--save", "full"],
+        "'full' contains something other",
+        "give the name of",
+    ),
     "no folder": (["--from", "no"], "there is no folder 'no'", "attnviz learn TASK --save FOLDER"),
     "nothing there": (["--from", "full"], "there is no training in 'full'", "attnviz learn TASK"),
     "suffix": (["reverse", "-o", "a.npz"], "there is no format for '.npz'", ""),
@@ -313,7 +317,7 @@ def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, there: Path) -
 
     attnviz("learn", "reverse", "--steps", "30", "--save", "whole")
     saved = attnviz("learn", "reverse", "--steps", "16", "--save", "part")
-    assert "wrote part: attnviz run TEXT --model part" in saved.err
+    assert "wrote part; use it with: attnviz run TEXT --model part" in saved.err
     result = attnviz("learn", "--from", "part", "--steps", "30", "--save", "part")
 
     assert result.status == 0, result.err
@@ -336,7 +340,7 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None
         assert len(result.err.splitlines()) == 2
         return result.err
 
-    assert "has learned for 30 steps already\n hint: try --steps 60" in refused()
+    assert "has already learned for 30 steps\n hint: try --steps 60" in refused()
     assert "and --heads would be another beginning" in refused("--heads", "2")
     assert "and --watch would be another beginning" in refused("--watch", "a b")
     assert "'done' learns reverse, but sort is given" in refused("sort")

@@ -150,10 +150,10 @@ SPOILED = {
     without("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
     "tokenizer.json, no vocabulary",
     without("tokenizer.json"): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
-    cut_short: f"'{{}}/{WEIGHTS}' is damaged, or cut short: its header tells of another size than",
-    garbled: f"'{{}}/{WEIGHTS}' is damaged, or cut short: its header tells of another size than",
-    with_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
-    with_torch_code: "the torch file in '{}' holds more than numbers, which could run code, or is",
+    cut_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
+    garbled: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
+    with_code: "the torch file in '{}' is refused: it holds more than numbers, which could run code",
+    with_torch_code: "the torch file in '{}' is refused: it holds more than numbers, which could run code",
     in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
     elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
@@ -167,7 +167,7 @@ SPOILED = {
     saying(num_hidden_layers=3): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
     saying(num_attention_heads=3): "the model 'mine' could not be loaded: ValueError: The hidden",
     saying(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
-    saying(hidden_size=10**9): "the config.json in '{}' tells of other sizes than the weights",
+    saying(hidden_size=10**9): "the config.json in '{}' gives other sizes than the weights",
     saying(hidden_size="big"): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
     saying(quantization_config={"quant_method": "gptq", "bits": 4}): "the model 'mine' needs optim",
     written("[]"): "'{}/config.json' is not JSON that describes a model",
@@ -308,7 +308,7 @@ def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
     [
         (ConnectionError("Name or service not known"), "and the hub cannot be reached"),
         (OSError("404 Client Error. Repository Not Found for url"), "the hub has no model 'o/n'"),
-        (OSError("Cannot access gated repo. 401"), "only to those whom it knows, or has none"),
+        (OSError("Cannot access gated repo. 401"), "is restricted to certain users of the hub"),
     ],
 )
 def test_what_a_hub_answers_is_said_in_two_lines(
@@ -537,7 +537,7 @@ def test_a_model_that_was_written_anew_is_loaded_anew(
 def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
     small_transformer: Saved,
 ) -> None:
-    with pytest.raises(AttnvizError, match="nothing of attention can be seen"):
+    with pytest.raises(AttnvizError, match="no attention can be found"):
         trace(SHORT, model=str(small_transformer("mamba")), without="L0H0")
 
 

@@ -266,7 +266,7 @@ def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
 def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -> None:
     inspection = looked(made(variant="causal"), source="now", to="done")
 
-    with pytest.raises(AttnvizError, match="cannot read 'done'") as refused:
+    with pytest.raises(AttnvizError, match="cannot attend to 'done'") as refused:
         link_of(inspection)
 
     assert refused.value.hint == "try the other direction: --from 'done' --to 'now'"
@@ -275,21 +275,21 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
 @pytest.mark.parametrize(
     ("wanted", "problem"),
     [
-        ({"source": "it"}, "--to what is read"),
-        ({"to": "it"}, "--from who reads it"),
-        ({"query": "it", "source": "it", "to": "a"}, "--query shows all"),
-        ({"merge": "rollout", "layer": 0}, "goes through all layers and heads"),
+        ({"source": "it"}, "and needs --to"),
+        ({"to": "it"}, "and needs --from"),
+        ({"query": "it", "source": "it", "to": "a"}, "--query shows everything"),
+        ({"merge": "rollout", "layer": 0}, "uses all layers and heads"),
         ({"merge": "rollout", "weigh": "gradient"}, "rows that sum to 1"),
-        ({"renormalise": True}, "about what is left when tokens are hidden"),
-        ({"layer": -1}, "count from 0"),
+        ({"renormalise": True}, "rescales what is left when tokens are hidden"),
+        ({"layer": -1}, "counting starts at 0"),
         ({"merge": "sum"}, "no --merge 'sum'"),
         ({"as_": "arc"}, "no --as 'arc'"),
-        ({"as_": "arcs", "source": "it", "to": "a"}, "--from ranks heads by one weight"),
+        ({"as_": "arcs", "source": "it", "to": "a"}, "--from ranks heads by one link"),
         ({"as_": "arcs", "predict": True}, "--predict is a table of answers"),
         ({"as_": "arcs", "weigh": "gradient"}, "--weigh gradient makes some numbers negative"),
-        ({"as_": "arcs", "by": "effect"}, "and --as is about weights"),
-        ({"as_": "sentence"}, "no --query says which"),
-        ({"as_": "heatmap", "query": "it"}, "--query draws a sentence"),
+        ({"as_": "arcs", "by": "effect"}, "but --as is about weights"),
+        ({"as_": "sentence"}, "no --query is given"),
+        ({"as_": "heatmap", "query": "it"}, "--query draws one sentence"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) -> None:
@@ -335,7 +335,7 @@ def test_a_token_is_left_out_by_the_options_that_are_given(
 
 @pytest.mark.parametrize("hides", ["hide_special", "hide_first"])
 def test_nothing_is_left_of_a_text_of_added_tokens_alone(hides: str) -> None:
-    with pytest.raises(AttnvizError, match="nothing is left") as told:
+    with pytest.raises(AttnvizError, match="no tokens are left") as told:
         looked(made("a", special=(0,)), **{hides: True}).view()
     option = hides.replace("_", "-")
     assert told.value.hint == f"give a longer text, or leave --{option} out"
@@ -347,7 +347,9 @@ def test_the_second_of_tokens_that_read_alike_has_a_number() -> None:
     assert find_query(tokens, "the#2") == 3
     assert find_query(tokens, "and#1") == 2
     assert find_query(tokens, "#") == 6
-    with pytest.raises(AttnvizError, match="'cat' is in the sentence once, and number 2"):
+    with pytest.raises(
+        AttnvizError, match="'cat' occurs once in the sentence, so it has no number 2"
+    ):
         find_query(tokens, "cat#2")
 
 

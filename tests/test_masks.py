@@ -226,7 +226,7 @@ def test_what_reads_nothing_has_no_measure() -> None:
 
 
 def test_a_mask_of_yes_and_no_is_not_added() -> None:
-    with pytest.raises(AttnvizError, match="says 0 and 1 alone"):
+    with pytest.raises(AttnvizError, match="contains only 0 and 1"):
         matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
 
 

@@ -41,7 +41,7 @@ def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> No
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("in_proj_weight", "each third, turned over (weight.T), as 'w_query'"),
+        ("in_proj_weight", "each third, transposed (weight.T), as 'w_query'"),
         ("self_attn.in_proj_bias", "of a bias as 'b_query'"),
         ("h.0.attn.c_attn.weight", "each third of its columns as 'w_query'"),
         ("valid_lens", "give 'visible', [item, key]: 1 for each key that may be read"),

@@ -155,33 +155,33 @@ def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
 
 
 FIXED = {
-    ("--dim", "16"): ("--dim is 16, and the model 'reverse' has 32", "leave --dim out, or --model"),
+    ("--dim", "16"): ("--dim is 16, but the model 'reverse' has 32", "leave --dim out, or --model"),
     ("--heads", "2"): (
         "--heads is 2, but the model 'reverse' has 1",
         "leave --heads out, or --model",
     ),
     ("--layers", "3"): (
-        "--layers is 3, and the model 'reverse' has 1",
+        "--layers is 3, but the model 'reverse' has 1",
         "leave --layers out, or --model",
     ),
     ("--positions", "none"): (
-        "--positions is none, and the model 'reverse' has learned",
+        "--positions is none, but the model 'reverse' has learned",
         "leave --positions out, or --model",
     ),
     ("--tokenizer", "gpt2"): (
-        "--tokenizer is gpt2, and the model 'reverse' has words",
+        "--tokenizer is gpt2, but the model 'reverse' has words",
         "leave --tokenizer out, or --model",
     ),
     ("--given", "x.toml"): (
-        "--given names matrices, and the model 'reverse' has its own",
+        "--given names matrices, but the model 'reverse' has its own",
         "leave --given out, or --model",
     ),
     ("--embeddings", "x.npy"): (
-        "--embeddings names vectors, and the model 'reverse' has its own",
+        "--embeddings names vectors, but the model 'reverse' has its own",
         "leave --embeddings out, or --model",
     ),
     ("--memory", "a b"): (
-        "--memory is a second sentence, and the model 'reverse' reads one alone",
+        "--memory is a second sentence, but the model 'reverse' reads only one",
         "leave --memory out, or --model",
     ),
 }
@@ -385,21 +385,21 @@ def a_folder(place: Path) -> None:
 
 
 DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut off": (cut, "is no safetensors file"),
-    "empty": (content(NUMBERS, b""), "is no safetensors file"),
-    "a pickle": (content(NUMBERS, b"\x80\x04]\x94."), "is no safetensors file"),
-    "a huge header": (content(NUMBERS, struct.pack("<Q", 2**62)), "is no safetensors file"),
+    "cut off": (cut, "is not a safetensors file"),
+    "empty": (content(NUMBERS, b""), "is not a safetensors file"),
+    "a pickle": (content(NUMBERS, b"\x80\x04]\x94."), "is not a safetensors file"),
+    "a huge header": (content(NUMBERS, struct.pack("<Q", 2**62)), "is not a safetensors file"),
     "no numbers": (without(NUMBERS), "it has no file model.safetensors"),
     "no words": (without(VOCABULARY), "it has no file vocabulary.json"),
     "no config": (without(CONFIG), "it has no file config.json"),
     "a link to itself": (linked_to_itself, "it has no file model.safetensors"),
     "a folder for a config": (a_folder, "it has no file config.json"),
     "no JSON": (content(CONFIG, b"{"), "is not valid JSON"),
-    "a list": (content(CONFIG, b"[]"), "holds no names"),
+    "a list": (content(CONFIG, b"[]"), "contains no names"),
     "no UTF-8": (content(VOCABULARY, b"\xff"), "is not UTF-8"),
     "nested": (content(CONFIG, b"[" * 100_000), "is nested too deep"),
     "of somebody else": (content(CONFIG, b'{"model_type": "bert"}'), "of the model's weights"),
-    "another format": (config(format=2), "is no config of a model"),
+    "another format": (config(format=2), "is not the config of an attnviz model"),
     "a number for a name": (config(name=3), "is not as attnviz wrote it"),
     "no settings": (config(settings=[]), "is not as attnviz wrote it"),
     "an unknown setting": (settings(depth=3), "is not as attnviz wrote it"),
@@ -419,12 +419,12 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "spelled as nothing": (words(spelled={"x": "y"}), "is not as attnviz wrote it"),
     "asked with nothing": (words(asks="y"), "is not as attnviz wrote it"),
     "an unknown tokenizer": (words(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
-    "a wider model": (settings(dim=64), "and by config.json and vocabulary.json it is [64"),
+    "a wider model": (settings(dim=64), "but config.json and vocabulary.json require [64"),
     "a deeper model": (settings(layers=2), "has no 'layers.1.w_query'"),
     "a matrix less": (numbers(lambda found: found.pop("w_key")), "has no 'w_key'"),
     "a matrix more": (
         numbers(lambda found: found.update(w_1=np.ones((2, 2), np.float32))),
-        "has a 'w_1', for which the settings in config.json have no use",
+        "has a 'w_1', which the settings in config.json do not use",
     ),
     "not a number": (
         numbers(lambda found: found["w_key"].fill(np.nan)),

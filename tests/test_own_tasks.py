@@ -60,23 +60,38 @@ def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(there: Path) ->
 
 ODD = {  # what is written in place of what, what is said, what to try
     "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
-    "syntax": ("import torch\n", "import torch x\n", "line 2 of 'mine.py': this is no Python", ""),
+    "syntax": (
+        "import torch\n",
+        "import torch x\n",
+        "line 2 of 'mine.py': this is not valid Python",
+        "",
+    ),
     "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
     "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
     "none": ("task =", "tusk =", "'mine.py': there is no 'task' in it", "from attnviz import Task"),
     "another": ("task =", "task = 1;", "'mine.py': its 'task' is not a Task", ""),
-    "longest": ("longest=5", "longest=4", "sentences of 5 tokens, and longest is 4", "longest=5"),
+    "longest": ("longest=5", "longest=4", "sentences of 5 tokens, but longest is 4", "longest=5"),
     "ids": ("randint(3", "randint(4", "ids must be from 0 to 2, but draw returns 3", "from 0"),
-    "answers": ("ids.roll(1, 1)", "ids.roll(1, 1) + 1", "answers go from -1 to 2", "from 0"),
+    "answers": ("ids.roll(1, 1)", "ids.roll(1, 1) + 1", "answers must be from -1 to 2", "from 0"),
     "kind": ("ids.roll(1, 1)", "ids.float()", "answers are [4, 5] float32", "torch.int64"),
     "shape": ("ids.roll(1, 1)", "ids[:, 1:]", "answers are [4, 4] int64, but ids are [4, 5]", ""),
-    "nothing": ("ids.roll(1, 1)", "0 * ids - 1", "draw makes sentences without answers", "not -1"),
-    "count": ("(count, 5), g", "(5, 5), g", "asked for 4 sentences, and gives ids of [5, 5]", ""),
-    "reading": ('"before": t', '"after": t', "the readings ['after'], and the task ['before']", ""),
-    "read": ("arange(-1, 4)", "arange(1, 6)", "the reading 'before' go from -1 to 4", ""),
-    "no examples": ("return Ex", "return None and Ex", "gives NoneType, and not Examples", ""),
+    "nothing": (
+        "ids.roll(1, 1)",
+        "0 * ids - 1",
+        "draw makes sentences without answers",
+        "other than -1",
+    ),
+    "count": ("(count, 5), g", "(5, 5), g", "asked for 4 sentences, but returns ids of [5, 5]", ""),
+    "reading": (
+        '"before": t',
+        '"after": t',
+        "the readings ['after'], but the task has ['before']",
+        "",
+    ),
+    "read": ("arange(-1, 4)", "arange(1, 6)", "the reading 'before' must be from -1 to 4", ""),
+    "no examples": ("return Ex", "return None and Ex", "returns NoneType, not Examples", ""),
     "watch": ('"a b c a b"', '"a b d"', "the model has never seen 'd'", "it knows: a b c"),
-    "long": ('"a b c a b"', '"a b c a b c"', "has 6 tokens, and longest is 5", "shorter"),
+    "long": ('"a b c a b"', '"a b c a b c"', "has 6 tokens, but longest is 5", "shorter"),
 }
 
 
@@ -189,8 +204,8 @@ def test_what_seldom_can_be_read_is_not_measured() -> None:
         ("one\n\none\n", "'lines.txt': there is only one line to learn", "two different"),
         (
             f"a\n\n{'b ' * (POSITIONS + 1)}",
-            f"line 3 of 'lines.txt' has {POSITIONS + 1} tokens, and there are positions for",
-            "make shorter lines",
+            f"line 3 of 'lines.txt' has {POSITIONS + 1} tokens, but there are only",
+            "split it into shorter lines",
         ),
     ],
 )

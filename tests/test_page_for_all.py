@@ -73,9 +73,7 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         page = seen.page
         page.click("#table summary")
         page.wait_for_selector("#table td")
-        assert page.text_content("#table caption") == (
-            "Weight in L1H0: rows attend to columns"
-        )
+        assert page.text_content("#table caption") == ("Weight in L1H0: rows attend to columns")
         assert page.locator("#table tbody tr").count() == len(WORDS)
         page.fill("#query", "3")
         page.keyboard.press("Enter")

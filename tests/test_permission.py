@@ -89,7 +89,7 @@ def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
 
 
 def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder: Path) -> None:
-    with pytest.raises(AttnvizError, match="it has 22,713,216 numbers, and the model of the trace"):
+    with pytest.raises(AttnvizError, match="it has 22,713,216 numbers, but the model of the trace"):
         inspect(read(str(folder / "trace.json")), by="effect", model="minilm").view()
 
     document = json.loads((folder / "trace.json").read_text())
@@ -106,7 +106,7 @@ def test_the_library_asks_for_the_name_too(folder: Path) -> None:
         inspect(found, by="effect").view()
     with pytest.raises(AttnvizError, match=YOURSELF):
         compare(found, by="dtype")
-    with pytest.raises(AttnvizError, match="variant says how a text is traced"):
+    with pytest.raises(AttnvizError, match="variant says how to trace a text"):
         inspect(found, variant="causal")
 
     mine = str(folder / "mine")

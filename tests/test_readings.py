@@ -1,4 +1,4 @@
-"""What the sides of given arrays count: read as what they are, or refused with both readings."""
+"""What the dimensions of given arrays count: read as what they are, or refused with both readings."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_masks_of_all_shapes_are_read_as_torch_broadcasts_them(mask: str, name: 
 def test_a_mask_that_could_be_of_tokens_or_of_items_is_refused() -> None:
     square = {"embeddings": random(4, 4, 8), "visible": np.ones((4, 4))}
 
-    with pytest.raises(AttnvizError, match="may be 4 tokens × 4 keys or 4 items × 4 keys"):
+    with pytest.raises(AttnvizError, match="could be 4 tokens × 4 keys or 4 items × 4 keys"):
         matrices(square)
 
 
@@ -254,13 +254,13 @@ ODD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "too few": (
         {"axes": {"embeddings": ["token", "dim"]}},
-        "'axes.embeddings' names 2 sides, and 'embeddings' has 3",
+        "'axes.embeddings' names 2 dimensions, but 'embeddings' has 3",
         "name every dimension once",
     ),
     "twice": (
         {"axes": {"embeddings": ["token", "token", "dim"]}},
         "'axes.embeddings' names token, token and dim",
-        "the sides of",
+        "the dimensions of",
     ),
     "of nothing": (
         {"axes": {"queries": ["token", "dim"]}},
@@ -269,11 +269,15 @@ ODD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "for nothing": (
         {"axes": ["token", "key"]},
-        "'axes' names token and key: nothing given has these sides",
+        "'axes' names token and key, but nothing given has these dimensions",
         "name the dimensions of one matrix: axes.queries = […]",
     ),
-    "no words": ({"axes": 3}, "'axes' is no list of words", "name every side"),
-    "no list": ({"axes": {"embeddings": [["item"]]}}, "'axes.embeddings' is no list", "name every"),
+    "no words": ({"axes": 3}, "'axes' is not a list of words", "name every side"),
+    "no list": (
+        {"axes": {"embeddings": [["item"]]}},
+        "'axes.embeddings' is not a list",
+        "name every",
+    ),
 }
 
 

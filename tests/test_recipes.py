@@ -306,10 +306,13 @@ draws = [
 REFUSED = {
     "ids": ("embeddings = { rows = ['table', [0, 4]] }", "there is no row 4 in a table of 4"),
     "words": ("embeddings = { rows = ['table', ['I']] }", "this is not a number"),
-    "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is no id"),
+    "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is not an id"),
     "no table": ("embeddings = { rows = ['ids', [0]] }", "2 and 1 number are not a table and ids"),
     "one of two": ("embeddings = { rows = ['table'] }", "'rows' takes 2 parts, and 1 are given"),
-    "product": ("embeddings = { product = ['table', 'table'] }", "4 × 3 and 4 × 3 numbers have no"),
+    "product": (
+        "embeddings = { product = ['table', 'table'] }",
+        "4 × 3 and 4 × 3 numbers cannot be multiplied",
+    ),
     "sum": ("embeddings = { sum = ['table', 'ids'] }", "4 × 3 and 2 numbers do not fit each other"),
     "beside": ("embeddings = { beside = ['table', [[1]]] }", "cannot be placed side by side"),
     "part": ("embeddings = { columns = ['table', 4, 3] }", "there is no part 4 of 3"),
@@ -319,7 +322,7 @@ REFUSED = {
         "embeddings = { rows = ['table', 'ids'], sum = ['table'] }",
         "this way to make a matrix is not known",
     ),
-    "ragged": ("embeddings = { sum = ['table', [[1], [2, 3]]] }", "not as long as each other"),
+    "ragged": ("embeddings = { sum = ['table', [[1], [2, 3]]] }", "differ in length"),
     "infinite": ("embeddings = { sum = ['table', inf] }", "this is not a number"),
     "nested": (
         f"embeddings = {'{ sum = [' * 9}'table'{'] }' * 9}",
@@ -362,9 +365,9 @@ ODD = {
     "seed": ("rand = [2], seed = -1", "'seed' is not a whole number from 0"),
     "skip": ("rand = [2], skip = 0.5", "'skip' is not a whole number from 0"),
     "transposed": ("rand = [2, 2], transposed = 1", "'transposed' is not true or false"),
-    "one side": ("rand = [2], transposed = true", "the draw 'x' has one side"),
-    "xavier": ("xavier_uniform = [4]", "'x' has 1 side, and xavier_uniform fills a matrix"),
-    "linear": ("linear = [4, 2, 2]", "'x' has 3 sides, and linear fills a matrix"),
+    "one side": ("rand = [2], transposed = true", "the draw 'x' has one dimension"),
+    "xavier": ("xavier_uniform = [4]", "'x' has 1 dimension, but xavier_uniform fills a matrix"),
+    "linear": ("linear = [4, 2, 2]", "'x' has 3 dimensions, but linear fills a matrix"),
     "no shape": ("xavier_uniform = 4", "the draw 'x' has no shape"),
     "gain": ("xavier_normal = [4, 2], gain = -1", "'gain' is not a number from 0"),
     "mode": ("kaiming_normal = [4, 2], mode = 'fan'", "'mode' is not one of fan_in, fan_out"),
@@ -433,6 +436,6 @@ def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
 
     assert result.status == 2
     first, second = result.err.splitlines()
-    assert first.startswith(f"error: line 3: what '{path}' draws takes ")
+    assert first.startswith(f"error: line 3: the random numbers of '{path}' take ")
     assert first.endswith(" and 20 MB are free")
     assert second == " hint: draw fewer numbers"

@@ -368,7 +368,7 @@ def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None
     [
         ("none.npz", None, "there is no file '{}' to read a trace from"),
         ("a.txt", b"words", "'{}' is not a trace file"),
-        ("a.npz", b"words", "'{}' is no NumPy file"),
+        ("a.npz", b"words", "'{}' is not a NumPy file"),
         ("a.json", b"{", "line 1 of '{}' is not valid JSON"),
         ("b.json", b"{}", "'{}' holds no trace that can be read again"),
     ],

@@ -381,7 +381,7 @@ def test_letters_that_find_no_room_are_smaller_and_it_is_said(attnviz: Attnviz) 
         "compare", TEXT, "--by", "variant", "--text-size", "40", "--size", "16:9", "-o", "x.png"
     )
 
-    assert "note: there is no room for labels of 40 points: they have " in done.err
+    assert "note: there is no room for labels of 40 points: they are drawn at " in done.err
     assert "{page} in the name of a file makes several pages" in done.err
 
 

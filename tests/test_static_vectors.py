@@ -184,7 +184,7 @@ def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
     ("text", "tokenizer", "problem"),
     [
         ("a 🦄", "words", "'minilm' has no vector for '🦄': its vocabulary has no such piece"),
-        ("a 🦄", "gpt2", "is a part of a letter, which has no vector"),
+        ("a 🦄", "gpt2", "is part of a letter, which has no vector"),
         ("a\nb", "gpt2", "is white space, which has no vector"),
     ],
 )
@@ -215,7 +215,7 @@ def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes:
 
 def test_a_vocabulary_of_few_words_has_few_components(of_bytes: Path) -> None:
     few = static._components
-    with pytest.raises(AttnvizError, match="has 9 whole words to find components of"):
+    with pytest.raises(AttnvizError, match="the 9 whole words of 'tiny' give fewer components"):
         few(of_bytes, "tiny", 9, state_of(of_bytes))
 
 
@@ -284,7 +284,7 @@ def test_without_tokenizers_the_extra_is_named(
         ("tokenizer.json", b"{", "is damaged, or of another version"),
         ("model.safetensors.index.json", None, "there are no weights in safetensors in 'broken'"),
         ("model.safetensors.index.json", b'{"weight_map": 3}', "does not say which file holds"),
-        ("model.safetensors.index.json", b'{"weight_map": {}}', "no table of embeddings is in"),
+        ("model.safetensors.index.json", b'{"weight_map": {}}', "contain no table of embeddings"),
         ("one.safetensors", b"cut sho", "cannot be read as safetensors"),
         ("one.safetensors", None, "cannot be read as safetensors"),
     ],

@@ -443,7 +443,7 @@ BAD = {
         "--memory needs queries of one sentence",
         "try --variant scaled",
     ),
-    "norm alone": (["--norm", "pre"], "--norm belongs to a transformer block", "give --layers 1"),
+    "norm alone": (["--norm", "pre"], "--norm is about transformer blocks", "give --layers 1"),
     "norm": (
         ["--layers", "1", "--norm", "per"],
         "there is no place for the norm 'per'",

@@ -225,7 +225,7 @@ def test_what_a_trained_model_has_not_is_told_of_it(folder: Path, attnviz: Attnv
     [
         ("--layer=6", "there is no layer 6: layers count from 0, and there are 6"),
         ("--head=12", "there is no head 12: heads count from 0, and there are 12"),
-        ("--heads=2", "--heads is given, and the model 'minilm' is trained: it decides that"),
+        ("--heads=2", "--heads is given, but the trained model 'minilm' decides that"),
     ],
 )
 def test_what_the_model_has_not_is_refused(attnviz: Attnviz, option: str, told: str) -> None:

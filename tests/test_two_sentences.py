@@ -82,7 +82,7 @@ def test_a_query_is_a_place_or_a_word_of_either(query: str, label: str) -> None:
 def test_a_word_at_different_places_is_asked_for_by_its_number() -> None:
     made = compare("this is it", other="it is that", tokenizer="words")
 
-    with pytest.raises(AttnvizError, match="'it' stands at different places") as error:
+    with pytest.raises(AttnvizError, match="'it' is at different positions") as error:
         made.view(query="it")
     assert error.value.hint == "give its position: --query 1 or 3"
 
@@ -156,7 +156,7 @@ def test_matrices_of_one_sentence_are_not_taken_for_those_of_another(
 
     result = attnviz("compare", "I am", "you are", "--given", str(given))
 
-    assert "gives 'embeddings' of one sentence, and there are two" in result.err
+    assert "gives 'embeddings' for one sentence, but there are two" in result.err
 
 
 def test_matrices_of_any_sentence_serve_both(attnviz: Attnviz, tmp_path: Path) -> None:

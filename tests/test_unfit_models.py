@@ -142,7 +142,7 @@ def test_what_a_decoder_of_fsmt_reads_is_shown_as_it_hands_it_back(
 def test_several_streams_of_a_decoder_are_no_table_of_its_tokens(
     folder_of: Callable[[str], str],
 ) -> None:
-    with pytest.raises(AttnvizError, match=r"hands back weights of 1 × 4 × \d+ × \d+, which are"):
+    with pytest.raises(AttnvizError, match=r"returns weights of 1 × 4 × \d+ × \d+, which do"):
         trace(TEXT, model=folder_of("prophetnet"), attention="cross", target="the street")
     made = trace(TEXT, model=folder_of("prophetnet"), attention="decoder", target="the street")
     assert made.prediction is not None

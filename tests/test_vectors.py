@@ -119,7 +119,7 @@ def test_bad_matrices_are_refused(tmp_path: Path) -> None:
         problem("pickled.npz")
         == "'pickled.npz' holds pickled data, which could run code, and is refused"
     )
-    assert problem("rubbish.npy") == "'rubbish.npy' is no NumPy file"
+    assert problem("rubbish.npy") == "'rubbish.npy' is not a NumPy file"
     assert problem("rubbish.safetensors") == "'rubbish.safetensors' is not a safetensors file"
     assert "is neither text nor one of" in problem("rubbish.bin")
     assert problem(

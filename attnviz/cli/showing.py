@@ -106,7 +106,7 @@ class OutputOptions:
             "--query",
             metavar="TOKEN",
             help="Show what one token, given as a word or a number, reads (attends to), with the "
-                 "arithmetic.",
+            "arithmetic.",
             short="Show what one token reads: --query learning, or its number.",
             example="1",
         ),

@@ -93,8 +93,8 @@ def _components(folder: Path, name: str, dim: int, now: files.State) -> Componen
     words = lexicon.words()
     if dim >= len(words):
         raise AttnvizError(
-            f"--dim is {dim}, but '{name}' has only {counted(len(words), 'whole word')} to find "
-            "components of",
+            f"--dim is {dim}, but the {counted(len(words), 'whole word')} of '{name}' give fewer "
+            "components",
             f"leave --dim out: vectors are then {lexicon.table.width} wide",
             about="dim",
         )
