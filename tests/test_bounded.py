@@ -244,13 +244,13 @@ GRAMMARS = {
         phrases(15, "{{p{0}}} {{p{0}}}"),
         "this sentence has more than 1,000 words",
     ),
-    "647 bytes": (phrases(22, "{{p{0}}} {{p{0}}}"), "more than 20 phrases stand within"),
-    "a chain of phrases": (phrases(300, "{{p{0}}}"), "more than 20 phrases stand within"),
+    "647 bytes": (phrases(22, "{{p{0}}} {{p{0}}}"), "phrases are nested more than 20 deep"),
+    "a chain of phrases": (phrases(300, "{{p{0}}}"), "phrases are nested more than 20 deep"),
     "a long sentence": (
         sentences("the " * 1001 + "{noun x} {verb x}"),
         "this sentence has more than 1,000 words",
     ),
-    "deep brackets": (sentences("[" * 400 + "the" + "]" * 400), r"more than 20 \[ stand within"),
+    "deep brackets": (sentences("[" * 400 + "the" + "]" * 400), r"nested more than 20 deep"),
     "many long sentences": (
         sentences(*(f"x{n} the " + "{noun x} {verb x}" for n in range(200))),
         "the patterns together have more than 1,000 words",
@@ -263,7 +263,7 @@ GRAMMARS = {
         sentences("the {noun x} {verb x}")
         + f"[words.x]\none = {json.dumps([f'w{n}' for n in range(200)])}\n"
         + "".join(f'[words.y{n}]\none = ["w"]\n' for n in range(200)),
-        "are a table of more than 20,000 numbers",
+        "need a table of more than 20,000 numbers",
     ),
 }
 
@@ -430,7 +430,7 @@ def test_a_header_that_tells_of_more_than_its_file_holds_is_refused_without_a_wo
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
 
-    with pytest.raises(AttnvizError, match="is no NumPy file"):
+    with pytest.raises(AttnvizError, match="is not a NumPy file"):
         trace("I am", embeddings=str(path))
     assert not recwarn.list
 

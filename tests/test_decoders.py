@@ -157,9 +157,9 @@ def test_of_what_a_model_is_asked_and_cannot_do_is_said_what_it_can(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
     gpt2, bert, t5 = (str(small_transformer(name)) for name in ("gpt2", "bert", "t5"))
-    both = "the model 'gpt2' (gpt2) has no encoder beside a decoder"
+    both = "the model 'gpt2' (gpt2) does not have both an encoder and a decoder"
     cases = {
-        (gpt2, "--attention", "cross"): f"--attention is cross, and {both}",
+        (gpt2, "--attention", "cross"): f"--attention is cross, but {both}",
         (gpt2, "--target", "x"): "--target is what the decoder of an encoder–decoder reads, but "
         "the model 'gpt2' is not one",
         (t5, "--target", "x"): "--target is what the decoder of an encoder–decoder reads, but "

@@ -289,7 +289,7 @@ ODD = {
     "layer = -1\nvalues = [1]": "'layer' is not a whole number from 0",
     "tolerance = -0.1\nvalues = [1]": "'tolerance' is not a number from 0",
     "tolerance = nan\nvalues = [1]": "'tolerance' is not a number from 0",
-    "tolerance = 0.1\nshape = [1]": "'tolerance' says how closely values must be met, and no values",
+    "tolerance = 0.1\nshape = [1]": "'tolerance' says how closely values must be met, and no",
 }
 
 

@@ -232,7 +232,9 @@ def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
 def test_a_model_whose_task_nobody_knows_is_refused() -> None:
     with pytest.raises(Exception, match="does not say which sentences it can be tested on"):
         task_of_model(untrained())
-    with pytest.raises(Exception, match="'reverse' has other words than the model 'untrained'"):
+    with pytest.raises(
+        Exception, match="'reverse' has other words than those that the model 'untrained'"
+    ):
         task_of_model(untrained(), "reverse")
 
 

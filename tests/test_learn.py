@@ -341,8 +341,8 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None
         return result.err
 
     assert "has already learned for 30 steps\n hint: try --steps 60" in refused()
-    assert "and --heads would be another beginning" in refused("--heads", "2")
-    assert "and --watch would be another beginning" in refused("--watch", "a b")
+    assert "and --heads would change them" in refused("--heads", "2")
+    assert "and --watch would change them" in refused("--watch", "a b")
     assert "'done' learns reverse, but sort is given" in refused("sort")
     assert "every letter is right already, and 0.9 was wanted" in refused(
         "--until", "0.9", "--steps", "90"

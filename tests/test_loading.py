@@ -152,8 +152,8 @@ SPOILED = {
     without("tokenizer.json"): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
     cut_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
     garbled: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
-    with_code: "the torch file in '{}' is refused: it holds more than numbers, which could run code",
-    with_torch_code: "the torch file in '{}' is refused: it holds more than numbers, which could run code",
+    with_code: "the torch file in '{}' is refused: it holds more than numbers",
+    with_torch_code: "the torch file in '{}' is refused: it holds more than numbers",
     in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
     elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "

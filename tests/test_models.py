@@ -318,7 +318,7 @@ def test_a_well_known_model_is_named_with_its_owner(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
 
     assert attnviz("run", "a", "--model", name).err == (
-        f"error: there is no model '{name}'\n hint: on the hub it has an owner: --model {whole}\n"
+        f"error: there is no model '{name}'\n hint: use its full name on the hub: --model {whole}\n"
     )
     assert ON_A_HUB.fullmatch(whole)
 

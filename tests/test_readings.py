@@ -1,4 +1,4 @@
-"""What the dimensions of given arrays count: read as what they are, or refused with both readings."""
+"""What the sides of given arrays count: read as what they are, or refused with both readings."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ ODD: dict[str, tuple[dict[str, Any], str, str]] = {
         "'axes' names token and key, but nothing given has these dimensions",
         "name the dimensions of one matrix: axes.queries = […]",
     ),
-    "no words": ({"axes": 3}, "'axes' is not a list of words", "name every side"),
+    "no words": ({"axes": 3}, "'axes' is not a list of words", "name every dimension"),
     "no list": (
         {"axes": {"embeddings": [["item"]]}},
         "'axes.embeddings' is not a list",

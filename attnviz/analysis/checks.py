@@ -79,7 +79,7 @@ def _eager(card: TrainedCard) -> Check:
         claim = "the model's own eager attention gives the same vectors"
         return Check(claim, True, f"largest difference {vectors}, {on}; it returns no weights")
     claim = "the model's own eager attention agrees"
-    return Check(claim, True, f"largest difference {card.eager} (of vectors {vectors}), {on}")
+    return Check(claim, True, f"largest difference {card.eager:.1e} (of vectors {vectors}), {on}")
 
 
 def _told(card: TrainedCard) -> Check:

@@ -279,7 +279,7 @@ def _refuse_what_is_done(training: Training, folder: Path) -> None:
         raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
     raise AttnvizError(
         f"in the model in '{folder}', {how_right(last.accuracy, training.task.asked)} already; "
-        f"the goal is {until}",
+        f"the goal is {until:g}",
         f"try --steps {2 * max(last.step, 1)}, which continues whatever the accuracy is",
     )
 

@@ -73,7 +73,7 @@ def pattern_of(text: str, phrases: Mapping[str, str]) -> Pattern:
     parts = list(islice(_parts(text, phrases, ()), MOST_PARTS + 1))
     if len(parts) > MOST_PARTS:
         raise AttnvizError(
-            f"this sentence has more than {MOST_PARTS} words once its phrases are filled in",
+            f"this sentence has more than {MOST_PARTS:,} words once its phrases are filled in",
             "make shorter sentences",
         )
     items, closed = _items(iter(parts), 0)

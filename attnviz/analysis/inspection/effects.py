@@ -166,7 +166,7 @@ def _logarithms(made: Ending, rows: Sequence[int]) -> Float[Tensor, "place answe
 def _refuse_long(seconds: float, places: Sequence[Place]) -> None:
     if seconds > LONGEST:
         raise AttnvizError(
-            f"switching off each of {len(places)} heads in turn would take about "
+            f"switching off each of {len(places):,} heads in turn would take about "
             f"{seconds / MINUTE:.0f} minutes",
             f"rank the heads of one layer: --layer {places[-1][0]}",
             about="by",

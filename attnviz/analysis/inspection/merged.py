@@ -109,7 +109,7 @@ class RolledOut(Cells):
         tokens = self.shape[0]
         memory.refuse_more(
             tokens**2 * BYTES * MATRICES,
-            f"rollout of {tokens} tokens through all layers",
+            f"rollout of {tokens:,} tokens through all layers",
             "give a shorter text, or --merge mean",
         )
         first, *others = (each.window(EVERYTHING, EVERYTHING) for each in self.layers)
