@@ -344,7 +344,7 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, there: Path) -> None
     assert "and --heads would change them" in refused("--heads", "2")
     assert "and --watch would change them" in refused("--watch", "a b")
     assert "'done' learns reverse, but sort is given" in refused("sort")
-    assert "every letter is right already, and 0.9 was wanted" in refused(
+    assert "every letter is right already; the goal is 0.9" in refused(
         "--until", "0.9", "--steps", "90"
     )
 

@@ -313,8 +313,7 @@ def _refuse_wide_lists(grammar: Grammar, whole: Part) -> None:
         raise whole.error(
             "words",
             f"{len(grammar.lists):,} lists, one of them of {most:,} words, need a table of more "
-            "than "
-            f"{MOST_CELLS:,} numbers",
+            f"than {MOST_CELLS:,} numbers",
             "make the longest list shorter; every word of a sentence is a list, too",
         )
 
