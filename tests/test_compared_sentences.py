@@ -164,7 +164,7 @@ def test_a_shared_token_is_what_two_sentences_are_compared_by(
     assert view.closing[1] == (
         f"This is the largest change {among} tokens that both sentences have, special tokens aside."
     )
-    told = '"tired" and "wide" are compared because they stand at the same place.'
+    told = '"tired" and "wide" are compared because they are at the same position.'
     assert view.closing[-1] == told
 
 

@@ -354,7 +354,7 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_and_that_is_said(
         assert (ended.status, "2 am" in ended.out) == (0, True)
         said[patience] = ended.err
 
-    assert said == {0.05: f"note: waiting for somebody to write to '{pipe}'\n", 60: ""}
+    assert said == {0.05: f"note: waiting for data from '{pipe}'\n", 60: ""}
 
 
 class Left(BaseException):

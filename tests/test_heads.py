@@ -215,7 +215,9 @@ def test_without_a_model_there_is_nothing_to_rank(attnviz: Attnviz) -> None:
     result = attnviz("heads")
 
     assert result.status == 2
-    assert result.err.startswith("error: there is no model whose heads could be ranked\n hint: try")
+    assert result.err.startswith(
+        "error: no model is given, so there are no heads to rank\n hint: try"
+    )
 
 
 def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:

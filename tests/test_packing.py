@@ -341,7 +341,7 @@ def test_of_a_long_text_a_page_says_what_one_cell_is_and_which_rows_it_has(
     assert about["note"] == (
         f"one cell = {one['tall']} × {one['wide']} tokens: weights added over the keys, averaged "
         f"over the queries · token by token one row in {spread['step']} ({spread['count']} of "
-        "100), the last among them, and the one that is asked for"
+        "100), the last among them, and the chosen one"
     )
     assert about["scales"] != about["rowScales"]
 

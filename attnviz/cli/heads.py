@@ -54,7 +54,9 @@ def heads(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     if model.model is None:
-        raise AttnvizError("there is no model whose heads could be ranked", f"try --model {_one()}")
+        raise AttnvizError(
+            "no model is given, so there are no heads to rank", f"try --model {_one()}"
+        )
     refuse_ranking(model.model)
     place_of(model.model)
 

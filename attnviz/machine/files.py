@@ -90,7 +90,7 @@ def read(path: Path, kind: Kind = "text") -> bytes:
 @contextmanager
 def _said_if_it_waits(path: Path) -> Iterator[None]:
     """A pipe is read when somebody writes to it, and nobody may know that it is waited for."""
-    note = Note(f"waiting for somebody to write to '{path}'")
+    note = Note(f"waiting for data from '{path}'")
     timer = threading.Timer(PATIENCE, warnings.warn, [note])
     timer.daemon = True
     if path.is_fifo():

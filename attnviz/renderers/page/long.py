@@ -56,7 +56,7 @@ def note_on_blocks(head: HeadMap, kept: Kept) -> str:
     """What one cell is, and of which tokens the page has more."""
     about, high = kept.about, head.weights.shape[0]
     spread = about["kept"][-1]
-    also = " and the one that is asked for" if len(about["kept"]) > 1 else ""
+    also = " and the chosen one" if len(about["kept"]) > 1 else ""
     how = "weights added over the keys, averaged over the queries" if head.share else "averaged"
     return (
         f"one cell = {about['tall']} × {about['wide']} {head.reads.counts}s: {how} · token by "

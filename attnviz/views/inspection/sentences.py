@@ -315,7 +315,7 @@ def _replaced(sentences: Sentences) -> Iterator[str]:
         for each in rows.replaced
     ]
     if pairs:
-        yield f"{', '.join(pairs)} are compared because they stand at the same place"
+        yield f"{', '.join(pairs)} are compared because they are at the same position"
 
 
 def _document(sentences: Sentences, told: tuple[str, ...]) -> Contents:
