@@ -204,7 +204,7 @@ ODD: dict[str, tuple[Any, Any, str, str]] = {
     "a text": ("I am", WORDS, "the weights cannot be read as numbers", "give a tensor"),
     "one number": (torch.tensor(1.0), WORDS, "0 dimensions", "give a tensor"),
     "too many sides": (torch.ones(1, 1, 1, 1, 1, 1), WORDS, "6 dimensions", "give a tensor"),
-    "complex": (torch.ones(2, 2).cfloat(), WORDS, "cannot be read as numbers", "give a tensor"),
+    "complex": (torch.ones(2, 2) * 1j, WORDS, "cannot be read as numbers", "give a tensor"),
     "objects": (np.array([["a"]]), WORDS, "cannot be read as numbers", "give a tensor"),
     "a short row": ([[1, 0], [1]], WORDS, "row 2 of 'weights' has 1 number", "give every row"),
     "too few": (WEIGHTS, WORDS[:3], "the weights are for 4 tokens, but 3 are given", "[CLS]"),
