@@ -148,9 +148,9 @@ def test_seeds_are_scored_together_as_each_alone(attnviz: Attnviz) -> None:
 @pytest.mark.parametrize(
     ("contents", "settings", "problem"),
     [
-        ({"scores": [[1.0]], "w_score": [1.0]}, {}, "the scores are given, and .w_score"),
-        ({"scores": [[1.0]]}, {"scoring": "additive"}, "the scores are given, and"),
-        ({**GIVEN, "w_score": [1.0]}, {}, "'w_score' is 1, and 2 is wanted"),
+        ({"scores": [[1.0]], "w_score": [1.0]}, {}, "the scores are given, but .w_score"),
+        ({"scores": [[1.0]]}, {"scoring": "additive"}, "the scores are given, but"),
+        ({**GIVEN, "w_score": [1.0]}, {}, "'w_score' is 1, but should be 2"),
         ({"w_score": np.ones(2), "embeddings": np.ones((2, 2))}, {"variant": "plain"}, "'plain'"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
 @pytest.mark.parametrize(
     ("text", "settings", "by", "words"),
     [
-        ("Hello", {}, "scale", "Scaling changes nothing here: a query sees one token"),
+        ("Hello", {}, "scale", "Scaling changes nothing here: a query sees only one token"),
         (
             TEXT,
             {"variant": "average"},

@@ -94,7 +94,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
 
     assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
     assert reads == "L0H0 reads the opposite letter (99 %)."
-    assert right.startswith("With all heads ")
+    assert right.startswith("With all heads, ")
     assert ranking.view().headline == title.removesuffix(".")
     assert title not in ranking.view().closing
 

@@ -70,7 +70,7 @@ def test_in_a_pipe_there_is_a_line_every_so_often_and_then_what_was_learned(
     assert steps == sorted(set(steps))
     assert f"step {steps[-1]} " in last
     assert result.out.startswith(
-        f"After {steps[-1]} steps every letter is right; L0H0 reads the opposite letter with ."
+        f"After {steps[-1]} steps, every letter is right; L0H0 reads the opposite letter ("
     )
 
 
@@ -98,7 +98,7 @@ def test_files_are_written_and_what_was_learned_is_said(attnviz: Attnviz, there:
     result = attnviz("learn", "reverse", "--steps", "3", "-o", "a.json", "-o", "a.txt")
 
     assert "wrote a.json\nwrote a.txt\n" in result.err
-    assert result.out.startswith("After 3 steps ")
+    assert result.out.startswith("After 3 steps, ")
     assert " ".join(result.out.split()) in " ".join(Path("a.txt").read_text().split())
 
 
@@ -157,7 +157,7 @@ def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, there:
         float(row["accuracy"]) for row in csv.DictReader((there / "a.csv").read_text().splitlines())
     ]
     assert all(5 * share == pytest.approx(round(5 * share), abs=1e-5) for share in right)
-    assert out.startswith("After 9 steps ")
+    assert out.startswith("After 9 steps, ")
 
 
 def test_data_keep_the_command_also_where_it_asks_for_what_is_usual_for_a_run(
@@ -200,7 +200,7 @@ def test_a_grammar_that_says_nothing_of_its_model_gets_one_that_learns(
 
     assert "width 32 · 2 heads of width 16 · 2 layers (pre-norm)" in told
     assert "learned positions" in told
-    assert "After 40 steps every verb is right" in told
+    assert "After 40 steps, every verb is right" in told
 
 
 def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_a_loss_that_is_no_number_is_said_and_the_last_good_model_kept(
     )
 
     assert result.status == 0
-    assert "The loss is no finite number any more" in " ".join(result.out.split())
+    assert "The loss is no longer finite" in " ".join(result.out.split())
     assert "note: a lower --rate than 1000 may help" in result.err
     kept = folder.read(there / "m").parameters
     assert all(each.isfinite().all() for each in kept.values())
@@ -394,7 +394,7 @@ def test_a_loss_that_is_no_number_is_said_and_the_last_good_model_kept(
 def test_who_stops_before_the_first_step_has_learned_nothing() -> None:
     training = stopped(at=0)
 
-    assert training.learned().view().headline.startswith("Before the first step ")
+    assert training.learned().view().headline.startswith("Before the first step, ")
 
 
 def test_choices_leave_open_what_others_decide() -> None:

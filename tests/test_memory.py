@@ -88,7 +88,7 @@ def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
 
     monkeypatch.setattr("attnviz.vectors.drawn.normal", drawn)
 
-    with pytest.raises(AttnvizError, match="all steps of them take 412"):
+    with pytest.raises(AttnvizError, match="all steps together take 412"):
         trace("a " * 100, tokenizer="spaces", dim=65_536, head_dim=1, variant="scaled", layers=1)
 
 
@@ -233,7 +233,7 @@ def test_a_million_white_spaces_are_refused_where_the_tokenizer_would_panic(
     result = attnviz("run", "--file", str(tmp_path / "blank.txt"))
 
     assert result.status == 2
-    assert result.err.startswith("error: the text has more than 900,000 white spaces in a row")
+    assert result.err.startswith("error: the text has more than 900,000 whitespace characters")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
     result = attnviz("run", "a", "-t", "words")
 
     assert (result.status == 0) == starts
-    assert ("take about 1.4 GB of addresses before" in result.err) != starts
+    assert ("need about 1.4 GB of address space" in result.err) != starts
 
 
 # In a process of its own, whose addresses end: each run has the room that is counted for it.
@@ -398,7 +398,9 @@ def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) ->
 
     lines = done.stderr.splitlines()
     assert lines[:9] == ["0"] * 9
-    assert lines[9].startswith("error: 1,500 tokens make 2,250,000 weights; all steps of them take")
+    assert lines[9].startswith(
+        "error: 1,500 tokens make 2,250,000 weights; all steps together take"
+    )
     assert lines[11:14] == ["2", f"error: {NO_MEMORY[0]}", f" hint: {NO_MEMORY[1]}"]
     assert lines[14:] == ["2"]
 

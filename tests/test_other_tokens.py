@@ -54,7 +54,7 @@ def test_nothing_is_random_where_all_vectors_and_matrices_are_given() -> None:
 
 
 def test_they_have_the_width_of_embeddings() -> None:
-    with pytest.raises(AttnvizError, match="'key_embeddings' is 5 × 3, and 5 × 4 is wanted"):
+    with pytest.raises(AttnvizError, match="'key_embeddings' is 5 × 3, but should be 5 × 4"):
         matrices(cross(key_embeddings=np.ones((5, 3))))
 
 

@@ -48,7 +48,8 @@ function linkToCopy() {
 
 async function copyLink() {
   const link = location.href.split("#")[0] + address();
-  say((await tookText(link)) ? "The link is copied." : `Copying is not allowed here. The link is ${link}`);
+  const refused = `Copying is not allowed here. The link is ${link}`;
+  say((await tookText(link)) ? "The link is copied." : refused);
 }
 
 /** Below the command that made the page. */

@@ -153,7 +153,8 @@ function saidOfOneGroup(about, group, seen) {
   const left = saidLeftOut(about);
   if (seen === 1) {
     const other = calledOther(about, group[0]);
-    const which = end === "query" ? `${verbs.sees} only ${other}` : `${verbs.is} seen only by ${other}`;
+    const verb = end === "query" ? verbs.sees : `${verbs.is} seen`;
+    const which = `${verb} only ${end === "query" ? "" : "by "}${other}`;
     return `${name} ${which}${measure}: ${number}${left}`;
   }
   const alike = group.every((at) => about.errorOf(at) === 0) ? "equally" : "about equally";
