@@ -235,8 +235,8 @@ def test_what_a_page_says_of_its_accuracy_is_its_largest_error(
         largest = max(largest, float(np.nanmax(off)))
     assert bits_of(1) == 8
     assert about["accuracy"] == (
-        f"numbers are kept in 8 bits: they are off by {largest:.1e} at most; "
-        "scores are worked out of them"
+        f"numbers are stored in 8 bits, with an error of {largest:.1e} at most; "
+        "scores are computed from them"
     )
 
 
