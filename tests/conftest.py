@@ -63,9 +63,7 @@ COLORS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORFGBG", "COLORTERM")
 
 # At home every run looks for new counterexamples; CI repeats the same ones, so that what lands
 # is judged by the change and not by luck.
-settings.register_profile(
-    "attnviz", deadline=None, derandomize="CI" in os.environ, max_examples=50
-)
+settings.register_profile("attnviz", deadline=None, derandomize="CI" in os.environ, max_examples=50)
 settings.load_profile("attnviz")
 
 
