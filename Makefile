@@ -25,9 +25,10 @@ demo: $(READY)
 test: $(TESTED)
 	$(BIN)/pytest -q -n auto --dist loadfile
 
-# Calls that nobody would make on purpose, seven times as many as the tests make.
+# Random calls, runs and comparisons, thirteen times as many as the tests draw.
 fuzz: $(TESTED)
-	$(BIN)/pytest -q -n auto --dist load tests/test_hostile.py --calls 20000
+	$(BIN)/pytest -q -n auto --dist load tests/test_hostile.py tests/test_true_sentences.py \
+		tests/test_true_comparisons.py --times 13
 
 lint: $(TESTED)
 	$(BIN)/ruff check .

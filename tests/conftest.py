@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,7 +63,7 @@ COLORS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORFGBG", "COLORTERM")
 
 # At home every run looks for new counterexamples; CI repeats the same ones, so that what lands
 # is judged by the change and not by luck.
-settings.register_profile("attnviz", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("attnviz", deadline=None, derandomize="CI" in os.environ, max_examples=50)
 settings.load_profile("attnviz")
 
 
@@ -77,7 +79,22 @@ Attnviz = Callable[..., Result]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
-    parser.addoption("--calls", type=int, default=3000, help="how many calls test_hostile makes up")
+    parser.addoption("--times", type=int, default=1, help="how often to draw anew what is drawn")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`first` is the first number of a chunk of random draws; --times N draws N times as many."""
+    marker = metafunc.definition.get_closest_marker("draws")
+    if marker is not None:
+        draws, chunk = marker.args
+        last = draws * metafunc.config.getoption("--times")
+        metafunc.parametrize("first", range(0, last, chunk))
+
+
+def pytest_collection_finish() -> None:
+    """Tests live as long as the process: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
@@ -143,12 +160,15 @@ def matplotlibs_own_fonts() -> Iterator[None]:
 
 @pytest.fixture
 def attnviz(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Attnviz:
-    """Call the command line in this process: `attnviz("run", "I am", stdin=b"")`."""
+    """Call the command line in this process: `attnviz("run", "I am", stdin=b"")`.
+
+    Each call has a context of its own, as each process has: no --limit reaches the next test.
+    """
 
     def call(*arguments: str, stdin: bytes = b"") -> Result:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
-        status = main(list(arguments))
+        status = copy_context().run(main, list(arguments))
         captured = capfd.readouterr()
         return Result(status, captured.out, captured.err)
 

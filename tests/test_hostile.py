@@ -17,12 +17,7 @@ from tests.hostile.found import FOUND, PLACES, with_a_place_changed
 CALLS = 100  # in one test
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """As many tests as there are hundreds of calls: --calls 20000 (make fuzz)."""
-    if "first" in metafunc.fixturenames:
-        metafunc.parametrize("first", range(0, metafunc.config.getoption("--calls"), CALLS))
-
-
+@pytest.mark.draws(1500, CALLS)
 @pytest.mark.usefixtures("quick")
 def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
     endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS)}

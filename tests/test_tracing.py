@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -45,6 +45,7 @@ def test_multi_head_joins_two_heads_and_projects_them() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+@settings(max_examples=20)
 @given(
     text=st.text(min_size=1, max_size=30).filter(str.strip), window=st.integers(1, 9) | st.none()
 )
