@@ -436,7 +436,7 @@ def quoted(names: str) -> list[str]:
     return re.findall("'(.*?)'(?:,| and|$)", names)
 
 
-@claim("There is nothing to compare: <who> reads nothing, for every key is hidden\\.")
+@claim("There is nothing to compare: <who> reads nothing: every key is masked\\.")
 def all_hidden(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     for way in said.comparison.alternatives:

@@ -264,7 +264,7 @@ SAID = {
     ("signed", "query", 3): 'what "d" reads, by gain: most "a" .30, then "b", "c" and '
     "itself −.10 each",
     ("signed", "query", 2): 'what "c" reads, by gain: all are 0',
-    ("hidden", "query", 0): '"a" reads nothing, for every key is hidden',
+    ("hidden", "query", 0): '"a" reads nothing: every key is masked',
     ("hidden", "query", 1): '"b" sees itself alone: 1.0',
     ("hidden", "query", 2): '"c" reads all 2 tokens that it sees alike: .50 each',
     ("hidden", "key", 3): 'nobody reads "d", which is hidden from all',

@@ -267,7 +267,7 @@ def test_of_what_reads_nothing_no_numbers_are_told() -> None:
     made = trace(None, given=matrices(BLIND))
 
     assert compare(made).view(query="2", repeats=1).closing[-1] == (
-        'There is nothing to compare: "x2" (2) reads nothing, for every key is hidden.'
+        'There is nothing to compare: "x2" (2) reads nothing: every key is masked.'
     )
     assert compare(made, by="dtype").view(query="2").closing
     for by in ("positions", "variant"):
@@ -303,7 +303,7 @@ def test_a_query_that_reads_nothing_reads_no_token_whole(
     told = "\n".join(made.view(query=query).closing)
     who = "a query" if query is None else '"x2" (2)'
     assert told.endswith(
-        f"There is nothing to compare: {who} reads nothing, for every key is hidden."
+        f"There is nothing to compare: {who} reads nothing: every key is masked."
     )
     assert "nan" not in told
 
